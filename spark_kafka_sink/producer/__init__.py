@@ -9,7 +9,9 @@ In reading order:
 - `session`: the writer thread's entry point (append, flush, report), and the reuse of clients and
   producer ids across tasks
 - `context`: the sink's options for a session, and the objects that the session's parts share
-- `error_tolerance`: a chunk of rows before encoding, and the errors of individual rows
+- `rows`: a chunk of rows before encoding
+- `row_error`: the errors of individual rows
+- `bad_rows`: the count of bad rows, and errors.maxRatio
 - `append`: the writer thread's stages, from validation to the accumulator
 - `buffer`: batches, memory accounting and throttling, shared by writer and sender
 - `send`: the sender thread, from draining batches to handling responses

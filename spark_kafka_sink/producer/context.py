@@ -12,6 +12,7 @@ from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.acl import AclAdvisor
+from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Compressor
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
@@ -20,7 +21,6 @@ from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.error_tolerance import BadRows
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.report.builder import ReportBuilder
 from spark_kafka_sink.report.recreated_topics import WrittenTopics

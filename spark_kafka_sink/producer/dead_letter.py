@@ -22,7 +22,8 @@ from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import lengths_of, nullable_lengths
 from spark_kafka_sink.kafka.records.encoder import encode_headers, size_bounds
-from spark_kafka_sink.producer.error_tolerance import RowError, Rows
+from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,8 +22,8 @@ from spark_kafka_sink.producer.append.partitioner import Partitioner, StickyPart
 from spark_kafka_sink.producer.append.planner import ChunkEncoder, RoutedChunk
 from spark_kafka_sink.producer.append.validator import RowValidator, TopicMetadata
 from spark_kafka_sink.producer.context import SessionContext, SessionSettings, make_context
-from spark_kafka_sink.producer.error_tolerance import RowError
 from spark_kafka_sink.producer.producer_id import ProducerState
+from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.send.sender import Sender
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.producer.append.planner import Chunk
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
@@ -291,9 +291,16 @@ def borrow_session(
     settings: SessionSettings | None = None,
     transaction: TransactionSettings | None = None,
 ) -> ProducerSession:
-    """Return a session on an idle client of this process, or on a new client."""
+    """Return a session on an idle client of this process, or on a new client.
+
+    Close the client if the session cannot be created.
+    """
     client, producer_state = POOL.take(config) or (Client(config), ProducerState())
-    return ProducerSession(client, producer_state, settings, transaction=transaction)
+    try:
+        return ProducerSession(client, producer_state, settings, transaction=transaction)
+    except BaseException:
+        client.close()
+        raise
 
 
 def give_back_session(session: ProducerSession) -> None:

@@ -23,7 +23,8 @@ from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import without_null_keys
-from spark_kafka_sink.producer.error_tolerance import RowError, Rows, row_name
+from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.rows import Rows, row_name
 from spark_kafka_sink.spark.internals import local_property
 from spark_kafka_sink.spark.row_checks import RowChecks
 

@@ -53,8 +53,11 @@ CONNECT_SESSION: Final = re.compile(
 """The tag of a Spark Connect operation, with the id of its session (``ExecuteJobTag``)."""
 QUERY_SETTINGS: Final = ("spark.sql.requireAllClusterKeysForDistribution", "spark.sql.cbo.enabled")
 """Spark sets both settings to false in its copy of the session for each run of a query. The first
-setting is internal and false by default, so nothing else sets it to false. Source:
-``StreamExecution.runStream``.
+setting is internal and false by default. Source: ``StreamExecution.runStream``.
+"""
+QUERY_MARKER: Final = "spark.sql.streaming.internal.stateStore.partitions"
+"""Since Spark 4.1, each run of a query also sets this internal setting. Without it, a user has set
+the settings of `QUERY_SETTINGS` for a batch job. Source: ``StreamExecution.runStream``.
 """
 _SESSION_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PROC: Final = Path("/proc")

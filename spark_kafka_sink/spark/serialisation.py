@@ -19,7 +19,7 @@ from spark_kafka_sink.formats.fields import Cells, RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
-from spark_kafka_sink.producer.error_tolerance import RowError
+from spark_kafka_sink.producer.row_error import RowError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pyspark
 from pyspark import TaskContext
 
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
@@ -45,7 +46,10 @@ def connect_query_session() -> str | None:
 
 
 def _has_query_settings() -> bool:
-    return all(internals.local_property(name) == "false" for name in internals.QUERY_SETTINGS)
+    if any(internals.local_property(name) != "false" for name in internals.QUERY_SETTINGS):
+        return False
+    marker = internals.local_property(internals.QUERY_MARKER)
+    return marker is not None or pyspark.__version__.startswith("4.0.")
 
 
 def client_id(query_name: str = "") -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.producer.context import SessionSettings
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport

@@ -28,7 +28,7 @@ from tests.support.harness.world import world
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
 
 DELAY_S = 0.02
 

@@ -17,7 +17,7 @@ from tools.support.readers import ForeignRecord, by_confluent, by_console_consum
 
 if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
     from tools.support.kafka_cluster import KafkaCluster
 
 ROWS = 400

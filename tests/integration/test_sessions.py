@@ -19,7 +19,7 @@ from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
     from tools.support.kafka_cluster import KafkaCluster
 
 _TASKS = 5

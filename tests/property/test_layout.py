@@ -13,7 +13,7 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from tests.property import reference
 from tests.property.reference import Message, Producer
 from tests.property.strategies import Shape, columns, messages, shapes

@@ -17,7 +17,7 @@ import spark_kafka_sink
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.producer.dead_letter import SINK_CLASS
-from spark_kafka_sink.producer.error_tolerance import RowError
+from spark_kafka_sink.producer.row_error import RowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -51,7 +51,7 @@ from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
 from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
-from spark_kafka_sink.producer.error_tolerance import RowError
+from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.send.response_handler import Action, Facts, decide
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import (

@@ -43,7 +43,7 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER, UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import lengths_of
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, positive_murmur2
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.producer.error_tolerance import out_of_range
+from spark_kafka_sink.producer.row_error import out_of_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
 
     Topics = tuple[TopicInfo, ...]
     Mask = NDArray[np.bool_]

@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.records.encoder import encode_records, split_records
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.varint import varint_size
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch
-from spark_kafka_sink.producer.error_tolerance import RowNumbers
+from spark_kafka_sink.producer.rows import RowNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.append.partitioner import Admission, Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
 
     Targets = NDArray[np.integer]
     """The target number of each of n rows; see `Route`."""

@@ -24,7 +24,7 @@ from spark_kafka_sink.kafka.records.encoder import size_bounds
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.append.planner import Chunk
 from spark_kafka_sink.producer.context import largest_record
-from spark_kafka_sink.producer.error_tolerance import (
+from spark_kafka_sink.producer.row_error import (
     TOPIC_ROW_ERRORS,
     RowError,
     find_row_errors,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
     from spark_kafka_sink.producer.append.partitioner import Partitioner
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
 
 
 _REFRESH_INTERVAL_S = 1.0

@@ -31,7 +31,7 @@ from spark_kafka_sink.kafka.records.record_batch import (
     BatchHeader,
     next_sequence,
 )
-from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, RowNumbers
+from spark_kafka_sink.producer.rows import UNKNOWN_ROW, RowNumbers
 from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 
 if TYPE_CHECKING:

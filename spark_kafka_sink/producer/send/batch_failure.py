@@ -10,7 +10,7 @@ from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
-from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, row_name
+from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

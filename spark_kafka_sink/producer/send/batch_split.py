@@ -27,7 +27,8 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, NO_SEQUENCE
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan, ranges_within
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, is_letter
-from spark_kafka_sink.producer.error_tolerance import TOPIC_ROW_ERRORS, RowError, Rows
+from spark_kafka_sink.producer.row_error import TOPIC_ROW_ERRORS, RowError
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.batch_failure import too_large
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.decoder import Record
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-    from spark_kafka_sink.producer.error_tolerance import RowNumbers
+    from spark_kafka_sink.producer.rows import RowNumbers
     from spark_kafka_sink.producer.send.partition_state import PartitionState
 
 

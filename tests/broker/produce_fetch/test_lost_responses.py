@@ -26,7 +26,7 @@ from tools.support.readers import by_confluent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
 
 POSSIBLY, PERSISTED = DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.PERSISTED
 HOUR_MS = 3_600_000

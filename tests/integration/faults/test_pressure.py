@@ -23,7 +23,7 @@ from tools.support.readers import by_confluent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.producer.error_tolerance import Rows
+    from spark_kafka_sink.producer.rows import Rows
     from tools.support.kafka_cluster import KafkaCluster
 
 PARTITIONS = 6

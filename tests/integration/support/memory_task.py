@@ -21,7 +21,7 @@ import pyarrow as pa
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_report import TaskInfo
 

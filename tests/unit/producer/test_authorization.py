@@ -23,8 +23,8 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.producer_id import ProducerIdState
+from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import ManualClient, config
 from tests.support.harness.world import World, world

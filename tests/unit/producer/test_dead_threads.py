@@ -25,7 +25,7 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer import session as pool
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from tests.support.harness.offline import config, topic
 

@@ -16,8 +16,8 @@ from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.producer_id import ProducerIdState
+from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import World, world
 

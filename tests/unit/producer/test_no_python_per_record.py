@@ -16,7 +16,7 @@ import pytest
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, DeadLetterTopic
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.offline import config, offline
 
 if TYPE_CHECKING:

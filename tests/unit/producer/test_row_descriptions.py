@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.producer.error_tolerance import row_name
+from spark_kafka_sink.producer.rows import row_name
 
 
 @pytest.mark.parametrize(

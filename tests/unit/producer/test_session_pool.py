@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from threading import enumerate as enumerate_threads
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
     Mechanism,
@@ -15,6 +17,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityConfig,
     SecurityProtocol,
 )
+from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import POOL, borrow_session, give_back_session
 from tests.support.harness.fake import FakeCluster
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.kafka.client.client import Client
 
 
 def settings(
@@ -125,3 +127,28 @@ def test_client_id_of_the_user_has_priority(given: str, of_task: str, shown: str
         sim.send_batches(1)
         sim.finish()
         assert set(cluster.client_ids) == {shown}
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+@pytest.mark.parametrize("part", ["Partitioner", "Sender", "TopicMetadata"])
+def test_client_is_closed_if_the_session_cannot_be_created(
+    part: str, is_pooled: bool, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients: list[Client] = []
+
+    class Recorded(Client):
+        def close(self) -> None:
+            super().close()
+            clients.append(self)
+
+    def fail(*_: object) -> NoReturn:
+        raise ConfigError("no")
+
+    monkeypatch.setattr("spark_kafka_sink.producer.session.Client", Recorded)
+    if is_pooled:
+        client_of(config(client_id=name))
+    monkeypatch.setattr(f"spark_kafka_sink.producer.session.{part}", fail)
+    with pytest.raises(ConfigError, match="no"):
+        borrow_session(config(client_id=name))
+    assert len(clients) == 1
+    assert not any(thread.name == "kafkaprod-sender" for thread in enumerate_threads())

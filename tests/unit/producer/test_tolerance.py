@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world

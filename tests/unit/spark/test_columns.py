@@ -15,7 +15,7 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.kafka.records.columns import read_bytes
-from spark_kafka_sink.producer.error_tolerance import RowError
+from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.spark.columns import (
     RowNumber,
     read_chunks,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyspark
 import pytest
 
 from spark_kafka_sink.spark import internals, worker_context
@@ -35,6 +36,7 @@ def test_client_id_contains_application_and_query(
         ({"spark.sql.requireAllClusterKeysForDistribution": None}, False),
         ({"spark.sql.cbo.enabled": None}, False),
         ({"spark.sql.cbo.enabled": "true"}, False),
+        ({internals.QUERY_MARKER: None}, False),
     ],
 )
 def test_stream_task_without_query(
@@ -44,9 +46,11 @@ def test_stream_task_without_query(
         "spark.job.tags": "spark-session-2",
         "spark.sql.requireAllClusterKeysForDistribution": "false",
         "spark.sql.cbo.enabled": "false",
+        internals.QUERY_MARKER: "200",
         **changed,
     }
     monkeypatch.setattr(internals, "local_property", settings.get)
+    monkeypatch.setattr(pyspark, "__version__", "4.1.0")
     assert worker_context.lacks_query() is expected
 
 
@@ -71,6 +75,7 @@ def test_session_of_a_query_with_spark_connect(
         "spark.job.tags": tags,
         "spark.sql.requireAllClusterKeysForDistribution": "false",
         "spark.sql.cbo.enabled": cbo,
+        internals.QUERY_MARKER: "200",
     }
     monkeypatch.setattr(internals, "local_property", settings.get)
     assert worker_context.connect_query_session() == expected

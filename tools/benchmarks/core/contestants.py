@@ -34,7 +34,7 @@ from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession, borrow_session
 from tools.benchmarks.kafka import PARTITIONS, new_topics
 from tools.benchmarks.payload import FOLDER, read_lines

@@ -25,7 +25,7 @@ from spark_kafka_sink.kafka.records.encoder import encode_records, size_bounds, 
 from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.buffer.batch import OpenBatch
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from tools.benchmarks import tables
 from tools.benchmarks.kafka import PARTITIONS, Workbench
 from tools.benchmarks.kafka import Plan as Amounts

@@ -18,7 +18,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import World, world

@@ -15,7 +15,7 @@ from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
-from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.rows import Rows
 from tests.property.reference import partition_for_key
 from tests.support.harness.offline import config, topic
 

@@ -1,0 +1,134 @@
+"""The rows that a session writes, as columns, and their names in error messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from spark_kafka_sink.common.text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.kafka.records.columns import Columns
+
+
+_PER_ROW = (
+    "topic_of",
+    "partition",
+    "numbers",
+    "errors",
+    "header_lists",
+    "topic_names",
+    "problems",
+)
+"""The fields of `Rows` with one value per row, besides the columns."""
+_KEY_BYTES = 32
+"""Maximum number of bytes of a non-text key in an error message."""
+UNKNOWN_ROW = -1
+"""Placeholder for an unknown row number."""
+
+
+class RowNumbers(NamedTuple):
+    """Row numbers of consecutive records in a Spark partition, for error messages."""
+
+    numbers: range | NDArray[np.int64]
+    spark_partition: int | None
+
+    def slice(self, start: int, stop: int) -> RowNumbers:
+        """Return the numbers of records start..stop."""
+        return RowNumbers(self.numbers[start:stop], self.spark_partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A chunk of n rows for the producer.
+
+    `topic_of` is the index of each row's topic in `topics` (None: all rows go to topics[0]).
+    `partition` is int32, null for rows that the partitioner assigns (None: all rows).
+    `first_row` is the first row's number in error messages, counted from 0 within the task. If
+    the row numbers are not consecutive, `numbers` contains all of them, shape (n,).
+    `spark_partition` is the task's partition number, None outside a task. `serialise_s` is the
+    time that it took to serialize the columns, in seconds; each part of the rows has its share.
+    `errors` are the `RowError`s that were found when the rows were read, int8 of shape (n,)
+    (None: no errors). `header_lists` (the headers before encoding) and `topic_names` (the text
+    of the topic column) are needed for dead letters.
+    """
+
+    columns: Columns
+    topics: tuple[str, ...]
+    topic_of: NDArray[np.int32] | None = None
+    partition: pa.Int32Array | None = None
+    first_row: int = 0
+    numbers: NDArray[np.int64] | None = None
+    spark_partition: int | None = None
+    errors: NDArray[np.int8] | None = None
+    header_lists: pa.ListArray[Any] | None = None
+    topic_names: pa.BinaryArray | None = None
+    problems: pa.StringArray | None = None
+    serialise_s: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def name(self, row: int) -> str:
+        """Return a row's name for error messages: number, Spark partition, and key if any."""
+        column = self.columns.key
+        key = None if column is None else column[row].as_py()
+        return row_name(self.number(row), self.spark_partition, key)
+
+    def number(self, row: int) -> int:
+        """Return the number of a row in error messages."""
+        return self.first_row + row if self.numbers is None else int(self.numbers[row])
+
+    def with_topics(self, kept: Sequence[int]) -> Rows:
+        """Return the rows with only the topics at these indexes; no row may use another topic."""
+        topic_of = self.topic_of
+        if topic_of is not None:
+            numbers = np.zeros(len(self.topics), np.int32)
+            numbers[list(kept)] = np.arange(len(kept), dtype=np.int32)
+            topic_of = numbers[topic_of] if len(kept) > 1 else None
+        return replace(self, topics=tuple(self.topics[n] for n in kept), topic_of=topic_of)
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Return rows start..stop as views."""
+        columns = self.columns.slice(start, stop)
+        rows = self._picked(columns, lambda column: column[start:stop])
+        return replace(rows, first_row=self.first_row + start)
+
+    def take(self, numbers: NDArray[np.intp]) -> Rows:
+        """Return the rows at these positions, copied."""
+        rows = self._picked(self.columns.take(numbers), lambda column: column.take(numbers))
+        return rows if self.numbers is not None else replace(rows, numbers=numbers + self.first_row)
+
+    def _picked(self, columns: Columns, pick: Callable[[Any], Any]) -> Rows:
+        """Return some of the rows: these columns, and what `pick` returns for each other column."""
+        per_row = {name: getattr(self, name) for name in _PER_ROW}
+        return replace(
+            self,
+            columns=columns,
+            **{name: pick(values) for name, values in per_row.items() if values is not None},
+            serialise_s=self.serialise_s * len(columns) / max(1, len(self)),
+        )
+
+
+def row_name(number: int, spark_partition: int | None, key: str | bytes | None = None) -> str:
+    """Format as "row 17 of Spark partition 3 (key 'k1')"; non-UTF-8 keys are in hexadecimal."""
+    name = "a row" if number == UNKNOWN_ROW else f"row {number:,}"
+    if spark_partition is not None:
+        name = f"{name} of Spark partition {spark_partition}"
+    return name if key is None else f"{name} (key {_shown_key(key)})"
+
+
+def _shown_key(key: str | bytes) -> str:
+    if isinstance(key, str):
+        return shown(key)
+    try:
+        return shown(key.decode())
+    except UnicodeDecodeError:
+        return f"0x{key[:_KEY_BYTES].hex()}" + ("..." if len(key) > _KEY_BYTES else "")

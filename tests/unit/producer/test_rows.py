@@ -1,0 +1,73 @@
+"""Parts of a chunk of rows keep all of its fields."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
+from spark_kafka_sink.producer.rows import Rows
+
+COUNT = 6
+TEXTS = pa.array([f"{row}" for row in range(COUNT)])
+BYTES = pa.array([b"%d" % row for row in range(COUNT)], pa.binary())
+
+
+def chunk(**changes: Any) -> Rows:
+    """Return rows with all fields set, so that a part with a missing field is found."""
+    return Rows(
+        **{
+            "columns": Columns(value=BYTES),
+            "topics": ("a", "b"),
+            "topic_of": np.arange(COUNT, dtype=np.int32) % 2,
+            "partition": pa.array(range(COUNT), pa.int32()),
+            "first_row": 100,
+            "numbers": np.arange(COUNT) * 10,
+            "spark_partition": 3,
+            "errors": np.arange(COUNT, dtype=np.int8),
+            "header_lists": pa.array([[]] * COUNT, HEADER_LISTS),
+            "topic_names": BYTES,
+            "problems": TEXTS,
+            "serialise_s": 0.6,
+            **changes,
+        }
+    )
+
+
+def _list(column: Any) -> list[Any]:
+    items: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+    return items
+
+
+PARTS = {
+    "slice": lambda rows: rows.slice(2, 5),
+    "take": lambda rows: rows.take(np.array([2, 3, 4])),
+}
+
+
+@pytest.mark.parametrize("numbers", [None, np.arange(COUNT) * 10])
+@pytest.mark.parametrize("part", PARTS)
+def test_part_keeps_all_fields(part: str, numbers: Any) -> None:
+    rows = chunk(numbers=numbers)
+    picked = PARTS[part](rows)
+    for entry in fields(Rows):
+        whole, some = getattr(rows, entry.name), getattr(picked, entry.name)
+        if isinstance(whole, np.ndarray | pa.Array):
+            assert _list(some) == _list(whole)[2:5], entry.name
+        elif entry.name not in {"columns", "first_row", "numbers", "serialise_s"}:
+            assert some == whole, entry.name
+    assert picked.columns.value.to_pylist() == [b"2", b"3", b"4"]
+    assert [picked.number(row) for row in range(3)] == [rows.number(row) for row in (2, 3, 4)]
+
+
+def test_parts_share_the_time_of_their_serialization() -> None:
+    rows = chunk()
+    times = [rows.slice(0, 2).serialise_s, rows.slice(2, COUNT).serialise_s]
+    assert times == pytest.approx([0.2, 0.4])
+    assert rows.take(np.arange(3)).serialise_s == pytest.approx(0.3)
+    assert chunk(columns=Columns(value=pa.array([], pa.binary()))).slice(0, 0).serialise_s == 0
