@@ -142,6 +142,8 @@ def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
 
 def _node(schema: AvroSchema, column: Column) -> Node:
     """Return the writer of a type other than a union."""
+    if column.shape is Shape.NULL:
+        return write_nothing
     if column.shape is Shape.STRUCT and schema.is_record:
         return _record(schema, column)
     if column.shape is Shape.LIST and schema.kind == "array":
@@ -201,8 +203,6 @@ def _text(path: str | None) -> Node:
 def _scalar(schema: AvroSchema, column: Column) -> Node:
     """Return the writer of a type that has no other type below it, except decimals."""
     match schema.kind:
-        case "null":
-            return write_nothing
         case "boolean":
             return write_boolean
         case "float" | "double":
@@ -238,7 +238,7 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
 
 
 def _decimal(schema: AvroSchema, column: Column) -> Node:
-    precision, scale = schema.json["precision"], schema.json.get("scale", 0)
+    precision, scale = schema.decimal_digits
     size = schema.json["size"] if schema.kind == "fixed" else None
     return partial(_write_decimal, precision - scale, scale, size, column.path)
 

@@ -29,6 +29,8 @@ _COMPLEX: Final = NAMED | {"array", "map"}
 _NAMES: Final = Names(
     "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
 )
+MOST_DIGITS: Final = 38
+"""Precision of Spark's widest decimals. Kafka Connect declares 64 if it does not know better."""
 _LOGICAL_TYPES: Final = {
     "date": ("int",),
     "time-millis": ("int",),
@@ -74,8 +76,9 @@ class AvroSchema:
         """
         names: dict[str, AvroSchema] = {}
         schema = cls("null", "", names, record).part(_loaded(text))
-        choices = list(schema.branches)
+        choices: list[AvroSchema] = []
         _declare(schema, names, choices)
+        choices.extend(schema.branches)
         if record is not None and not schema.selected(choices):
             known = ", ".join(sorted({part.full_name for part in choices if part.is_record}))
             raise ConfigError(
@@ -123,6 +126,11 @@ class AvroSchema:
     def branches(self) -> tuple[AvroSchema, ...]:
         """The branches of a union; for any other type, the schema itself."""
         return tuple(map(self.part, self.json)) if self.kind == "union" else (self,)
+
+    @property
+    def decimal_digits(self) -> tuple[int, int]:
+        """Number of digits of a decimal that columns can have, and of those after the point."""
+        return min(self.json["precision"], MOST_DIGITS), self.json.get("scale", 0)
 
     @property
     def accepts_null(self) -> bool:
@@ -174,9 +182,9 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
     if schema.kind in NAMED:
         _declare_named(schema, names, branches)
     elif schema.kind == "union":
-        branches.extend(schema.branches)
         for branch in schema.json:
-            _declare(schema.part(branch), names, branches)
+            branches.append(schema.part(branch))  # It can refer to types of earlier branches.
+            _declare(branches[-1], names, branches)
     elif schema.kind in ("array", "map"):
         needed = "items" if schema.kind == "array" else "values"
         if not isinstance(schema.json, dict) or needed not in schema.json:

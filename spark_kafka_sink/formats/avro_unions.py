@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.avro_schema import MOST_DIGITS
 from spark_kafka_sink.formats.fields import Column, Shape
 
 if TYPE_CHECKING:
@@ -156,8 +157,8 @@ def _of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
 
 
 def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
-    precision, scale = schema.json["precision"], schema.json.get("scale", 0)
-    if scale < column.type.scale:
+    precision, scale = schema.decimal_digits
+    if not column.type.scale <= scale <= MOST_DIGITS:
         return None
     return Closeness(0, precision - scale < column.type.precision - column.type.scale)
 

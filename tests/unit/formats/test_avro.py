@@ -220,6 +220,14 @@ def test_minimal_decimals_match_java() -> None:
             "has more than 2 digits before the point",
         ),
         (
+            pa.decimal128(38, 0),
+            [Decimal(10**36), Decimal(10**36 - 1), Decimal(-(10**38) + 1)],
+            {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2},
+            [0, 2],
+            "a",
+            "has more than 36 digits before the point",
+        ),
+        (
             pa.map_(pa.string(), pa.struct([("x", pa.int32())])),
             [[], [("k", {"x": 1}), ("l", {"x": None})]],
             {"type": "map", "values": record(("x", "int")) | {"name": "I"}},
@@ -301,13 +309,13 @@ def test_names_are_resolved_in_namespaces_and_other_branches() -> None:
     other = {
         "type": "record",
         "name": "n.R2",
-        "fields": [{"name": "home", "type": ["null", "geo.City"]}],
+        "fields": [{"name": "home", "type": ["null", city]}],
     }
     city_type = pa.struct([("zip", pa.string())])
     inner = pa.struct([("city", city_type), ("other", pa.struct([("home", city_type)]))])
     type_ = pa.struct([*inner, ("next", inner)])
     row = {"city": {"zip": "1"}, "other": {"home": {"zip": "2"}}}
-    named = [city, other, tree]
+    named = [other, "geo.City", tree]
     plan = FieldPlan(format=Format.AVRO, schema=json.dumps(named))
     encoder = compile_encoder(plan, type_)
     array = pa.array([{**row, "next": row}], type_)

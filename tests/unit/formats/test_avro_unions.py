@@ -79,6 +79,12 @@ def chosen(type_: pa.DataType, values: list[Any], union: list[Any]) -> list[int]
         (pa.timestamp("us", "UTC"), [NOON], ["string", DATE, MILLIS], [2]),
         (pa.list_(pa.int32()), [[1], []], ["string", {"type": "array", "items": "int"}], [1, 1]),
         (pa.null(), [None], ["string", "null"], [1]),
+        (
+            pa.list_(pa.null()),
+            [[]],
+            [{"type": "array", "items": {"type": "map", "values": ENUM}}],
+            [0],
+        ),
     ],
 )
 def test_closest_branch(
