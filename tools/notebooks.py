@@ -138,7 +138,7 @@ def execute(path: Path) -> NotebookNode:
     Raises:
         CellExecutionError: a cell failed. The message contains the traceback.
     """
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook, timeout=600, startup_timeout=300, kernel_name="python3", record_timing=False
     )
@@ -160,7 +160,7 @@ def main(names: list[str]) -> int:
         if found:
             bad += 1
             continue
-        nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
+        nbformat.write(notebook, path)
         print(f"{path.name}: {path.stat().st_size / 1000:,.0f} kB")
     return 1 if bad else 0
 

@@ -42,7 +42,7 @@ def line_display() -> Callable[[WriteProgress], None]:
         from IPython.display import display
 
         if get_ipython() is not None:  # Otherwise, a script has imported IPython.
-            return NotebookLine(display(_Line("waiting for the first task ..."), display_id=True))  # type: ignore[no-untyped-call]
+            return NotebookLine(display(_Line("waiting for the first task ..."), display_id=True))
     return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(960)  # takes two minutes on an idle machine
 
 
 def _saved(path: Path) -> NotebookNode:
-    return nbformat.read(path, as_version=4)  # type: ignore[no-any-return,no-untyped-call]
+    return nbformat.read(path, as_version=4)
 
 
 def test_all_notebooks_are_tested() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pyspark.pipelines.cli import run
-
 from spark_kafka_sink import DeliveryReport, ReportError, progress
 from tests.spark.write_methods.write_method import ROWS, WriteMethod
 
@@ -41,6 +39,8 @@ def second():
 
 def _pipeline(write: Write) -> None:
     """Run two flows into one sink; this stops the session."""
+    from pyspark.pipelines.cli import run  # needs grpcio, which the other tests do without
+
     write.files()
     reports, source = write.folder / "reports", str(write.folder / "input")
     options = write.options | {"reportPath": str(reports)}

@@ -25,7 +25,7 @@ def _notebook(*outputs: dict[str, Any], tags: tuple[str, ...] = ()) -> NotebookN
     }
     language = {"name": "python", "version": "3.11.2"}
     data = {"cells": [cell], "metadata": {"language_info": language}, "nbformat": 4}
-    return nbformat.reads(json.dumps({**data, "nbformat_minor": 5}), as_version=4)  # type: ignore[no-any-return,no-untyped-call]
+    return nbformat.reads(json.dumps({**data, "nbformat_minor": 5}), as_version=4)
 
 
 def _printed(text: str, name: str = "stdout") -> dict[str, Any]:

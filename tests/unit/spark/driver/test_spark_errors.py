@@ -9,7 +9,6 @@ from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from pyspark.errors import PySparkException
 
 from spark_kafka_sink import ColumnError, ConfigError, UnknownTopicError, error_of
@@ -73,8 +72,11 @@ def test_only_package_errors_in_workers_lose_their_traceback(
     assert os.environ["SPARK_HIDE_TRACEBACK"] == ("1" if hides else "")
 
 
+@pytest.mark.deep  # needs IPython
 def test_notebook_shows_the_text(capsys: pytest.CaptureFixture[str]) -> None:
-    shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell: Any = InteractiveShell()
     shell.user_ns["exception"] = PySparkException(HIDDEN)
     shell.run_cell("%load_ext spark_kafka_sink")
     assert not shell.run_cell("raise exception").success
