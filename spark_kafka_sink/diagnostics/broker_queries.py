@@ -318,9 +318,9 @@ def _ask(
     client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
 ) -> list[topic_checks.TopicFacts]:
     """Query the descriptions and the settings of topics concurrently."""
-    described = ApiDriver(client, topic_admin.DescribeTopicsHandler(), topics)
+    described = ApiDriver(client, topic_admin.DescribeTopicsHandler(operations=True), topics)
     handler: topic_admin.DescribeConfigsHandler[str] = topic_admin.DescribeConfigsHandler(
-        topic_admin.ConfigResource.TOPIC, topic_checks.SETTINGS
+        topic_admin.ConfigResource.TOPIC
     )
     configs = ApiDriver(client, handler, topics)
     described.step(client.now())

@@ -40,6 +40,7 @@ from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer, TransactionAdmin
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 from spark_kafka_sink.kafka.records.record_batch import next_sequence
 from spark_kafka_sink.producer.transactions.state import FIRST_EPOCH, second_attempt_error
 
@@ -307,7 +308,7 @@ def abort_shared(
 def _check_brokers(driver: Driver) -> None:
     try:
         driver.check_describes_producers()
-    except errors.ProtocolError as error:
+    except UnsupportedApiError as error:
         raise errors.ConfigError(
             "option atomicBatch requires brokers that support DescribeProducers",
             broker=error.broker,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     FencedError,
-    ProtocolError,
     TransactionError,
 )
 from spark_kafka_sink.common.text import plural
@@ -38,6 +37,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import (
 )
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionState
+from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 from spark_kafka_sink.report.recreated_topics import check_current
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class Driver:
             return self.admin.describe_producers(partitions, self._deadline)
 
     def check_describes_producers(self) -> None:
-        """Raise a ProtocolError if the decision log's leader is too old for `producers`."""
+        """Raise an UnsupportedApiError if the decision log's leader is too old for `producers`."""
         log = TopicPartition(self._config.exactly_once.decision_log_topic, 0)
         self.producers((log,))
 
@@ -395,7 +395,7 @@ class Driver:
         """Return the coordinators' descriptions of these ids; None if brokers predate Kafka 3.0."""
         try:
             return self.admin.describe(ids, deadline)
-        except ProtocolError as error:
+        except UnsupportedApiError as error:
             _LOG.debug("transactions cannot be described: %s", error)
             return None
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from spark_kafka_sink.common.debug_log import warn_once
-from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
+from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
@@ -36,6 +36,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 )
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -179,7 +180,7 @@ def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str
     try:
         while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:
             found += _result(driver.admin.fence(orphans, driver.deadline_in(SECONDS)))
-    except ProtocolError as error:
+    except UnsupportedApiError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
         return found + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
     except KafkaProdError as error:

@@ -8,6 +8,8 @@ per request, keys are sent together. Source: ``AdminApiDriver``, ``AdminApiHandl
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
@@ -24,6 +26,7 @@ from spark_kafka_sink.kafka.admin.lookups import (
     Lookup,
 )
 from spark_kafka_sink.kafka.client.backoff import full_jitter
+from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
@@ -43,6 +46,8 @@ CONCURRENT_BACKOFF_MS = 10
 """
 MANY_KEYS = 1_000
 """Maximum keys per request for APIs without a limit."""
+_CLOSED = frozenset({CLOSED, os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)})
+"""Reasons of connections that the broker has closed."""
 _FIRST_EXTRA_ID = -1_000_000
 _MAX_BROKERS = 1 << 31
 """Offset for the node ids of additional connections. Other node ids do not use this range."""
@@ -84,6 +89,8 @@ class ApiHandler(ABC, Generic[K, V]):
     """Error codes for which `action` is `Action.LOOK_UP`, unless they are in `retried`."""
     max_keys = 1
     """Maximum keys per request."""
+    retries_rejected_connections = False
+    """True to retry a request without a limit, even if a broker closes the connection each time."""
 
     def lookup(self, client: BlockingClient) -> Lookup[K]:
         """Return the lookup of the brokers that handle the API; by default, any broker."""
@@ -167,6 +174,8 @@ class _KeyState:
     attempts: int = 0
     retry_at: float = 0.0
     code: int | None = None
+    closed_by: Node | None = None
+    """The broker that has closed the connection instead of responding to the latest attempt."""
 
 
 class ApiDriver(Generic[K, V]):
@@ -234,7 +243,7 @@ class ApiDriver(Generic[K, V]):
 
         Raises:
             AuthenticationError: the brokers do not accept this client.
-            ProtocolError: a broker does not support the API.
+            ProtocolError: a broker does not support the API, or closes the connection on it.
         """
         client = self._client
         try:
@@ -322,10 +331,28 @@ class ApiDriver(Generic[K, V]):
             default = KeyResult(code=code, message=outcome.failure)
         else:
             results = self._handler.results(keys, outcome)
+        self._check_closed(keys, outcome)
         for key in keys:
             result = results.get(key, default)
             result.node = outcome.node
             self._decide(key, result)
+
+    def _check_closed(self, keys: Sequence[K], outcome: CallOutcome) -> None:
+        """Raise an error if a broker has closed the connection on the same request twice.
+
+        A broker that restarts refuses a connection in between, or does not negotiate versions.
+        """
+        handler, is_closed = self._handler, outcome.written and outcome.failure in _CLOSED
+        states = [self._in_progress[key] for key in keys]
+        repeated = any(state.closed_by == outcome.node for state in states)
+        if is_closed and repeated and not handler.retries_rejected_connections:
+            raise ProtocolError(
+                f"the broker closed the connection twice when it received {handler.api.name}",
+                broker=str(outcome.node),
+                hint=f"See the broker's log; it may not support {handler.api.name}.",
+            )
+        for state in states:
+            state.closed_by = outcome.node if is_closed else None
 
     def _decide(self, key: K, result: KeyResult[V]) -> None:
         state = self._in_progress.pop(key)

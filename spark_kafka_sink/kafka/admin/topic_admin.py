@@ -104,19 +104,26 @@ class TopicDescription:
 
 
 class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
-    """Describes topics by name. The code for a missing topic is UNKNOWN_TOPIC_OR_PARTITION."""
+    """Describes topics by name. The code for a missing topic is UNKNOWN_TOPIC_OR_PARTITION.
+
+    Args:
+        operations: True to request the operations for which this client is authorized.
+    """
 
     api = ApiKey.METADATA
     looked_up = error_codes.CONNECTION_LOST | {ErrorCode.leader_not_available}
     max_keys = MANY_KEYS
+
+    def __init__(self, *, operations: bool = False) -> None:
+        self._operations = operations
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
         return {
             "topics": [{"name": key} for key in keys],
             "allow_auto_topic_creation": False,
-            "include_topic_authorized_operations": True,
-            "include_cluster_authorized_operations": True,
+            "include_topic_authorized_operations": self._operations,
+            "include_cluster_authorized_operations": self._operations,
         }
 
     def results(
@@ -236,26 +243,26 @@ class ConfigResource(IntEnum):
 
 
 class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
-    """Reads the configs of topics or brokers. The keys are topic names or broker ids.
+    """Reads all configs of topics or brokers. The keys are topic names or broker ids.
+
+    As in Java's client, the request contains no names of configs: some brokers cannot parse them.
 
     Args:
         resource: the kind of resource.
-        names: the names of the configs.
     """
 
     api = ApiKey.DESCRIBE_CONFIGS
     looked_up = _RETRIABLE_AT_CONTROLLER
 
-    def __init__(self, resource: ConfigResource, names: Sequence[str]) -> None:
+    def __init__(self, resource: ConfigResource) -> None:
         self._resource = resource
-        self._names = names
 
     def values(self, keys: Sequence[K], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
         resource = {
             "resource_type": int(self._resource),
             "resource_name": str(keys[0]),
-            "configuration_keys": self._names,
+            "configuration_keys": None,
         }
         return {"resources": [resource]}
 
@@ -468,7 +475,7 @@ class TopicAdmin:
 
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
         """Return a topic's config, or None if it is missing or this client may not read it."""
-        handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC, [name])
+        handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC)
         what = f"reading {name} of topic {topic}"
         value = request_one(self._client, handler, topic, deadline, what).value
         return None if value is None else value.get(name)
@@ -484,7 +491,7 @@ class TopicAdmin:
         """
         client = self._client
         client.await_metadata(deadline)
-        handler: DescribeConfigsHandler[int] = DescribeConfigsHandler(ConfigResource.BROKER, [name])
+        handler: DescribeConfigsHandler[int] = DescribeConfigsHandler(ConfigResource.BROKER)
         driver = ApiDriver(client, handler, client.cluster.nodes, BrokerLookup(client))
         soon = client.deadline(_BROKERS_TIMEOUT_S)
         if not driver.run(soon if deadline is None else min(soon, deadline)) and not driver.results:

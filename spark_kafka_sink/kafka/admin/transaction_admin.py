@@ -163,6 +163,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
     """
 
     api = ApiKey.END_TXN
+    retries_rejected_connections = True  # A decided transaction must be committed.
 
     def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
         self.has_lost_responses = False

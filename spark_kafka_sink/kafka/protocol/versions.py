@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 NO_EPOCH = -1
 
 
+class UnsupportedApiError(ProtocolError):
+    """The broker does not support an API in any version that this client supports."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     """The features that a broker reports; empty if the broker does not report features.
@@ -174,19 +178,19 @@ def negotiate(
         cap: a limit for this request, such as 11 for Produce in transactions V1 (KIP-890).
 
     Raises:
-        ProtocolError: no version is supported by both sides.
+        UnsupportedApiError: no version is supported by both sides.
     """
     if theirs is None:
-        raise ProtocolError(
+        raise UnsupportedApiError(
             f"the broker does not support {api.name}; this client supports versions {ours}",
             error=_UNSUPPORTED,
-            hint=f"Use brokers compatible with Apache Kafka {_SINCE.get(api, '2.1')} or later",
+            hint=f"Use brokers compatible with Apache Kafka {_SINCE.get(api, '2.1')} or later.",
         )
     highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
     if highest >= max(ours.lowest, theirs.lowest):
         return highest
     limit = "" if cap is None else f" (up to {cap} for this request)"
-    raise ProtocolError(
+    raise UnsupportedApiError(
         f"no common version of {api.name}: this client supports {ours}{limit}, the broker "
         f"supports {theirs}",
         error=_UNSUPPORTED,

@@ -1,0 +1,55 @@
+"""A broker that closes the connection whenever it receives a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.support.harness.scripted import blocking_client
+from tests.unit.kafka.admin.coordination import Coordination, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+
+CALLS: dict[ApiKey, Callable[[BlockingClient, float], object]] = {
+    ApiKey.DESCRIBE_CONFIGS: lambda client, until: TopicAdmin(client).broker_config("x", until),
+    ApiKey.INIT_PRODUCER_ID: lambda client, until: TransactionAdmin(client).init_producer_id(
+        "a", 1_000, until
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda client, until: TransactionAdmin(client).describe(
+        ["a"], until
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda client, until: TransactionAdmin(client).list(None, until),
+}
+
+
+@pytest.mark.parametrize("api", CALLS)
+def test_second_closed_connection_is_an_error_that_names_the_api(api: ApiKey) -> None:
+    cluster = Coordination()
+    cluster.scripts[api] = lambda _node, _request: None
+    with blocking_client(cluster) as client:
+        began = client.now()
+        text = f"the broker closed the connection twice when it received {api.name} "
+        with pytest.raises(ProtocolError, match=text):
+            CALLS[api](client, client.deadline(60))
+        assert client.now() < began + 2
+    assert len(cluster.requests_for(api)) == 2
+
+
+def test_commit_is_retried_until_its_deadline() -> None:
+    cluster = Coordination()
+    cluster.scripts[ApiKey.END_TXN] = lambda _node, _request: None
+    with blocking_client(cluster) as client:
+        codes = TransactionAdmin(client).end(
+            [opened("a")], commit=True, deadline=client.deadline(2)
+        )
+    assert codes == {"a": ClientErrorCode.disconnected}
+    assert len(cluster.requests_for(ApiKey.END_TXN)) > 2
