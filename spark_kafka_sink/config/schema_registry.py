@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 URL: Final = "schema.registry.url"
+_NO_REGISTRY: Final = "neither value.format nor key.format uses a registry"
 TLS_PREFIX: Final = "schema.registry."
 """Prefix of the registry's TLS options, which have the same meaning as those of the brokers."""
 _STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
@@ -237,8 +238,8 @@ class RegistryConfig:
             ConfigError: an option is missing or has no effect, or two options contradict each
                 other.
         """
+        _warn_unused(given, parts)
         if not parts:
-            _warn_unused(given)
             return None
         if not values[URL]:
             raise ConfigError(
@@ -266,17 +267,18 @@ class RegistryConfig:
         )
 
 
-def _warn_unused(given: Mapping[str, str]) -> None:
+def _warn_unused(given: Mapping[str, str], parts: tuple[str, ...]) -> None:
     """Warn about registry options without a format that uses them.
 
     They are not rejected, because files that many clients share contain them.
     """
+    reasons = {
+        part: f"{part}.format uses no registry" for part in ("key", "value") if part not in parts
+    }
     for name in sorted(REGISTRY_NAMES & given.keys()):
-        warn_once(
-            _logger,
-            "Option %s has no effect: neither value.format nor key.format uses a registry",
-            name,
-        )
+        reason = reasons.get(name.partition(".")[0]) if parts else _NO_REGISTRY
+        if reason is not None:
+            warn_once(_logger, "Option %s has no effect: %s", name, reason)
 
 
 def _check_url(urls: str) -> None:

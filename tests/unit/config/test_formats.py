@@ -125,6 +125,11 @@ def test_registry_options_without_effect_are_warned_about(caplog: pytest.LogCapt
         "basic.auth.user.info",
         "schema.registry.url",
     ]
+    caplog.clear()
+    registry(**{"key.subject.name.strategy": "RecordNameStrategy"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "Option key.subject.name.strategy has no effect: key.format uses no registry"
+    ]
 
 
 def test_registry_defaults_match_java() -> None:

@@ -200,6 +200,11 @@ def test_lists_are_packed_as_declared(syntax: str, packed: bool | None) -> None:
     encoded, _ = try_to_encode(array, encoded_text(built), "p.M")
     cls = message_class(built, "p.M")
     assert encoded == [cls(a=each or []).SerializeToString() for each in lists]
+    void = pa.array(
+        [{"a": []}, {"a": None}, {"a": [None]}], pa.struct([("a", pa.list_(pa.null()))])
+    )
+    encoded, faults = try_to_encode(void, encoded_text(built), "p.M")
+    assert (encoded[:2], faults.rows.tolist()) == ([b"", b""], [2])
 
 
 def test_wrappers_distinguish_null_and_zero() -> None:
