@@ -14,6 +14,7 @@ In reading order:
 - `outages`: rate-limited log messages about brokers that are unreachable or unresponsive
 - `cluster_snapshot`: the immutable snapshot of brokers, topics and leaders
 - `metadata_updater`: updates the snapshot
-- `client`: network, metadata, sender thread and detected size limits for one configuration
+- `size_limits`: the sizes that brokers have rejected
+- `client`: network, metadata and sender thread for one configuration
 - `client_pool`: a process's idle clients, for reuse by the next task or driver step
 """

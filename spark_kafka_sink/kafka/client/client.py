@@ -1,23 +1,15 @@
-"""The client of a worker process: sockets, metadata, sender thread, and detected size limits.
+"""The client of a worker process: sockets, metadata, and the sender thread.
 
 A `Client` is used by one task at a time. It outlives the task, so that the next task can reuse its
 connections.
-
-The client also remembers which sizes brokers have rejected:
-
-- `BatchSizeLimits`: a producer must work without the permission to read a topic's
-  max.message.bytes. If max.message.bytes is below batch.size, every batch would be rejected and
-  split. Therefore, the client remembers the rejected sizes (in uncompressed bytes) and creates
-  smaller batches.
-- `RequestSizeLimit`: brokers close the connection without a response if a request is too large.
-  Kafka accepts up to 100 MiB by default (socket.request.max.bytes); other implementations accept
-  less.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
+import traceback
 from collections import deque
 from random import Random
 from threading import Event, Thread
@@ -30,6 +22,7 @@ from spark_kafka_sink.kafka.client.broker_connection import ConnectionMetrics
 from spark_kafka_sink.kafka.client.metadata_updater import Metadata
 from spark_kafka_sink.kafka.client.network_client import Network
 from spark_kafka_sink.kafka.client.outages import no_backlog
+from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits, RequestSizeLimit
 from spark_kafka_sink.kafka.security.credentials import credentials_stamp
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 
@@ -40,81 +33,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.request import Completion
 
 
-DOUBLED_AFTER_S = 300.0
-"""Seconds after which a detected limit is doubled, in case the broker's limit was raised."""
-
-_MAX_DOUBLINGS = 31
-
-
-def half(size: int) -> int:
-    """Return the size of each half of a batch with `size` bytes. Sizes include the batch header."""
-    from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE  # not needed for planning
-
-    return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
-
-
-class BatchSizeLimits:
-    """Detected batch size limits. The sender thread updates them, and any thread can read them."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[int, float]] = {}
-        """The limit of each topic in bytes, and the time at which it was detected."""
-
-    def __bool__(self) -> bool:
-        return bool(self._known)
-
-    def of(self, topic: str, now: float) -> int | None:
-        """Return a topic's maximum uncompressed batch size in bytes with header, or None."""
-        known = self._known.get(topic)
-        if known is None:
-            return None
-        size, learned_at = known
-        doublings = int((now - learned_at) / DOUBLED_AFTER_S)
-        return size << min(doublings, _MAX_DOUBLINGS)
-
-    def refused(self, topic: str, size: int, now: float) -> int:
-        """Record that a batch of `size` bytes was too large; limit batches to half of this size.
-
-        Returns:
-            The new limit in uncompressed bytes.
-        """
-        limit = min(half(size), self.of(topic, now) or size)
-        self._known[topic] = limit, now
-        return limit
-
-
-class RequestSizeLimit:
-    """The maximum size of Produce requests with several batches; used by the sender thread.
-
-    Args:
-        largest: size limit in bytes that applies by default.
-        safe: size limit in bytes that all brokers accept; applies for some time after a larger
-            request was lost.
-    """
-
-    def __init__(self, largest: int, safe: int) -> None:
-        self._largest = largest
-        self._safe = min(safe, largest)
-        self._lost_at: float | None = None
-
-    def at(self, now: float) -> int:
-        """Return the current maximum total size of a request's batches, in bytes."""
-        if self._lost_at is None or now - self._lost_at >= DOUBLED_AFTER_S:
-            return self._largest
-        return self._safe
-
-    def lost(self, size: int, now: float) -> None:
-        """Record that a connection ended while a request of `size` bytes was unanswered."""
-        if size > self._safe:
-            self._lost_at = now
-
-
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
 _DEAD = "the sender thread has died"
-_DEAD_HINT = "run the write again; the log of the worker process might contain the reason"
+_DEAD_HINT = "Run the write again; the log of the worker process might contain the reason."
 THREAD_CHECK_S = 0.2
 """Interval in seconds at which a waiting thread checks that the sender thread is alive."""
+_STALLED_CHECKS = 300
+"""Number of checks during one iteration of the sender thread after which it is considered stalled.
+
+Checks are counted instead of seconds, because they also stop while the process is suspended.
+"""
 
 
 class Loop(Protocol):
@@ -167,6 +96,10 @@ class Client:
         """The sender thread, or None before the first `attach`; retained after the thread exits."""
         self._attached: Loop | None = None
         """The task's loop, until it is detached."""
+        self._checks = 0
+        """Number of checks of the sender thread during its current iteration."""
+        self._stalled: DeliveryError | None = None
+        """The error if the sender thread does not finish an iteration; it is not used again."""
 
         # Filled by the task's thread, emptied by the sender thread.
         self._switches: deque[tuple[Loop | None, Event]] = deque()
@@ -184,8 +117,10 @@ class Client:
 
     @property
     def is_dead(self) -> bool:
-        """True if the sender thread has exited or crashed."""
-        return self._thread is not None and not self._thread.is_alive()
+        """True if the sender thread has exited, crashed or stalled."""
+        if self._thread is None:
+            return False
+        return self._stalled is not None or not self._thread.is_alive()
 
     @property
     def is_reusable(self) -> bool:
@@ -206,12 +141,15 @@ class Client:
             )
 
     def check_thread(self) -> None:
-        """Report a crash to the attached loop if the sender thread died without reporting it.
+        """Report to the attached loop that the sender thread died silently, or that it stalls.
 
         The task's thread calls this method while it waits for the sender thread.
         """
+        self._checks += 1
+        if self._checks >= _STALLED_CHECKS and not self.is_dead and self._thread is not None:
+            self._stalled = _stalled_error(self._thread)
         if self.is_dead and self._attached is not None:
-            self._attached.crashed(DeliveryError(_DEAD, hint=_DEAD_HINT))
+            self._attached.crashed(self._stalled or DeliveryError(_DEAD, hint=_DEAD_HINT))
 
     def attach(self, loop: Loop) -> None:
         """Make the sender thread run `loop`; the first call starts the thread.
@@ -237,6 +175,8 @@ class Client:
             return
         self._closed = True
         self.network.wakeup()
+        if self._stalled is not None:
+            return  # The thread closes the connections if it continues.
         if self._thread is not None:
             self._thread.join()
         self.network.close(self.clock.monotonic())
@@ -251,16 +191,19 @@ class Client:
         self._switches.append((loop, done))
         self.network.wakeup()
         while not self.is_dead and not done.wait(THREAD_CHECK_S):
-            pass
+            self.check_thread()
         if not done.is_set():
             self._take_switches()  # The sender thread has exited.
         return not self._closed and not self.is_dead
 
     def _run(self) -> None:
         while not self._closed:
+            self._checks = 0
             self._take_switches()
             self._turn()
         self._take_switches()
+        if self._stalled is not None:
+            self.network.close(self.clock.monotonic())
 
     def _take_switches(self) -> None:
         while self._switches:
@@ -298,3 +241,14 @@ class Client:
                 self.metadata.handle_response(completion, self.clock.monotonic())
             else:
                 self.unclaimed_completions.append(completion)
+
+
+def _stalled_error(thread: Thread) -> DeliveryError:
+    """Return the error for a thread that does not finish an iteration, with its current line."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
+    where = "" if frame is None else "".join(traceback.format_stack(frame, limit=1)).strip()
+    seconds = _STALLED_CHECKS * THREAD_CHECK_S
+    return DeliveryError(
+        f"the sender thread has made no progress for {seconds:g} s: {' '.join(where.split())}",
+        hint="Run the write again, and report this as a bug in spark-kafka-sink.",
+    )

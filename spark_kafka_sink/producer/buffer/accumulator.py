@@ -40,6 +40,8 @@ SHORT_LINGER_S = 0.005
 """If linger.ms is less than this number of seconds, the first open batch wakes the sender, so that
 the sender closes the batch in time.
 """
+FLUSH_MARGIN_S = 30.0
+"""Seconds added to twice delivery.timeout.ms as the time that flush waits without progress."""
 COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
 alive."""
@@ -89,6 +91,7 @@ class Accumulator:
         self._lingers_shortly = linger < SHORT_LINGER_S
         self._full_size = config.batch_size - config.batch_size // 64
         self._batch_records = config.batch_num_messages
+        self._flush_timeout = 2 * config.delivery_timeout_ms / 1000 + FLUSH_MARGIN_S
         self._compresses = config.compression_type is not Codec.NONE
 
         # Guarded by the session state's lock.
@@ -218,7 +221,7 @@ class Accumulator:
             for partition in list(self._open):
                 self._close(partition, CloseReason.FLUSH)
         self.state.wake_sender()
-        self.state.wait_until_complete()
+        self.state.wait_until_complete(self._flush_timeout)
 
     # Only the sender thread calls the methods below.
 

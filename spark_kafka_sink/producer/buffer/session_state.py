@@ -5,6 +5,8 @@ from __future__ import annotations
 from threading import Condition, RLock
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class SessionState:
 
         # Guarded by the lock.
         self._batch_failed = False
+        self._completed_at = 0.0
+        """Time of the latest completion of a batch, in seconds (monotonic clock)."""
 
     # Any thread may call the methods below.
 
@@ -68,6 +72,7 @@ class SessionState:
         """Subtract one from the number of incomplete batches."""
         with self.lock:
             self.incomplete -= 1
+            self._completed_at = self.clock.monotonic()
             self.changed.notify_all()
 
     def throttled(self, pause_ms: int) -> None:
@@ -101,14 +106,14 @@ class SessionState:
     def wait_for(
         self,
         done: Callable[[], bool],
-        seconds: float | None,
+        seconds: float,
         since: Callable[[], float] = lambda: 0.0,
     ) -> bool:
         """Wait until `done` returns True; return False after the timeout.
 
         Args:
             done: called under the lock; the wait ends when it returns True.
-            seconds: the timeout; None for no limit.
+            seconds: the timeout.
             since: called under the lock; returns the start of the timeout if it is later than the
                 start of the wait.
 
@@ -121,19 +126,31 @@ class SessionState:
                 self.raise_error()
                 if done():
                     return True
-                left = None
-                if seconds is not None:
-                    left = max(started, since()) + seconds - self.clock.monotonic()
-                if left is not None and left <= 0:
+                left = max(started, since()) + seconds - self.clock.monotonic()
+                if left <= 0:
                     return False
-                if not self.changed.wait(
-                    THREAD_CHECK_S if left is None else min(left, THREAD_CHECK_S)
-                ):
+                if not self.changed.wait(min(left, THREAD_CHECK_S)):
                     self._check_sender()
 
-    def wait_until_complete(self) -> None:
-        """Wait until every batch is acknowledged, or raise the error that ended the session."""
-        self.wait_for(lambda: self.incomplete == 0 and not self._batch_failed, None)
+    def wait_until_complete(self, seconds: float) -> None:
+        """Wait until every batch is acknowledged, or raise the error that ended the session.
+
+        `seconds` limits the time without a completed batch or a throttle pause. The sender fails
+        each batch earlier, so this limit is reached only if the sender has lost a batch.
+        """
+        if not self.wait_for(
+            lambda: self.incomplete == 0 and not self._batch_failed,
+            seconds,
+            lambda: max(self._completed_at, self.throttled_until),
+        ):
+            self.fail(
+                DeliveryError(
+                    f"{plural(self.incomplete, 'batch', 'batches')} made no progress for "
+                    f"{seconds:g} s, more than twice delivery.timeout.ms",
+                    hint="Run the write again, and report this as a bug in spark-kafka-sink.",
+                )
+            )
+            self.raise_error()
 
 
 def throttled_note(pause_ms: int) -> str:

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.client.backoff import retry_delay
-from spark_kafka_sink.kafka.client.client import half
 from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
+from spark_kafka_sink.kafka.client.size_limits import half
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.produce import TOPIC_IDS, PartitionResponse

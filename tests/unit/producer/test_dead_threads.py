@@ -178,6 +178,38 @@ def test_wait_ends_if_the_sender_dies(
         waiting.join()
 
 
+@pytest.mark.parametrize("wait", WAITS)
+def test_wait_ends_if_the_sender_thread_stalls(wait: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_CHECKS", 3)
+    released = Event()
+    with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
+        session._sender.run_once = released.wait  # type: ignore[method-assign, assignment]
+        caught = within(lambda: WAITS[wait](session))
+        assert isinstance(caught, DeliveryError)
+        assert "no progress" in str(caught)
+        assert "in wait" in str(caught)  # the function in which the thread waits
+        assert not session.client.is_reusable
+        assert within(lambda: pool.discard_session(session)) is None
+        released.set()
+        assert session.client._thread is not None
+        session.client._thread.join(SOON)
+        assert not session.client._thread.is_alive()
+
+
+def test_slow_iteration_is_not_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_CHECKS", 4)
+    with running_session(delivery_timeout_ms=1_500, request_timeout_ms=500) as session:
+        run_once = session._sender.run_once
+
+        def slow() -> None:
+            time.sleep(0.3)
+            run_once()
+
+        session._sender.run_once = slow  # type: ignore[method-assign]
+        caught = within(lambda: WAITS["flush"](session))
+        assert "delivery.timeout.ms" in str(caught)
+
+
 def test_records_have_a_status_after_the_sender_thread_died() -> None:
     with running_session() as session:
         die_silently(session, SystemExit)

@@ -52,7 +52,7 @@ def test_wait_ends_on_notification(state: SessionState, writer: ThreadPoolExecut
         asked.set()
         return done.is_set()
 
-    waiting = writer.submit(state.wait_for, is_done, None)
+    waiting = writer.submit(state.wait_for, is_done, SOON)
     assert asked.wait(SOON)
     done.set()
     state.notify()
@@ -61,12 +61,12 @@ def test_wait_ends_on_notification(state: SessionState, writer: ThreadPoolExecut
 
 def test_first_error_ends_all_waits(state: SessionState, writer: ThreadPoolExecutor) -> None:
     first = DeliveryError("first")
-    waiting = writer.submit(state.wait_for, lambda: False, None)
+    waiting = writer.submit(state.wait_for, lambda: False, SOON)
     state.fail(first)
     state.fail(DeliveryError("second"))
     assert waiting.exception(SOON) is first
     assert state.error is first
-    for call in (state.raise_error, lambda: state.wait_for(lambda: True, None)):
+    for call in (state.raise_error, lambda: state.wait_for(lambda: True, SOON)):
         with pytest.raises(DeliveryError) as caught:
             call()
         assert caught.value is first
@@ -74,7 +74,7 @@ def test_first_error_ends_all_waits(state: SessionState, writer: ThreadPoolExecu
 
 def test_flush_waits_for_all_batches(state: SessionState, writer: ThreadPoolExecutor) -> None:
     state.add_incomplete(2)
-    waiting = writer.submit(state.wait_until_complete)
+    waiting = writer.submit(state.wait_until_complete, SOON)
     state.complete()
     time.sleep(0.02)
     assert (waiting.done(), state.incomplete) == (False, 1)
@@ -82,10 +82,24 @@ def test_flush_waits_for_all_batches(state: SessionState, writer: ThreadPoolExec
     waiting.result(SOON)
 
 
+def test_flush_fails_if_no_batch_completes(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    state.add_incomplete(3)
+    started = time.monotonic()
+    waiting = writer.submit(state.wait_until_complete, 0.4)
+    time.sleep(0.2)
+    state.complete()
+    state.throttled(200)
+    caught = waiting.exception(SOON)
+    assert isinstance(caught, DeliveryError)
+    assert "2 batches made no progress" in str(caught)
+    assert time.monotonic() - started > 0.75
+    assert state.error is caught
+
+
 def test_failed_batch_is_not_a_success(state: SessionState, writer: ThreadPoolExecutor) -> None:
     """Between the failure of the last batch and the session's error, nothing is incomplete."""
     state.add_incomplete(1)
-    waiting = writer.submit(state.wait_until_complete)
+    waiting = writer.submit(state.wait_until_complete, SOON)
     state.mark_failed()
     state.complete()
     time.sleep(0.02)
@@ -100,4 +114,4 @@ def test_sender_is_checked_while_the_writer_waits() -> None:
 
     watched = SessionState(SystemClock(), nothing, check_sender)
     with pytest.raises(DeliveryError, match="has died"):
-        watched.wait_for(lambda: False, None)
+        watched.wait_for(lambda: False, SOON)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.kafka.client.client import DOUBLED_AFTER_S, RequestSizeLimit
+from spark_kafka_sink.kafka.client.size_limits import DOUBLED_AFTER_S, RequestSizeLimit
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import World, world
