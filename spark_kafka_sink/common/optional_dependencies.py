@@ -46,8 +46,9 @@ EXTRAS = {
     "redis": Extra("the embedded broker's storage in Redis", ("redis",), "the broker's machine"),
     "schema-registry": Extra(
         "formats with a schema registry",
-        ("confluent_kafka", "attrs", "cachetools", "authlib"),
+        ("confluent_kafka", "attrs", "cachetools", "authlib", "google.protobuf"),
     ),
+    "protobuf": Extra("Protobuf schemas as `.proto` text", ("grpc_tools",)),
     "opentelemetry": Extra("`metrics.opentelemetry`", ("opentelemetry",)),
     "oauth": Extra("OAUTHBEARER with a client's id and secret", ("requests",), _EVERYWHERE),
     "msk-iam": Extra("AWS_MSK_IAM", ("aws_msk_iam_sasl_signer", "boto3"), _EVERYWHERE),
@@ -66,9 +67,16 @@ def require_extra(extra: str, user: str) -> None:
     Raises:
         ConfigError: a library is not installed.
     """
-    missing = [module for module in EXTRAS[extra].modules if find_spec(module) is None]
+    missing = [module for module in EXTRAS[extra].modules if not _is_installed(module)]
     if missing:
         raise _missing(extra, user, ", ".join(missing))
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # The parent of a submodule is missing.
+        return False
 
 
 def import_extra(extra: str, module: str, user: str) -> Any:
@@ -77,10 +85,10 @@ def import_extra(extra: str, module: str, user: str) -> Any:
     Raises:
         ConfigError: the module is not installed.
     """
-    library = module.partition(".")[0]
-    if find_spec(library) is None:
-        raise _missing(extra, user, library)
-    return import_module(module)
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise _missing(extra, user, error.name or module) from None
 
 
 def _missing(extra: str, user: str, libraries: str) -> ConfigError:

@@ -66,12 +66,12 @@ class FormatOptions:
     value_fields = text("value.fields", None)
     """Columns that become the fields of the value, separated by commas; default: all columns."""
     value_schema = text("value.schema", None)
-    """Schema of the value as text: an Avro schema, a JSON Schema, or a Protobuf descriptor set in
-    base64. Default: derived from the columns.
+    """Schema of the value as text: an Avro schema, a JSON Schema, a .proto file, or a Protobuf
+    descriptor set in base64. Default: derived from the columns.
     """
     value_schema_file = text("value.schema.file", None)
     """File with the schema of the value, read by the driver; a path or a URI that pyarrow.fs
-    supports. For Protobuf the output of protoc --descriptor_set_out.
+    supports. For Protobuf a .proto file or the output of protoc --descriptor_set_out.
     """
     value_schema_name = text("value.schema.name", None)
     """Name of the record or message; default: Value. With a given schema: name of the Protobuf
@@ -88,12 +88,12 @@ class FormatOptions:
     if there is one.
     """
     key_schema = text("key.schema", None)
-    """Schema of the key as text: an Avro schema, a JSON Schema, or a Protobuf descriptor set in
-    base64. Default: derived from the columns.
+    """Schema of the key as text: an Avro schema, a JSON Schema, a .proto file, or a Protobuf
+    descriptor set in base64. Default: derived from the columns.
     """
     key_schema_file = text("key.schema.file", None)
     """File with the schema of the key, read by the driver; a path or a URI that pyarrow.fs
-    supports. For Protobuf the output of protoc --descriptor_set_out.
+    supports. For Protobuf a .proto file or the output of protoc --descriptor_set_out.
     """
     key_schema_name = text("key.schema.name", None)
     """Name of the record or message; default: Key. With a given schema: name of the Protobuf

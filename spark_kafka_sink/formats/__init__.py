@@ -14,8 +14,15 @@ In reading order:
 - `avro_schema`: parse and derive Avro schemas, and encode defaults
 - `avro_unions`: match columns to Avro types, and choose the branches of unions
 - `avro_encoder`: Avro's binary encoding
-- `protobuf_schema`: parse and derive Protobuf descriptors
+- `protobuf_wire`: read and write Protobuf messages without a schema
+- `protobuf_files`: the files of a Protobuf schema
+- `protobuf_features`: the features of editions that affect the encoding
+- `protobuf_schema`: messages, fields and enums of a Protobuf schema
+- `protobuf_framing`: the position of a message in its file, after the schema id
+- `protobuf_derivation`: derive a Protobuf message from columns
 - `protobuf_encoder`: Protobuf's binary encoding
+- `protobuf_source`: read Protobuf schemas, and compile `.proto` text, on the driver
+- `protobuf_text`: print Protobuf schemas as `.proto` text, on the driver
 - `schemas_and_subjects`: schemas set by options or derived from columns, and their subjects
 - `registry`: register and look up schemas, on the driver
 - `decoder`: decode written records, for tests of users' jobs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 from contextlib import nullcontext
@@ -14,7 +13,10 @@ from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro_schema import AvroSchema
 from spark_kafka_sink.formats.plan import Source
-from spark_kafka_sink.formats.protobuf_schema import ProtoSchema, files_of, read_indexes
+from spark_kafka_sink.formats.protobuf_files import files_of
+from spark_kafka_sink.formats.protobuf_framing import read_indexes
+from spark_kafka_sink.formats.protobuf_schema import ProtoSchema
+from spark_kafka_sink.formats.protobuf_source import completed
 from spark_kafka_sink.formats.schemas_and_subjects import given_source
 
 if TYPE_CHECKING:
@@ -30,8 +32,8 @@ _USER: Final = "decoding records"
 _ID_BYTES: Final = 5
 _GUID_BYTES: Final = 17
 _HINT: Final = (
-    "give the options with which the records were written; a schema that is derived from a frame "
-    "fits only if the same columns are nullable as in the write"
+    "Give the options with which the records were written; a schema that is derived from a frame "
+    "fits only if the same columns are nullable as in the write."
 )
 
 
@@ -153,8 +155,7 @@ class _Decoder:
         if source is None and part.format.payload is not Format.JSON:
             raise ConfigError(
                 f"the schema of the {part.part} is not known: it was derived from the columns",
-                hint=f"use assert_written(), or give it: {part.part}.schema or "
-                f"{part.part}.schema.file",
+                hint=f"Use assert_written(), or set {part.part}.schema or {part.part}.schema.file.",
             )
         return source
 
@@ -195,18 +196,12 @@ def _avro(schema: str) -> Callable[[bytes], Any]:
 def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
-    from google.protobuf.duration_pb2 import Duration  # Imports register the types.
-    from google.protobuf.timestamp_pb2 import Timestamp
-    from google.protobuf.wrappers_pb2 import Int32Value
 
     pool: Any = descriptor_pool.DescriptorPool()
-    for built_in in (Duration, Timestamp, Int32Value):
-        pool.AddSerializedFile(built_in.DESCRIPTOR.file.serialized_pb)
-    for file in files_of(schema):
-        if not file.name.startswith("google/"):  # Google's files are already in the pool.
-            pool.AddSerializedFile(base64.b64decode(file.text))
-    made = message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
-    return lambda payload: _plain(made.FromString(payload))
+    for file in completed(files_of(schema)):
+        pool.AddSerializedFile(file.data)
+    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
+    return lambda payload: _plain(kind.FromString(payload))
 
 
 def _plain(message: Any) -> Any:

@@ -1,7 +1,7 @@
 """Protobuf's binary encoding.
 
 Columns are matched to a message's fields by name. Nulls, empty lists and empty maps are not
-encoded. A null item of a list or a null value of a map is a fault of its row.
+encoded. A null item of a list, a null value of a map, and a second member of a oneof are faults.
 
 Source: Protocol Buffers, "Encoding".
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.formats.fields import (
     Cells,
     Column,
@@ -25,6 +25,7 @@ from spark_kafka_sink.formats.fields import (
     not_declared,
     unsupported,
 )
+from spark_kafka_sink.formats.protobuf_derivation import derive
 from spark_kafka_sink.formats.protobuf_schema import (
     DURATION,
     TIMESTAMP,
@@ -33,9 +34,8 @@ from spark_kafka_sink.formats.protobuf_schema import (
     ProtoField,
     ProtoMessage,
     ProtoSchema,
-    derive,
-    tag,
 )
+from spark_kafka_sink.formats.protobuf_wire import tag
 from spark_kafka_sink.formats.text import write_decimals
 from spark_kafka_sink.formats.writer import (
     Node,
@@ -53,24 +53,20 @@ from spark_kafka_sink.formats.writer import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from spark_kafka_sink.formats.plan import FieldPlan
 
 __all__ = ["compile_plan", "derive"]
 
 
-def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
-    """See `plan.compile_encoder`."""
-    schema = ProtoSchema.parse(plan.schema or "")
-    root = _Compiler(schema).message(schema.message(plan.message), Column.of(type_))
-    return RowEncoder(root, plan.framing.prefix)
-
-
-_VARINT, _EIGHT, _SIZED, _FOUR = 0, 1, 2, 5
+_VARINT, _EIGHT, _SIZED, _START, _END, _FOUR = range(6)
 """Wire types."""
 _WIRE_TYPES: Final = {
     **dict.fromkeys((Kind.DOUBLE, Kind.FIXED64, Kind.SFIXED64), _EIGHT),
     **dict.fromkeys((Kind.FLOAT, Kind.FIXED32, Kind.SFIXED32), _FOUR),
     **dict.fromkeys((Kind.STRING, Kind.BYTES, Kind.MESSAGE), _SIZED),
+    Kind.GROUP: _START,
 }
 """Wire types by kind. All other kinds are varints."""
 _RANGES: Final = {
@@ -82,6 +78,13 @@ _RANGES: Final = {
 """Minimum and maximum column value that each integer kind accepts."""
 _FIXED: Final = {Kind.FIXED32: 4, Kind.SFIXED32: 4, Kind.FIXED64: 8, Kind.SFIXED64: 8}
 _SIGNED: Final = (Kind.SINT32, Kind.SINT64)
+
+
+def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
+    """See `plan.compile_encoder`."""
+    schema = ProtoSchema.parse(plan.schema or "")
+    root = _Compiler(schema).message(schema.message(plan.message), Column.of(type_))
+    return RowEncoder(root, plan.framing.prefix)
 
 
 def _tag(field: ProtoField) -> bytes:
@@ -101,20 +104,26 @@ class _Compiler:
         """
         known = {field.name: field for field in message.fields}
         fields: list[tuple[int, int, Node]] = []
+        oneofs: dict[str, list[tuple[int, str]]] = {}
         for index, part in enumerate(column.parts):
             field = known.pop(part.name, None)
             if field is None:
                 raise not_declared(part, message.name)
             fields.append((field.number, index, self._field(field, part)))
+            if field.oneof:
+                oneofs.setdefault(field.oneof, []).append((index, part.path))
         for field in known.values():
             if field.is_required:
                 raise ColumnError(
                     f"the required field `{field_path(column.path, field.name)}` of "
                     f"{message.name} has no column",
-                    hint="add the column, or make the field optional",
+                    hint="Add the column, or make the field optional.",
                 )
-        fields.sort(key=lambda each: each[0])
-        return partial(_write_message, [(index, node) for _, index, node in fields])
+        fields.sort(key=lambda field: field[0])
+        node: Node = partial(_write_message, [(index, node) for _, index, node in fields])
+        for name, members in oneofs.items():
+            node = partial(_write_oneof, name, members, node) if len(members) > 1 else node
+        return node
 
     def _field(self, field: ProtoField, column: Column) -> Node:
         """Return the function that writes a field with its tag. It writes nothing for null."""
@@ -135,7 +144,7 @@ class _Compiler:
             raise unsupported(column, f"the repeated Protobuf field {field.name}")
         (items,) = column.parts
         item = self._value(field, items)
-        if field.is_packed and _WIRE_TYPES.get(field.kind) != _SIZED:
+        if field.is_packed and _WIRE_TYPES.get(field.kind) not in (_SIZED, _START):
             node = partial(_write_packed, tag(field.number, _SIZED), item, items.path)
         else:
             node = partial(_write_repeated, _tag(field), item, items.path)
@@ -152,11 +161,14 @@ class _Compiler:
         node: Node | None
         if column.shape is Shape.NULL:
             node = write_nothing
+        elif field.kind is Kind.ENUM:
+            node = self._enum(field.type_name, column)
+        elif field.kind is Kind.GROUP:
+            body = self._body(field.type_name, column)
+            node = body and partial(_write_group, body, tag(field.number, _END))
         elif field.kind is Kind.MESSAGE:
-            node = self._embedded(field.type_name, column)
-        elif field.kind is Kind.ENUM and column.shape is Shape.TEXT:
-            numbers = self.schema.enums.get(field.type_name, {})
-            node = partial(write_symbol, numbers, column.path, is_zigzag=False)
+            body = self._body(field.type_name, column)
+            node = body and partial(_write_embedded, body)
         else:
             node = _scalar(field.kind, column)
         if node is None:
@@ -164,17 +176,40 @@ class _Compiler:
             raise unsupported(column, f"Protobuf {target}")
         return node
 
-    def _embedded(self, name: str, column: Column) -> Node | None:
-        if column.shape is Shape.STRUCT and name in self.schema.messages:
-            return partial(_write_embedded, self.message(self.schema.messages[name], column))
+    def _enum(self, name: str, column: Column) -> Node | None:
+        if name not in self.schema.enums:
+            raise _missing(name)
+        enum = self.schema.enums[name]
+        if column.shape is Shape.TEXT:
+            return partial(write_symbol, enum.numbers, column.path, is_zigzag=False)
+        if column.shape is not Shape.INTEGER:
+            return None
+        node = _integer(Kind.INT32, column)
+        if not enum.is_closed:
+            return node
+        numbers = np.array([*enum.numbers.values()])
+        return node and partial(_write_closed, numbers, column.path, node)
+
+    def _body(self, name: str, column: Column) -> Node | None:
+        """Return the writer of a message without its length."""
         if (name, column.shape) in ((TIMESTAMP, Shape.TIMESTAMP), (DURATION, Shape.INTERVAL)):
-            return partial(_write_embedded, _write_seconds)
-        if name in WRAPPERS:
+            return _write_seconds
+        if name in WRAPPERS and column.shape is not Shape.STRUCT:
             kind = WRAPPERS[name]
             node = _scalar(kind, column)
-            start = tag(1, _WIRE_TYPES.get(kind, _VARINT))
-            return node and partial(_write_embedded, partial(_write_wrapped, start, node))
+            return node and partial(_write_wrapped, tag(1, _WIRE_TYPES.get(kind, _VARINT)), node)
+        if name not in self.schema.messages:
+            raise _missing(name)
+        if column.shape is Shape.STRUCT:
+            return self.message(self.schema.messages[name], column)
         return None
+
+
+def _missing(name: str) -> ConfigError:
+    return ConfigError(
+        f"the Protobuf schema does not contain {name}, which a field needs",
+        hint="Create the descriptor set with `protoc --include_imports`.",
+    )
 
 
 def _scalar(kind: Kind, column: Column) -> Node | None:
@@ -182,8 +217,6 @@ def _scalar(kind: Kind, column: Column) -> Node | None:
     shape = column.shape
     if kind in _RANGES:
         return _integer(kind, column)
-    if kind is Kind.ENUM and shape is Shape.INTEGER:
-        return _integer(Kind.INT32, column)
     if shape is Shape.FLOAT and kind in (Kind.FLOAT, Kind.DOUBLE):
         is_double = kind is Kind.DOUBLE
         fits = is_double or column.type == pa.float32()
@@ -266,6 +299,20 @@ def _write_embedded(body: Node, cells: Cells, out: RowWriter) -> None:
     out.append(inner)
 
 
+def _write_group(body: Node, end: bytes, cells: Cells, out: RowWriter) -> None:
+    """Append the output of `body`, followed by the end tag."""
+    body(cells, out)
+    out.constant(end)
+
+
+def _write_closed(
+    numbers: NDArray[np.int64], path: str, node: Node, cells: Cells, out: RowWriter
+) -> None:
+    """Append the numbers of a closed enum. Unknown numbers are faults."""
+    cells.fail(~np.isin(cells.integers(), numbers), path, "is not in the enum")
+    node(cells, out)
+
+
 def _items(item: Node, path: str, cells: Cells, before: bytes) -> tuple[np.ndarray, pa.BinaryArray]:
     """Return the item counts, and one row per list with its items, each preceded by `before`."""
     offsets, items = cells.items()
@@ -306,3 +353,19 @@ def _write_message(fields: list[tuple[int, Node]], cells: Cells, out: RowWriter)
     """Append the fields of a message, each with the index of its column."""
     for index, node in fields:
         node(cells.field(index), out)
+
+
+def _write_oneof(
+    name: str, members: list[tuple[int, str]], message: Node, cells: Cells, out: RowWriter
+) -> None:
+    """Append a message. Rows with several members of the oneof are faults."""
+    is_set = np.zeros(len(cells), np.bool_)
+    for index, path in members:
+        member = cells.field(index)
+        valid = member.valid()
+        is_valid = np.ones(len(cells), np.bool_) if valid is None else valid
+        member.fail(
+            is_set & is_valid, path, f"is set, but also another member of the oneof `{name}`"
+        )
+        is_set |= is_valid
+    message(cells, out)

@@ -1,30 +1,27 @@
-"""Parse Protobuf descriptors, and derive them from columns.
+"""The messages and enums of a Protobuf schema, with the encoding of each field.
 
-Descriptors are messages of google/protobuf/descriptor.proto. This module reads and writes the few
-fields that are needed, so that workers do not need Google's runtime.
+A schema is a FileDescriptorSet in base64 (google/protobuf/descriptor.proto), main file last.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
-from spark_kafka_sink.formats.plan import Source
-from spark_kafka_sink.formats.writer import unsigned_varint
+from spark_kafka_sink.formats.protobuf_features import (
+    EnumType,
+    Features,
+    MessageEncoding,
+    Presence,
+    RepeatedEncoding,
+)
+from spark_kafka_sink.formats.protobuf_files import files_of, main_of
+from spark_kafka_sink.formats.protobuf_wire import number_of, parse, parts_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-
-    _Parsed: TypeAlias = dict[int, list[Any]]
-    """Values by field number. Each value is an int or bytes."""
+    from spark_kafka_sink.formats.protobuf_wire import Parsed
 
 
 class Kind(IntEnum):
@@ -40,6 +37,7 @@ class Kind(IntEnum):
     BOOL = 8
     STRING = 9
     GROUP = 10
+    """A message between a start tag and an end tag."""
     MESSAGE = 11
     BYTES = 12
     UINT32 = 13
@@ -50,8 +48,14 @@ class Kind(IntEnum):
     SINT64 = 18
 
 
-_OPTIONAL, _REQUIRED, _REPEATED = 1, 2, 3
-"""``FieldDescriptorProto.Label``."""
+class Label(IntEnum):
+    """``FieldDescriptorProto.Label``."""
+
+    OPTIONAL = 1
+    REQUIRED = 2
+    REPEATED = 3
+
+
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"
 WRAPPERS: Final = {
@@ -64,7 +68,18 @@ WRAPPERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProtoField:
-    """A field of a message; `type_name` is the full name of its message or enum."""
+    """A field of a message.
+
+    Attributes:
+        name: the name, which is the column's name.
+        number: the number in the encoding.
+        kind: the type; GROUP also for delimited messages of editions.
+        type_name: full name of the message or enum; empty for other kinds.
+        is_repeated: True for lists and maps.
+        is_required: True if readers reject messages without the field.
+        is_packed: True if the numbers of a list share one tag.
+        oneof: name of the oneof of which the field is a member; empty if there is none.
+    """
 
     name: str
     number: int
@@ -73,6 +88,7 @@ class ProtoField:
     is_repeated: bool
     is_required: bool
     is_packed: bool
+    oneof: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +101,39 @@ class ProtoMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ProtoEnum:
+    """An enum. Readers of a closed enum drop numbers that it does not declare."""
+
+    numbers: dict[str, int]
+    is_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ProtoSchema:
     """The messages and enums of a file and of its imports, by full name.
 
-    `main` contains the indexes of the file's own messages, as used in the registry's framing.
+    `main` contains the positions of the main file's messages, as used in the registry's framing:
+    the position in the file, followed by positions within outer messages. As in Java, messages
+    that fields declare (entries of maps, groups) are not counted.
     """
 
     messages: dict[str, ProtoMessage]
-    enums: dict[str, dict[str, int]]
+    enums: dict[str, ProtoEnum]
     main: dict[str, tuple[int, ...]]
 
     @classmethod
     def parse(cls, text: str) -> ProtoSchema:
-        """Parse a FileDescriptorProto or FileDescriptorSet in base64.
-
-        The last file of a set is the main file, and the other files are its imports.
+        """Parse a schema.
 
         Raises:
-            ConfigError: the text is not a descriptor.
+            ConfigError: the text is not a descriptor, or has unsupported features.
         """
-        schema = cls({}, {}, {})
-        files = [file for _, file in _files(text)]
+        files = files_of(text)
+        main, declared = main_of(files), _Declared({}, {}, {})
         for file in files:
-            syntax = _text(file, 12)
-            package = _text(file, 2)
-            for number, message in enumerate(_parts(file, 4)):
-                indexes = (number,) if file is files[-1] else None
-                _add(schema, message, package, indexes, packs=syntax not in ("", "proto2"))
-            _add_enums(schema, file, 5, package)
-        return schema
+            declared.add_file(parse(file.data), is_main=file is main)
+        messages = {name: declared.message(name) for name in declared.messages}
+        return cls(messages, declared.enums, declared.main)
 
     def message(self, name: str | None) -> ProtoMessage:
         """Return the message with this full name, or the first message if the name is None.
@@ -121,309 +141,128 @@ class ProtoSchema:
         Raises:
             ConfigError: there is no such message.
         """
-        wanted = name or next(iter(self.main), None)
-        if wanted not in self.main:
+        chosen = name or next(iter(self.main), None)
+        if chosen not in self.main:
             raise ConfigError(
-                f"the Protobuf schema has no message {wanted!r}",
-                hint=f"it has {', '.join(self.main) or 'no messages'}",
+                f"the Protobuf schema has no message {chosen!r}",
+                hint=f"It has {', '.join(self.main) or 'no messages'}.",
             )
-        return self.messages[wanted]
+        return self.messages[chosen]
 
 
-def _add(
-    schema: ProtoSchema,
-    message: _Parsed,
-    package: str,
-    indexes: tuple[int, ...] | None,
-    *,
-    packs: bool,
-) -> None:
-    """Add a message and its nested messages. `indexes` is None for a message of an import."""
-    name = _within(package, _text(message, 1))
-    if indexes is not None:
-        schema.main[name] = indexes
-    fields = tuple(_field(each, packs=packs) for each in _parts(message, 2))
-    options = _parts(message, 7)
-    is_entry = bool(options and options[0].get(7, [0])[-1])
-    schema.messages[name] = ProtoMessage(name, fields, is_entry)
-    for number, nested in enumerate(_parts(message, 3)):
-        below = None if indexes is None else (*indexes, number)
-        _add(schema, nested, name, below, packs=packs)
-    _add_enums(schema, message, 4, name)
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What the files declare. Fields are read at the end, because they can refer to any of it."""
 
+    messages: dict[str, tuple[Parsed, Features]]
+    """Messages, and the features that their fields inherit."""
+    enums: dict[str, ProtoEnum]
+    main: dict[str, tuple[int, ...]]
 
-def _add_enums(schema: ProtoSchema, owner: _Parsed, field: int, package: str) -> None:
-    for enum in _parts(owner, field):
-        values = _parts(enum, 2)
-        numbers = {_text(each, 1): _signed(each.get(2, [0])[-1]) for each in values}
-        schema.enums[_within(package, _text(enum, 1))] = numbers
+    def add_file(self, file: Parsed, *, is_main: bool) -> None:
+        """Add the messages and enums of a file."""
+        features, package = Features.of_file(file), text_of(file, 2)
+        groups = _groups(parts_of(file, 7))
+        self._add_messages(parts_of(file, 4), groups, package, () if is_main else None, features)
+        self._add_enums(parts_of(file, 5), package, features)
 
+    def _add_messages(
+        self,
+        messages: list[Parsed],
+        groups: set[str],
+        scope: str,
+        place: tuple[int, ...] | None,
+        features: Features,
+    ) -> None:
+        """Add messages of a scope.
 
-def message_indexes(schema: str, message: str | None) -> tuple[int, ...]:
-    """Return the position of a message in its file, followed by positions within outer messages.
+        Args:
+            messages: the descriptors.
+            groups: the names of those that are groups.
+            scope: the package or the outer message.
+            place: the position of the outer message; empty for the main file, None in an import.
+            features: the features of the scope.
+        """
+        position = 0
+        for message in messages:
+            simple_name, below = text_of(message, 1), None
+            name = _within(scope, simple_name)
+            own = features.with_options(message, 7, 12)
+            self.messages[name] = message, own
+            if place is not None and simple_name not in groups and not _is_entry(message):
+                below = self.main[name] = (*place, position)
+                position += 1
+            inner_groups = _groups(parts_of(message, 2) + parts_of(message, 6))
+            self._add_messages(parts_of(message, 3), inner_groups, name, below, own)
+            self._add_enums(parts_of(message, 4), name, own)
 
-    Raises:
-        ConfigError: the schema is not a descriptor, or does not contain the message.
-    """
-    parsed = ProtoSchema.parse(schema)
-    return parsed.main[parsed.message(message).name]
+    def _add_enums(self, enums: list[Parsed], scope: str, features: Features) -> None:
+        for enum in enums:
+            numbers = {text_of(value, 1): number_of(value, 2) for value in parts_of(enum, 2)}
+            kind = features.with_options(enum, 3, 7).enum_type
+            self.enums[_within(scope, text_of(enum, 1))] = ProtoEnum(
+                numbers, is_closed=kind is EnumType.CLOSED
+            )
 
+    def message(self, name: str) -> ProtoMessage:
+        """Return a message with its fields."""
+        message, _ = self.messages[name]
+        fields = tuple(self._field(name, field) for field in parts_of(message, 2))
+        return ProtoMessage(name, fields, _is_entry(message))
 
-class ProtoFile(NamedTuple):
-    """One file of a schema: its name, the files that it imports, and its descriptor in base64."""
-
-    name: str
-    imports: tuple[str, ...]
-    text: str
-
-
-def files_of(text: str) -> list[ProtoFile]:
-    """Return the files of a FileDescriptorProto or FileDescriptorSet in base64, main file last.
-
-    Raises:
-        ConfigError: the text is not a descriptor.
-    """
-    return [
-        ProtoFile(
-            name=_text(parsed, 1),
-            imports=tuple(bytes(each).decode() for each in parsed.get(3, [])),
-            text=base64.b64encode(data).decode(),
+    def _field(self, owner: str, field: Parsed) -> ProtoField:
+        message, features = self.messages[owner]
+        oneof = ""
+        if 9 in field and not number_of(field, 17):  # Not the oneof that `optional` implies.
+            parsed = parts_of(message, 8)[number_of(field, 9)]
+            oneof, features = text_of(parsed, 1), features.with_options(parsed, 2, 1)
+        features = features.with_options(field, 8, 21)
+        packed = [number_of(options, 2) for options in parts_of(field, 8) if 2 in options]
+        label = number_of(field, 4, Label.OPTIONAL)
+        is_required = features.presence is Presence.LEGACY_REQUIRED or label == Label.REQUIRED
+        type_name = self._resolved(text_of(field, 6), owner)
+        return ProtoField(
+            name=text_of(field, 1),
+            number=number_of(field, 3),
+            kind=self._kind(owner, field, type_name, features),
+            type_name=type_name,
+            is_repeated=label == Label.REPEATED,
+            is_required=is_required,
+            is_packed=bool(packed[-1]) if packed else features.repeated is RepeatedEncoding.PACKED,
+            oneof=oneof,
         )
-        for data, parsed in _files(text)
-    ]
+
+    def _resolved(self, name: str, scope: str) -> str:
+        """Return the full name of a type. Registries also return names relative to a message."""
+        if not name or name.startswith("."):
+            return name[1:]
+        while scope:
+            inner = _within(scope, name)
+            if inner in self.messages or inner in self.enums:
+                return inner
+            scope = scope.rpartition(".")[0]
+        return name
+
+    def _kind(self, owner: str, field: Parsed, type_name: str, features: Features) -> Kind:
+        # Registries also return descriptors whose fields have the name of a type, but no kind.
+        unset = Kind.ENUM if type_name in self.enums else Kind.MESSAGE
+        kind = Kind(number_of(field, 5, unset))
+        if kind is not Kind.MESSAGE or features.message is MessageEncoding.LENGTH_PREFIXED:
+            return kind
+        # Entries of maps and their values always have a length.
+        parts = (self.messages.get(name) for name in (owner, type_name))
+        is_in_map = any(_is_entry(part[0]) for part in parts if part)
+        return Kind.MESSAGE if is_in_map else Kind.GROUP
 
 
-def set_of(texts: Sequence[str]) -> str:
-    """Return a FileDescriptorSet of files in base64. The main file comes last."""
-    return base64.b64encode(b"".join(_bytes(1, base64.b64decode(each)) for each in texts)).decode()
+def _is_entry(message: Parsed) -> bool:
+    return any(number_of(options, 7) for options in parts_of(message, 7))
 
 
-def framed_indexes(schema: str, message: str | None) -> bytes:
-    """Return the message indexes in the registry's framing: a single byte for the first message.
-
-    Raises:
-        ConfigError: see `message_indexes`.
-    """
-    indexes = message_indexes(schema, message)
-    if indexes == (0,):
-        return b"\0"
-    return b"".join(unsigned_varint(2 * number) for number in (len(indexes), *indexes))
+def _groups(fields: list[Parsed]) -> set[str]:
+    """Return the names of the messages that proto2 groups declare."""
+    return {text_of(f, 6).rpartition(".")[2] for f in fields if number_of(f, 5) == Kind.GROUP}
 
 
-def read_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Return the message indexes at the start of `data`, and the remaining bytes."""
-    count, position = _varint(data, 0)
-    indexes: list[int] = []
-    for _ in range(count >> 1):
-        index, position = _varint(data, position)
-        indexes.append(index >> 1)
-    return tuple(indexes) or (0,), data[position:]
-
-
-def _within(package: str, name: str) -> str:
-    return f"{package}.{name}" if package else name
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
-def _field(parsed: _Parsed, *, packs: bool) -> ProtoField:
-    options = _parts(parsed, 8)
-    chosen = options[0].get(2) if options else None
-    label = parsed.get(4, [_OPTIONAL])[-1]
-    return ProtoField(
-        name=_text(parsed, 1),
-        number=parsed[3][-1],
-        kind=Kind(parsed[5][-1]),
-        type_name=_text(parsed, 6).removeprefix("."),
-        is_repeated=label == _REPEATED,
-        is_required=label == _REQUIRED,
-        is_packed=bool(chosen[-1]) if chosen else packs,
-    )
-
-
-def _files(text: str) -> list[tuple[bytes, _Parsed]]:
-    """Return the descriptor of each file, and its parsed fields."""
-    try:
-        data = base64.b64decode(text, validate=True)
-        parsed = _parse(data)
-        if parsed.keys() == {1}:  # A file contains more than its name.
-            return [(each, _parse(each)) for each in parsed[1]]
-        _text(parsed, 1)
-    except (binascii.Error, ValueError, IndexError, AttributeError):
-        raise ConfigError(
-            "the Protobuf schema is not a descriptor in base64",
-            hint="create one with `protoc --include_imports --descriptor_set_out=FILE`",
-        ) from None
-    return [(data, parsed)]
-
-
-def _text(parsed: _Parsed, field: int) -> str:
-    return bytes(parsed[field][-1]).decode() if field in parsed else ""
-
-
-def _parts(parsed: _Parsed, field: int) -> list[_Parsed]:
-    return [_parse(each) for each in parsed.get(field, [])]
-
-
-def _parse(data: bytes) -> _Parsed:
-    """Return the values of a message by field number."""
-    parsed: _Parsed = {}
-    position = 0
-    while position < len(data):
-        tag, position = _varint(data, position)
-        if tag & 7 == 0:
-            value, position = _varint(data, position)
-            parsed.setdefault(tag >> 3, []).append(value)
-            continue
-        fixed = {1: 8, 5: 4}.get(tag & 7)
-        size, position = (fixed, position) if fixed else _varint(data, position)
-        if tag & 7 not in (1, 2, 5) or position + size > len(data):
-            raise ValueError
-        parsed.setdefault(tag >> 3, []).append(data[position : position + size])
-        position += size
-    return parsed
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while data[position] & 0x80:
-        value |= (data[position] & 0x7F) << shift
-        shift, position = shift + 7, position + 1
-    return value | data[position] << shift, position + 1
-
-
-def tag(number: int, wire_type: int) -> bytes:
-    """Return the bytes that precede a field's value."""
-    return unsigned_varint(number << 3 | wire_type)
-
-
-_NAMES: Final = Names(
-    "Protobuf", re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII), "a letter at the start"
-)
-_FILES: Final = {
-    TIMESTAMP: "google/protobuf/timestamp.proto",
-    DURATION: "google/protobuf/duration.proto",
-}
-_KINDS: Final = {
-    Shape.BOOLEAN: Kind.BOOL,
-    Shape.DECIMAL: Kind.STRING,
-    Shape.TEXT: Kind.STRING,
-    Shape.BYTES: Kind.BYTES,
-    Shape.DATE: Kind.INT32,
-    Shape.TIME: Kind.INT64,
-    Shape.LOCAL_TIMESTAMP: Kind.INT64,
-}
-"""Dates are encoded as days; timestamps without time zone and times of day as microseconds."""
-_SIZED_KINDS: Final = {
-    Shape.INTEGER: (Kind.INT32, Kind.INT64),
-    Shape.FLOAT: (Kind.FLOAT, Kind.DOUBLE),
-}
-_WELL_KNOWN: Final = {Shape.TIMESTAMP: TIMESTAMP, Shape.INTERVAL: DURATION}
-_KEYS: Final = (
-    Shape.INTEGER,
-    Shape.BOOLEAN,
-    Shape.TEXT,
-    Shape.DATE,
-    Shape.TIME,
-    Shape.LOCAL_TIMESTAMP,
-)
-
-
-def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
-    """Derive the descriptor of a file with one message; see `plan.derive_schema`.
-
-    Fields are numbered in column order. A nullable column is `optional`.
-    """
-    full_name = _NAMES.check_record(name, namespace)
-    message = _message(Column.of(type_), name, full_name)
-    imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
-    file = _bytes(1, f"{full_name.replace('.', '/')}.proto".encode())
-    file += _bytes(2, namespace.encode()) if namespace else b""
-    file += b"".join(_bytes(3, each.encode()) for each in imports)
-    file += _bytes(4, message) + _bytes(12, b"proto3")
-    return Source(base64.b64encode(file).decode(), full_name, full_name)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return tag(field, 2) + unsigned_varint(len(value)) + value
-
-
-def _number(field: int, value: int) -> bytes:
-    return tag(field, 0) + unsigned_varint(value)
-
-
-def _message(column: Column, name: str, full_name: str) -> bytes:
-    fields, nested = b"", b""
-    choices: list[bytes] = []
-    """The oneof that Protobuf requires for each optional field."""
-    used: set[str] = set()
-    for number, part in enumerate(column.parts, 1):
-        _NAMES.check(part)
-        type_, below = _declared(part, full_name, _unused(part.name, used))
-        field = _bytes(1, part.name.encode()) + _number(3, number) + type_
-        if part.is_nullable and part.shape in (*_KINDS, *_SIZED_KINDS):
-            field += _number(9, len(choices)) + _number(17, 1)
-            choices.append(_bytes(8, _bytes(1, f"_{part.name}".encode())))
-        fields += _bytes(2, field)
-        nested += below
-    return _bytes(1, name.encode()) + fields + nested + b"".join(choices)
-
-
-def _unused(column: str, used: set[str]) -> str:
-    """Return an unused name for a nested message; the name of its map entry is also unused."""
-    name = "".join(part[:1].upper() + part[1:] for part in column.split("_"))
-    chosen, number = name, 2
-    while {chosen, f"{chosen}Entry"} & used:
-        chosen, number = f"{name}{number}", number + 1
-    used |= {chosen, f"{chosen}Entry"}
-    return chosen
-
-
-def _declared(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
-    """Return a field's declaration without its name and number, and its nested messages."""
-    if column.shape is Shape.MAP:
-        return _map(column, owner, name)
-    is_list = column.shape is Shape.LIST
-    return _single(
-        column.parts[0] if is_list else column, owner, name, _REPEATED if is_list else _OPTIONAL
-    )
-
-
-def _single(column: Column, owner: str, name: str, label: int = _OPTIONAL) -> tuple[bytes, bytes]:
-    """Return the same as `_declared` for a column that is neither a list nor a map."""
-    if column.shape is Shape.STRUCT:
-        full_name = f"{owner}.{name}"
-        nested = _bytes(3, _message(column, name, full_name))
-        return _type(label, Kind.MESSAGE, full_name), nested
-    if column.shape in (Shape.LIST, Shape.MAP):
-        hint = "put it into a struct with one field"
-        raise unsupported(column, "an item or value in Protobuf", hint)
-    if column.shape in _WELL_KNOWN:
-        return _type(label, Kind.MESSAGE, _WELL_KNOWN[column.shape]), b""
-    if column.shape in _SIZED_KINDS:
-        return _type(label, _SIZED_KINDS[column.shape][column.type.bit_width == 64]), b""
-    if column.shape not in _KINDS:
-        raise unsupported(column, "Protobuf")
-    return _type(label, _KINDS[column.shape]), b""
-
-
-def _type(label: int, kind: Kind, name: str = "") -> bytes:
-    named = _bytes(6, f".{name}".encode()) if name else b""
-    return _number(4, label) + _number(5, kind) + named
-
-
-def _map(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
-    """Return the declaration of a map, whose entries are nested messages."""
-    key, value = column.parts
-    if key.shape not in _KEYS:
-        raise unsupported(key, "the key of a Protobuf map")
-    value_type, nested = _single(value, owner, name)
-    entry = _bytes(1, f"{name}Entry".encode())
-    types = (("key", _single(key, owner, name)[0]), ("value", value_type))
-    for number, (part, type_) in enumerate(types, 1):
-        entry += _bytes(2, _bytes(1, part.encode()) + _number(3, number) + type_)
-    entry += _bytes(7, _number(7, 1))
-    declared = _type(_REPEATED, Kind.MESSAGE, f"{owner}.{name}Entry")
-    return declared, _bytes(3, entry) + nested
+def _within(scope: str, name: str) -> str:
+    return f"{scope}.{name}" if scope else name

@@ -25,7 +25,8 @@ from spark_kafka_sink.config.security.model import (
     RefreshPolicy,
     SaslConfig,
 )
-from spark_kafka_sink.formats.protobuf_schema import files_of, set_of
+from spark_kafka_sink.formats.protobuf_files import files_of
+from spark_kafka_sink.formats.protobuf_source import BUILT_IN, completed, descriptor_set
 from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
 from spark_kafka_sink.kafka.security.tokens.token import TokenCache
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.schema_registry import BearerAuth, RegistryConfig
     from spark_kafka_sink.config.security.model import TlsConfig
-    from spark_kafka_sink.formats.protobuf_schema import ProtoFile
+    from spark_kafka_sink.formats.protobuf_files import ProtoFile
 
 _TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
 _MODULE: Final = "confluent_kafka.schema_registry"
@@ -42,11 +43,28 @@ _CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404,
 _LONGEST: Final = 1_500
 """Maximum length of a registry's message, in characters."""
 _SERIALIZED: Final = "serialized"
-"""Format parameter that requests a Protobuf schema as a descriptor in base64, not as text."""
-_BUILT_IN: Final = "google/protobuf/"
-"""Imports that every registry provides."""
+"""Format parameter that requests a Protobuf schema as a descriptor in base64, not as text.
+
+Confluent's registry supports it. Other registries ignore it.
+"""
+_MOCKS: dict[str, Any] = {}
+"""In-memory registries of this process, by URL."""
 _MAGIC_GUID: Final = b"\x01"
 _ID_BYTES: Final = 4
+
+
+_INCOMPATIBLE_HINT: Final = (
+    "Give new columns a default by making them nullable, keep the types of the others, or change "
+    "the subject's compatibility level."
+)
+_HINTS: Final = {
+    _CONFLICT: _INCOMPATIBLE_HINT,
+    _UNAUTHORIZED: "Check basic.auth.user.info or the bearer.auth options.",
+    _FORBIDDEN: "Grant the login access to the subject.",
+    _NOT_FOUND: "Register the schema, or set auto.register.schemas=true; check topic and "
+    "subject.name.strategy.",
+    _INVALID: "The registry rejects the schema: correct it, or value.schema.name.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +101,14 @@ class Registered:
             raise SchemaRegistryError(
                 f"the schema registry returns no GUID for the schema of subject {self.subject}, "
                 "which HeaderSchemaIdSerializer needs",
-                hint="use a registry with GUIDs (Confluent Platform 8.0), or the default "
-                "PrefixSchemaIdSerializer",
+                hint="Use a registry with GUIDs (Confluent Platform 8.0), or the default "
+                "PrefixSchemaIdSerializer.",
             )
         return _MAGIC_GUID + self.guid
 
 
-_MOCKS: dict[str, Any] = {}
-"""In-memory registries of this process, by URL."""
+class _UnregisteredImportError(Exception):
+    """An imported Protobuf file is not in the registry; the argument is its name."""
 
 
 class Registry:
@@ -129,7 +147,7 @@ class Registry:
         Raises:
             SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
         """
-        schema = self._schema(candidate, register=True)
+        schema = self._schema(candidate, self._register_import)
         found = self._call(
             f"register the schema of subject {subject}",
             self._client.register_schema_full_response,
@@ -145,7 +163,7 @@ class Registry:
         Raises:
             SchemaRegistryError: the subject does not contain it, or see `_fail`.
         """
-        schema = self._schema(candidate)
+        schema = self._schema(candidate, self._find_import)
         found = self._call(
             f"find the schema in subject {subject}",
             self._client.lookup_schema,
@@ -208,7 +226,11 @@ class Registry:
         Raises:
             SchemaRegistryError: the schema is incompatible with the latest version, or see `_fail`.
         """
-        schema, latest = self._schema(candidate), f"the latest version of subject {subject}"
+        latest = f"the latest version of subject {subject}"
+        try:
+            schema = self._schema(candidate, self._existing_import)
+        except _UnregisteredImportError as error:
+            return f"the import {error} does not exist in the registry yet"
         if self._config.is_mock:  # The subject accepts any schema.
             return f"the schema is compatible with {latest}"
         what, normalize = f"check the schema of subject {subject}", self._config.normalize
@@ -236,34 +258,47 @@ class Registry:
         reasons = rest.post(path, body=schema.to_dict()).get("messages") or ()
         return "".join(f": {_printable(str(each))}" for each in reasons[:1])
 
-    def _schema(self, candidate: Candidate, *, register: bool = False) -> Any:
-        """Return a schema as an object of the client.
+    def _schema(self, candidate: Candidate, find: Callable[[str, Any], int]) -> Any:
+        """Return a schema as an object of the client, a Protobuf schema as text.
 
-        If `register` is True, register the imported files.
+        Each imported file has a subject with the file's name, as in Java's serializer.
+
+        Args:
+            candidate: the schema.
+            find: returns the version of an imported file; can register the file.
         """
         if candidate.format.payload is not Format.PROTOBUF:
             return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
-        *imported, main = files_of(candidate.text)
-        known: dict[str, Any] = {}
-        for file in imported:
-            if not file.name.startswith(_BUILT_IN):
-                known[file.name] = self._imported(file, known, register=register)
-        return self._proto(main, known)
+        import_extra("schema-registry", "google.protobuf", f"option {URL}")
+        from spark_kafka_sink.formats.protobuf_text import proto_texts  # needs Google's runtime
 
-    def _imported(self, file: ProtoFile, known: Mapping[str, Any], *, register: bool) -> Any:
-        """Return a reference to an imported file, with the file name as its subject."""
-        schema = self._proto(file, known)
-        if register:
-            what = f"register the import {file.name}"
-            self._call(what, self._client.register_schema, file.name, schema)
-        found = self._call(
-            f"find the import {file.name}", self._client.lookup_schema, file.name, schema
-        )
-        return self._library.SchemaReference(file.name, file.name, found.version)
+        references: dict[str, Any] = {}
+        *imported, main = completed(files_of(candidate.text))
+        *texts, main_text = proto_texts([file.data for file in (*imported, main)])
 
-    def _proto(self, file: ProtoFile, known: Mapping[str, Any]) -> Any:
-        references = [known[name] for name in file.imports if name in known]
-        return self._library.Schema(file.text, "PROTOBUF", references)
+        def schema_of(file: ProtoFile, text: str) -> Any:
+            used = [references[name] for name in file.imports if name in references]
+            return self._library.Schema(text, "PROTOBUF", used)
+
+        for file, text in zip(imported, texts, strict=True):
+            if not file.name.startswith(BUILT_IN):
+                version = find(file.name, schema_of(file, text))
+                references[file.name] = self._library.SchemaReference(file.name, file.name, version)
+        return schema_of(main, main_text)
+
+    def _register_import(self, name: str, schema: Any) -> int:
+        self._call(f"register the import {name}", self._client.register_schema, name, schema)
+        return self._find_import(name, schema)
+
+    def _find_import(self, name: str, schema: Any) -> int:
+        what = f"find the import {name}"
+        return int(self._call(what, self._client.lookup_schema, name, schema).version)
+
+    def _existing_import(self, name: str, schema: Any) -> int:
+        registered = self._find(f"find the import {name}", self._client.lookup_schema, name, schema)
+        if registered is None:
+            raise _UnregisteredImportError(name)
+        return int(registered.version)
 
     def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
         """Return a registered schema after checking its rules, which require a request by id."""
@@ -282,10 +317,12 @@ class Registry:
             raise SchemaRegistryError(
                 f"the schema with id {schema_id} has type {kind}, but the format is "
                 f"{format_.value}",
-                hint="change the format or the schema's id or subject",
+                hint="Change the format or the schema's id or subject.",
             )
         text = schema.schema_str
-        if schema.references:
+        if format_.payload is Format.PROTOBUF:
+            text = self._with_imports(text, schema.references or (), subject)
+        elif schema.references:
             text = self._with_references(format_, text, schema.references, subject)
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
@@ -299,10 +336,8 @@ class Registry:
             raise SchemaRegistryError(
                 f"the schema of subject {subject} has references, which are supported for Avro "
                 "and Protobuf",
-                hint="register a JSON Schema without references",
+                hint="Register a JSON Schema without references.",
             )
-        if format_.payload is Format.PROTOBUF:
-            return self._with_imports(text, references)
         named: dict[str, Any] = {}
         for each in references:
             found = self._version(each)
@@ -312,19 +347,24 @@ class Registry:
             named[each.name] = json.loads(inner)
         return json.dumps(_inlined(json.loads(text), named, ""))
 
-    def _with_imports(self, text: str, references: Any) -> str:
-        """Return a FileDescriptorSet of a Protobuf schema and its imports."""
-        texts: list[str] = []
+    def _with_imports(self, text: str, references: Any, subject: str) -> str:
+        """Return a descriptor set of a Protobuf schema, which is text or a descriptor."""
+        texts: dict[str, str] = {}
 
         def collect(references: Any) -> None:
-            for each in references:
-                found = self._version(each, fmt=_SERIALIZED)
-                collect(found.schema.references or ())
-                if found.schema.schema_str not in texts:
-                    texts.append(found.schema.schema_str)
+            for reference in references:
+                if reference.name not in texts:
+                    schema = self._version(reference, fmt=_SERIALIZED).schema
+                    texts[reference.name] = schema.schema_str
+                    collect(schema.references or ())
 
         collect(references)
-        return set_of((*texts, text))
+        try:
+            return descriptor_set(text, texts.get, name=f"{subject}.proto")
+        except ConfigError as error:
+            raise SchemaRegistryError(
+                f"cannot read the schema of subject {subject}: {error.message}", hint=error.hint
+            ) from None
 
     def _version(self, reference: Any, fmt: str | None = None) -> Any:
         """Return the version of a subject to which a schema refers."""
@@ -362,7 +402,7 @@ class Registry:
             reason = _printable(str(error) or type(error).__name__)
             raise SchemaRegistryError(
                 f"cannot {what}: the schema registry at {place} cannot be reached: {reason}",
-                hint=f"check {URL}, and that the driver can reach it",
+                hint=f"Check {URL}, and that the driver can reach it.",
             ) from None
         message = _printable(str(getattr(error, "error_message", "") or "no message"))
         raise SchemaRegistryError(
@@ -370,20 +410,6 @@ class Registry:
             f"{getattr(error, 'error_code', None)}: {message}",
             hint=_HINTS.get(status),
         ) from None
-
-
-_INCOMPATIBLE_HINT: Final = (
-    "give new columns a default by making them nullable, keep the types of the others, or change "
-    "the subject's compatibility level"
-)
-_HINTS: Final = {
-    _CONFLICT: _INCOMPATIBLE_HINT,
-    _UNAUTHORIZED: "check basic.auth.user.info or the bearer.auth options",
-    _FORBIDDEN: "grant the login access to the subject",
-    _NOT_FOUND: "register the schema, or set auto.register.schemas=true; check topic and "
-    "subject.name.strategy",
-    _INVALID: "the registry rejects the schema: correct it, or value.schema.name",
-}
 
 
 def _reject_rules(schema: Any, subject: str) -> None:
@@ -402,7 +428,7 @@ def _reject_rules(schema: Any, subject: str) -> None:
         raise SchemaRegistryError(
             f"the schema of subject {subject} has rules, which the sink does not execute: "
             f"{', '.join(names)}. Encrypted fields would be written in clear",
-            hint="write with a client that executes rules, or use a schema without them",
+            hint="Write with a client that executes rules, or use a schema without them.",
         )
 
 
@@ -537,5 +563,6 @@ def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
 
 
 def _printable(text: str) -> str:
-    """Return the start of a text from the registry, on one line and without control characters."""
-    return "".join(char if char.isprintable() else " " for char in text[:_LONGEST])
+    """Return the start of a text from the registry, on one line and without a full stop."""
+    printable = "".join(char if char.isprintable() else " " for char in text[:_LONGEST])
+    return printable.rstrip(". ")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
+from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import fs
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
@@ -39,9 +41,14 @@ def given_source(part: PartFormat) -> Source | None:
     Raises:
         ConfigError: the schema cannot be read.
     """
-    text = part.schema if part.schema_file is None else _read_file(part)
-    if text is None:
+    content = part.schema if part.schema_file is None else _read_file(part)
+    if content is None:
         return None
+    if part.format.payload is Format.PROTOBUF:
+        from spark_kafka_sink.formats.protobuf_source import descriptor_set  # for this format
+
+        content = descriptor_set(content, partial(_imported, part))
+    text = _decoded(part, content) if isinstance(content, bytes) else content
     if part.format.payload is Format.AVRO:
         text = without_comments(text)
     message = message_of(part, text)
@@ -131,28 +138,53 @@ def _record_name(part: PartFormat, text: str, message: str | None) -> str:
     return title or name or part.record_name
 
 
-def _read_file(part: PartFormat) -> str:
-    """Return the schema in a file. A Protobuf descriptor is returned in base64.
+def _read_file(part: PartFormat) -> bytes:
+    """Return the content of a schema file.
 
     Raises:
         ConfigError: the file cannot be read.
     """
-    from pyarrow import fs
-
-    path, option = part.schema_file or "", f"{part.part}.schema.file"
     try:
-        if "://" in path:
-            system, place = fs.FileSystem.from_uri(path)
-        else:
-            system, place = fs.LocalFileSystem(), path
+        system, place = _file_system(part)
         with system.open_input_stream(place) as file:
-            content = file.read()
-        if part.format.payload is Format.PROTOBUF:
-            return base64.b64encode(content).decode()
-        return content.decode("utf-8-sig")
+            return file.read()
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ConfigError(
-            f"option {option} refers to {shown(path)}, which the driver cannot read: "
-            f"{type(error).__name__}",
-            hint="The file must be on the driver, or at a URI that pyarrow.fs supports.",
-        ) from None
+        raise _unreadable(part, error) from None
+
+
+def _imported(part: PartFormat, name: str) -> bytes | None:
+    """Return an imported Protobuf file, whose name is relative to a folder above the schema file.
+
+    Returns None if the schema is not in a file, or no such file can be read.
+    """
+    if part.schema_file is None or ".." in name:
+        return None
+    system, place = _file_system(part)
+    for folder in PurePosixPath(place).parents:
+        try:
+            with system.open_input_stream(str(folder / name)) as file:
+                return file.read()
+        except (OSError, ValueError, pa.ArrowException):
+            continue
+    return None
+
+
+def _file_system(part: PartFormat) -> tuple[fs.FileSystem, str]:
+    """Return the file system and the path of a schema file."""
+    path = part.schema_file or ""
+    return fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
+
+
+def _decoded(part: PartFormat, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except ValueError as error:
+        raise _unreadable(part, error) from None
+
+
+def _unreadable(part: PartFormat, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"option {part.part}.schema.file refers to {shown(part.schema_file or '')}, which the "
+        f"driver cannot read: {type(error).__name__}",
+        hint="The file must be on the driver, or at a URI that pyarrow.fs supports.",
+    )

@@ -257,7 +257,7 @@ def _framing(
 ) -> Framing:
     indexes = b""
     if part.format.payload is Format.PROTOBUF:
-        from spark_kafka_sink.formats.protobuf_schema import framed_indexes
+        from spark_kafka_sink.formats.protobuf_framing import framed_indexes
 
         indexes = framed_indexes(found.text, message)
     if config.part(part.part).framing is SchemaIdFraming.HEADER:

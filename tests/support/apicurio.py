@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import tarfile
 import time
 import urllib.request
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
@@ -16,27 +19,25 @@ from tools.support.jars import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-VERSION = "3.0.9"
-_URL = (
-    "https://repo1.maven.org/maven2/io/apicurio/apicurio-registry-app/"
-    f"{VERSION}/apicurio-registry-app-{VERSION}-all.tar.gz"
-)
-_FOLDER = CACHE / "jars" / f"apicurio-{VERSION}"
-_JAR = f"apicurio-registry-app-{VERSION}-runner.jar"
+VERSIONS = ("3.0.9", "2.6.13.Final")
+"""The newest releases of both lines that run on Java 17."""
+_MAVEN = "https://repo1.maven.org/maven2/io/apicurio/apicurio-registry-app"
 _START_S = 120
 
 
 @contextmanager
-def apicurio(port: int, log: Path) -> Iterator[str]:
+def apicurio(version: str, log: Path) -> Iterator[str]:
     """Run the registry in memory; yield the URL of Confluent's API."""
-    _install()
+    folder = _installed(version)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dquarkus.http.host=127.0.0.1"]
-    command = ["java", *options, f"-Dquarkus.http.port={port}", "-jar", _JAR]
+    jar = f"apicurio-registry-app-{version}-runner.jar"
+    command = ["java", *options, f"-Dquarkus.http.port={port}", "-jar", jar]
     url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=_FOLDER, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
         try:
             _await(f"{url}/subjects", process)
             yield url
@@ -45,17 +46,23 @@ def apicurio(port: int, log: Path) -> Iterator[str]:
             process.wait(30)
 
 
-def _install() -> None:
-    with FileLock(f"{_FOLDER}.lock"):
-        if (_FOLDER / _JAR).is_file():
-            return
-        shutil.rmtree(_FOLDER, ignore_errors=True)
-        _FOLDER.mkdir(parents=True)
+def _installed(version: str) -> Path:
+    folder = CACHE / "jars" / f"apicurio-{version}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if (folder / "lib").is_dir():
+            return folder
+        archive = f"{_MAVEN}/{version}/apicurio-registry-app-{version}-all.tar.gz"
         with (
-            urllib.request.urlopen(_URL, timeout=300) as response,
-            tarfile.open(fileobj=response, mode="r|gz") as archive,
+            TemporaryDirectory(dir=folder.parent) as unpacked,
+            urllib.request.urlopen(archive, timeout=300) as response,
+            tarfile.open(fileobj=response, mode="r|gz") as content,
         ):
-            archive.extractall(_FOLDER, filter="data")
+            content.extractall(unpacked, filter="data")
+            # Moved when it is complete, because a download can end early.
+            shutil.copytree(unpacked, f"{folder}.part", dirs_exist_ok=True)
+            Path(f"{folder}.part").rename(folder)
+    return folder
 
 
 def _await(url: str, process: subprocess.Popen[bytes]) -> None:

@@ -1,35 +1,57 @@
-"""Schemas in a real registry (Apicurio): registration and evolution, read by Confluent's client."""
+"""Schemas in a real registry (Apicurio): registration, evolution, and schemas of other clients.
+
+Confluent's client reads Avro. Protobuf is read with what protoc compiles from the registered text.
+"""
 
 from __future__ import annotations
 
-import socket
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from google.protobuf import json_format
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
+from spark_kafka_sink.formats.protobuf_framing import read_indexes
 from tests.integration.support.columnar import write_rows
-from tests.support.apicurio import apicurio
+from tests.support.apicurio import VERSIONS, apicurio
+from tests.support.protoc import compile_files, message_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql.types import DataType
 
 pytestmark = pytest.mark.deep
+DECIMAL = """syntax = "proto3"; package confluent.type;
+message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"""
+LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with apicurio(port, tmp_path_factory.mktemp("apicurio") / "log") as url:
-        SchemaRegistryClient({"url": url}).set_compatibility(level="BACKWARD")
-        yield url
+@pytest.fixture(scope="module", params=VERSIONS)
+def client(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SchemaRegistryClient]:
+    with apicurio(request.param, tmp_path_factory.mktemp("apicurio") / "log") as url:
+        client = SchemaRegistryClient({"url": url})
+        client.set_compatibility(level="BACKWARD")
+        yield client
 
 
 @pytest.fixture
@@ -42,32 +64,162 @@ def frame(**columns: DataType) -> StructType:
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
-def test_avro_schema_evolution(broker: EmbeddedBroker, url: str) -> None:
-    options = {"value.format": "avro-confluent", "schema.registry.url": url, "topic": "avro"}
+def options_of(client: SchemaRegistryClient, topic: str, format_: str) -> dict[str, str]:
+    url = client._rest_client.base_urls[0]
+    return {"value.format": f"{format_}-confluent", "schema.registry.url": url, "topic": topic}
+
+
+def decoded(client: SchemaRegistryClient, broker: EmbeddedBroker, topic: str, name: str) -> Any:
+    """Decode a topic's last record with what protoc compiles from the registered texts."""
+    value = broker.records(topic)[-1].value or b""
+    texts = {"confluent/type/decimal.proto": DECIMAL}
+
+    def collect(schema: Schema, file: str | None) -> None:
+        for reference in schema.references or ():
+            version: Any = client.get_version(str(reference.subject), reference.version or 1)
+            collect(version.schema, reference.name)
+        texts[str(file)] = str(schema.schema_str)
+
+    collect(client.get_schema(int.from_bytes(value[1:5])), "main.proto")
+    _, payload = read_indexes(value[5:])
+    cls = message_class(compile_files(texts).values(), name)
+    return json_format.MessageToDict(cls.FromString(payload), preserving_proto_field_name=True)
+
+
+def test_avro_schema_evolution(broker: EmbeddedBroker, client: SchemaRegistryClient) -> None:
+    options = options_of(client, "evolved", "avro")
     old: list[dict[str, Any]] = [{"id": "a", "price": 1.5}]
     new: list[dict[str, Any]] = [{"id": "b", "tax": 0.5, "price": None}]
     write_rows(broker, frame(id=StringType(), price=DoubleType()), old, **options)
     wider = frame(id=StringType(), tax=DoubleType(), price=DoubleType())
     write_rows(broker, wider, new, **options)
-    client = SchemaRegistryClient({"url": url})
     reader = AvroDeserializer(client)
-    context = SerializationContext("avro", MessageField.VALUE)
-    assert [reader(each.value, context) for each in broker.records("avro")] == old + new
-    assert client.get_versions("avro-value") == [1, 2]
-    with pytest.raises(SchemaRegistryError) as caught:
-        write_rows(broker, frame(id=LongType()), [{"id": 1}], **options)
-    assert "HTTP status 409" in str(caught.value)
-    assert len(broker.records("avro")) == 2
+    context = SerializationContext("evolved", MessageField.VALUE)
+    assert [reader(record.value, context) for record in broker.records("evolved")] == old + new
+    assert client.get_versions("evolved-value") == [1, 2]
 
 
-@pytest.mark.parametrize("format_", ["json-confluent", "protobuf-confluent", "avro-confluent"])
-def test_schema_is_registered_once(broker: EmbeddedBroker, url: str, format_: str) -> None:
-    options = {"value.format": format_, "schema.registry.url": url, "topic": format_}
-    rows = [{"id": "a", "price": 1.5}]
-    schema = frame(id=StringType(), price=DoubleType())
-    for _ in range(2):
-        write_rows(broker, schema, rows, **options)
-    write_rows(broker, schema, rows, **options, **{"auto.register.schemas": "false"})
-    assert SchemaRegistryClient({"url": url}).get_versions(f"{format_}-value") == [1]
-    values = {each.value for each in broker.records(format_)}
-    assert len(values) == 1
+def test_protobuf_schema_evolution(broker: EmbeddedBroker, client: SchemaRegistryClient) -> None:
+    options = options_of(client, "evolution", "protobuf")
+    names = {"value.schema.name": "Order", "value.schema.namespace": "com.shop"}
+    columns: dict[str, DataType] = {"id": StringType(), "n": LongType()}
+    row: dict[str, Any] = {"id": "a", "n": 5}
+    write_rows(broker, frame(**columns), [row], **options, **names)
+    columns |= {"at": TimestampType(), "tags": MapType(StringType(), frame(x=DoubleType()))}
+    row |= {"at": dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "tags": {"k": {"x": 1.5}}}
+    for more in ({}, {}, {"normalize.schemas": "true"}, {"dryRun": "true"}):
+        write_rows(broker, frame(**columns), [row], **options, **names, **more)
+    write_rows(broker, frame(**columns), [row], **options, **LATEST)
+    expected = {"id": "a", "n": "5", "at": "2020-01-01T00:00:00Z", "tags": {"k": {"x": 1.5}}}
+    assert decoded(client, broker, "evolution", "com.shop.Order") == expected
+    assert client.get_versions("evolution-value") == [1, 2]
+    text = client.get_latest_version("evolution-value").schema.schema_str
+    assert str(text).startswith("syntax")
+
+
+@pytest.mark.parametrize("format_", ["json", "protobuf", "avro"])
+def test_schema_is_registered_once(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, format_: str
+) -> None:
+    options = options_of(client, format_, format_)
+    schema, rows = frame(id=StringType(), price=DoubleType()), [{"id": "a", "price": 1.5}]
+    for more in ({}, {}, {"auto.register.schemas": "false"}):
+        write_rows(broker, schema, rows, **options, **more)
+    assert client.get_versions(f"{format_}-value") == [1]
+    assert len({record.value for record in broker.records(format_)}) == 1
+    if format_ != "json":  # This JSON Schema accepts other types.
+        with pytest.raises(SchemaRegistryError, match="HTTP status 409") as caught:
+            write_rows(broker, frame(id=LongType()), [{"id": 1}], **options)
+        assert ".." not in str(caught.value)
+        assert len(broker.records(format_)) == 3
+
+
+def test_protobuf_imports(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path
+) -> None:
+    base = 'syntax = "proto3"; package b; message Item { string name = 1; }'
+    (tmp_path / "base.proto").write_text(base)
+    (tmp_path / "v1").mkdir()
+    (tmp_path / "v1" / "order.proto").write_text(
+        'syntax = "proto2"; package m; import "base.proto"; import "google/type/money.proto";'
+        ' import "confluent/type/decimal.proto"; import "google/protobuf/wrappers.proto";'
+        " message First {} message Order { map<string, int64> counts = 1; message Part {"
+        " repeated b.Item items = 1; optional google.type.Money price = 2;"
+        " optional confluent.type.Decimal tax = 3; optional google.protobuf.Int64Value n = 4;"
+        " required group More = 5 { optional bool yes = 1 [default = true]; }"
+        " extensions 100 to 199; reserved 9; } }"
+    )
+    money = frame(currency_code=StringType(), units=LongType())
+    tax = frame(value=BinaryType(), scale=IntegerType())
+    schema = frame(items=ArrayType(frame(name=StringType())), price=money, tax=tax, n=LongType())
+    schema.add("more", frame())
+    row: dict[str, Any] = {
+        "items": [{"name": "i"}],
+        "price": {"currency_code": "EUR", "units": 3},
+        "tax": {"value": b"\1", "scale": 2},
+        "n": 7,
+        "more": {},
+    }
+    options = options_of(client, "imports", "protobuf")
+    given = {"value.schema.file": f"{tmp_path}/v1/order.proto", "value.schema.name": "m.Order.Part"}
+    for more in (given, given | {"auto.register.schemas": "false"}, given | {"dryRun": "true"}):
+        write_rows(broker, schema, [row], **options, **more)
+    write_rows(broker, schema, [row], **options, **LATEST, **{"value.schema.name": "m.Order.Part"})
+    expected = {**row, "price": {"currency_code": "EUR", "units": "3"}, "n": "7"}
+    expected["tax"] = {"value": "AQ==", "scale": 2}
+    assert decoded(client, broker, "imports", "m.Order.Part") == expected
+    assert {"imports-value", "base.proto"} <= {*client.get_subjects()}
+    records = broker.records("imports")
+    assert {(record.value or b"")[:8] for record in records} == {(records[0].value or b"")[:8]}
+    assert read_indexes((records[0].value or b"")[5:])[0] == (1, 0)
+
+
+FOREIGN = {
+    "deep": ("", "package d; message D { string x = 1; enum K { A = 0; B = 1; } }"),
+    "mid": ("deep", 'package d; import public "deep.proto"; message M { D d = 1; }'),
+    "foreign-value": (
+        "mid",
+        (
+            'package d; import "mid.proto"; import "google/protobuf/timestamp.proto";'
+            ' option java_package = "x"; // A comment.\n'
+            "message Z { M m = 1; D d = 2; message In { map<string, D.K> k = 1; message Deep {"
+            " google.protobuf.Timestamp at = 1; oneof o { int32 a = 2; string b = 3; }"
+            " repeated D.K ks = 4 [packed = false]; } } }"
+        ),
+    ),
+}
+
+
+def test_protobuf_text_of_another_client(
+    broker: EmbeddedBroker, client: SchemaRegistryClient
+) -> None:
+    for subject, (imported, text) in FOREIGN.items():
+        references = [SchemaReference(f"{imported}.proto", imported, 1)] if imported else []
+        schema = Schema(f'syntax = "proto3"; {text}', "PROTOBUF", references)
+        client.register_schema(subject, schema)
+    options = options_of(client, "foreign", "protobuf") | LATEST
+    columns = frame(m=frame(d=frame(x=StringType())))
+    write_rows(broker, columns, [{"m": {"d": {"x": "1"}}}], **options)
+    assert decoded(client, broker, "foreign", "d.Z") == {"m": {"d": {"x": "1"}}}
+    row = {"at": dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "b": "x", "ks": ["B", "A"]}
+    columns = frame(at=TimestampType(), b=StringType(), ks=ArrayType(StringType()))
+    deep = {"value.schema.name": "d.Z.In.Deep"}
+    write_rows(broker, columns, [row], **options, **deep)
+    expected = {"at": "2020-01-01T00:00:00Z", "b": "x", "ks": ["B", "A"]}
+    assert decoded(client, broker, "foreign", "d.Z.In.Deep") == expected
+    servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    records = broker.records("foreign", options={**servers, **options, **deep})
+    assert records[-1].value["ks"] == ["B", "A"]
+    with pytest.raises(SchemaRegistryError, match="has type PROTOBUF") as caught:
+        write_rows(broker, columns, [row], **{**options, "value.format": "avro-confluent"})
+    assert caught.value.hint
+
+
+def test_errors_end_with_one_full_stop(
+    broker: EmbeddedBroker, client: SchemaRegistryClient
+) -> None:
+    options = options_of(client, "errors", "protobuf")
+    for more in (LATEST, {"value.schema": 'edition = "2023"; message E { string id = 1; }'}):
+        with pytest.raises(SchemaRegistryError, match="HTTP status 4") as caught:
+            write_rows(broker, frame(id=StringType()), [{"id": "a"}], **options, **more)
+        assert ".." not in str(caught.value)

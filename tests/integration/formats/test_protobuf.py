@@ -1,4 +1,4 @@
-"""Protobuf with a schema registry, read with Google's runtime."""
+"""Protobuf with a registry: protoc compiles the registered text, and Google reads the records."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
 from tests.integration.support.columnar import write_rows
+from tests.support.protoc import compile_files, message_class
 from tests.support.schema_registry import SmallRegistry, running
 
 if TYPE_CHECKING:
@@ -34,13 +35,6 @@ def registry() -> Iterator[SmallRegistry]:
         yield registry
 
 
-def message(files: list[bytes], name: str) -> Any:
-    pool = descriptor_pool.DescriptorPool()
-    for file in files:
-        pool.AddSerializedFile(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-
-
 def payloads(broker: EmbeddedBroker) -> list[bytes]:
     return [record.value or b"" for record in broker.records("events")]
 
@@ -49,43 +43,84 @@ def test_derived_message_is_registered(broker: EmbeddedBroker, registry: SmallRe
     write_rows(broker, ORDER, ROWS, **PROTOBUF, **{"schema.registry.url": registry.url})
     (schema,) = registry.schemas
     assert schema["schemaType"] == "PROTOBUF"
-    kind = message([base64.b64decode(schema["schema"])], "Value")
-    found = payloads(broker)
-    assert [each[:6] for each in found] == [b"\0\0\0\0\1\0"] * 2
-    decoded = [kind.FromString(each[6:]) for each in found]
-    assert [(each.id, each.n) for each in decoded] == [("a", 7), ("", 0)]
+    kind = message_class(compile_files({"m.proto": schema["schema"]}).values(), "Value")
+    values = payloads(broker)
+    assert [value[:6] for value in values] == [b"\0\0\0\0\1\0"] * 2
+    decoded = [kind.FromString(value[6:]) for value in values]
+    assert [(order.id, order.n) for order in decoded] == [("a", 7), ("", 0)]
 
 
-def descriptor_set(folder: Path) -> str:
-    """Write a descriptor set of two files; the second one imports the first."""
-    base = descriptor_pb2.FileDescriptorProto(name="base.proto", package="b", syntax="proto3")
-    base.message_type.add(name="Unused").field.add(name="x", number=1, type=9, label=1)
-    main = descriptor_pb2.FileDescriptorProto(
-        name="main.proto", package="m", syntax="proto3", dependency=["base.proto"]
-    )
-    main.message_type.add(name="First").field.add(
-        name="of", number=1, type=11, label=1, type_name=".b.Unused"
-    )
-    order = main.message_type.add(name="Order")
-    order.field.add(name="n", number=4, type=3, label=1)
-    order.field.add(name="id", number=2, type=9, label=1)
-    path = folder / "order.desc"
-    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[base, main]).SerializeToString())
-    return str(path)
+BASE = 'syntax = "proto3"; package b; message Unused { int32 x = 1; }'
+MAIN = """syntax = "proto3"; package m; import "base.proto"; import "google/type/date.proto";
+message First { b.Unused of = 1; google.type.Date day = 2; }
+message Order { int64 n = 4; string id = 2; }"""
 
 
-def test_descriptor_set_is_registered_with_its_imports(
-    broker: EmbeddedBroker, registry: SmallRegistry, tmp_path: Path
+@pytest.mark.parametrize("form", ["text", "descriptor"])
+def test_schema_is_registered_with_its_imports(
+    broker: EmbeddedBroker, registry: SmallRegistry, tmp_path: Path, form: str
 ) -> None:
-    given = {"value.schema.file": descriptor_set(tmp_path), "value.schema.name": "m.Order"}
-    write_rows(broker, ORDER, ROWS, **PROTOBUF, **given, **{"schema.registry.url": registry.url})
+    path, files = tmp_path / "main.proto", {"base.proto": BASE, "main.proto": MAIN}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    if form == "descriptor":
+        descriptors = [*compile_files(files).values()]
+        path.write_bytes(FileDescriptorSet(file=descriptors).SerializeToString())
+    options = {
+        **PROTOBUF,
+        "schema.registry.url": registry.url,
+        "value.schema.file": str(path),
+        "value.schema.name": "m.Order",
+    }
+    write_rows(broker, ORDER, ROWS, **options, dryRun="true")
+    assert registry.subjects == {}
+    write_rows(broker, ORDER, ROWS, **options)
     assert registry.subjects == {"base.proto": [1], "events-value": [2]}
     assert registry.schemas[1]["references"] == [
         {"name": "base.proto", "subject": "base.proto", "version": 1}
     ]
-    files = [base64.b64decode(each["schema"]) for each in registry.schemas]
-    kind = message(files, "m.Order")
-    found = payloads(broker)
-    assert [each[:7] for each in found] == [b"\0\0\0\0\2\2\2"] * 2
-    decoded = [kind.FromString(each[7:]) for each in found]
-    assert [(each.id, each.n) for each in decoded] == [("a", 7), ("", 0)]
+    texts = [schema["schema"] for schema in registry.schemas]
+    compiled = compile_files(dict(zip(files, texts, strict=True)))
+    kind = message_class(compiled.values(), "m.Order")
+    values = payloads(broker)
+    assert [value[:7] for value in values] == [b"\0\0\0\0\2\2\2"] * 2
+    decoded = [kind.FromString(value[7:]) for value in values]
+    assert [(order.id, order.n) for order in decoded] == [("a", 7), ("", 0)]
+
+
+@pytest.mark.parametrize("form", ["text", "descriptor"])
+@pytest.mark.parametrize("message", ["m.First", "m.Order"])
+def test_registered_schema_with_built_in_imports(
+    broker: EmbeddedBroker, registry: SmallRegistry, form: str, message: str
+) -> None:
+    text, latest = MAIN.replace("base.proto", "other/base.proto"), dict(LATEST)
+    contents = [BASE, text]
+    if form == "descriptor":  # As Confluent's registry returns it, without imports.
+        compiled = compile_files({"other/base.proto": BASE, "main.proto": text})
+        contents = [
+            base64.b64encode(compiled[name].SerializeToString()).decode()
+            for name in ("other/base.proto", "main.proto")
+        ]
+    registry.put("base", contents[0], "PROTOBUF")
+    reference = {"name": "other/base.proto", "subject": "base", "version": 1}
+    registry.put("events-value", contents[1], "PROTOBUF", references=[reference])
+    options = {**PROTOBUF, **latest, "schema.registry.url": registry.url}
+    first = StructType([StructField("day", StructType([StructField("year", IntegerType())]))])
+    rows: list[dict[str, Any]] = [{"day": {"year": 2020}}] if message == "m.First" else ROWS[:1]
+    columns = first if message == "m.First" else ORDER
+    write_rows(broker, columns, rows, **options, **{"value.schema.name": message})
+    records = broker.records(
+        "events", options={"kafka.bootstrap.servers": broker.bootstrap_servers, **options}
+    )
+    value = records[0].value
+    assert value["id"] == "a" if message == "m.Order" else value["day"]["year"] == 2020
+
+
+LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
+
+
+def test_error_of_a_registered_text(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    registry.put("events-value", "message Value { string id }", "PROTOBUF")
+    options = {**PROTOBUF, **LATEST, "schema.registry.url": registry.url}
+    with pytest.raises(SchemaRegistryError, match=r"subject events-value: protoc .*:1:17: "):
+        write_rows(broker, ORDER, ROWS, **options)

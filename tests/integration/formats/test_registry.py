@@ -329,7 +329,7 @@ def test_failures_are_retried(broker: EmbeddedBroker, registry: SmallRegistry) -
     ("fault", "text"),
     [
         ((422, {"error_code": 42201, "message": "Invalid schema"}), "Invalid schema"),
-        ((403, {"error_code": 40301, "message": "Denied"}), "grant the login access"),
+        ((403, {"error_code": 40301, "message": "Denied"}), "Grant the login access"),
         ((404, {}), "HTTP status 404"),
     ],
 )

@@ -6,9 +6,9 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from spark_kafka_sink.spark.format_plans import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +31,9 @@ def write_rows(
     }
     source = KafkaProdDataSource({name.lower(): text for name, text in settings.items()})
     writer = pickle.loads(pickle.dumps(source.writer(schema, overwrite=False)))
-    fields = [_in_utc(field) for field in to_arrow_schema(schema)]
+    fields = arrow_schema(schema)
     columns = [_column([row[field.name] for row in rows], field.type) for field in fields]
-    batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    batch = pa.RecordBatch.from_arrays(columns, schema=fields)
     writer.commit([writer.write(iter([batch]))])
 
 
@@ -43,7 +43,3 @@ def _column(values: list[Any], type_: pa.DataType) -> pa.Array[Any]:
         raw = [value.encode() if isinstance(value, str) else value for value in values]
         return pa.array(raw, pa.binary()).view(pa.string())
     return pa.array(values, type_)
-
-
-def _in_utc(field: pa.Field[Any]) -> pa.Field[Any]:
-    return field.with_type(pa.timestamp("us", "UTC")) if field.type == pa.timestamp("us") else field

@@ -28,7 +28,7 @@ from spark_kafka_sink.formats.plan import (
     compile_encoder,
     derive_schema,
 )
-from spark_kafka_sink.formats.protobuf_schema import message_indexes
+from spark_kafka_sink.formats.protobuf_framing import message_indexes
 from tests.unit.formats.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
 
 Proto = descriptor_pb2.FieldDescriptorProto

@@ -1,0 +1,77 @@
+"""Read and write Protobuf messages without a schema, for descriptors and message indexes.
+
+Workers read descriptors with this module, so that they do not need Google's runtime.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from spark_kafka_sink.formats.writer import unsigned_varint
+
+Parsed: TypeAlias = dict[int, list[Any]]
+"""The values of a message by field number. Each value is an int or bytes."""
+
+
+def parse(data: bytes) -> Parsed:
+    """Return the values of a message.
+
+    Raises:
+        ValueError: the bytes are not a message without groups.
+        IndexError: a number is cut off.
+    """
+    parsed: Parsed = {}
+    position = 0
+    while position < len(data):
+        start, position = read_varint(data, position)
+        if start & 7 == 0:
+            value, position = read_varint(data, position)
+            parsed.setdefault(start >> 3, []).append(value)
+            continue
+        fixed = {1: 8, 5: 4}.get(start & 7)
+        size, position = (fixed, position) if fixed else read_varint(data, position)
+        if start & 7 not in (1, 2, 5) or position + size > len(data):
+            raise ValueError
+        parsed.setdefault(start >> 3, []).append(data[position : position + size])
+        position += size
+    return parsed
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the varint at a position, and the position after it."""
+    value = shift = 0
+    while data[position] & 0x80:
+        value |= (data[position] & 0x7F) << shift
+        shift, position = shift + 7, position + 1
+    return value | data[position] << shift, position + 1
+
+
+def text_of(parsed: Parsed, field: int) -> str:
+    """Return the value of a string field, or an empty string."""
+    return bytes(parsed[field][-1]).decode() if field in parsed else ""
+
+
+def number_of(parsed: Parsed, field: int, default: int = 0) -> int:
+    """Return the value of an integer field, or the default."""
+    value = int(parsed.get(field, [default])[-1])
+    return value - (1 << 64) if value >> 63 else value
+
+
+def parts_of(parsed: Parsed, field: int) -> list[Parsed]:
+    """Return the values of a message field."""
+    return [parse(data) for data in parsed.get(field, [])]
+
+
+def tag(number: int, wire_type: int) -> bytes:
+    """Return the bytes that precede a field's value."""
+    return unsigned_varint(number << 3 | wire_type)
+
+
+def sized_field(number: int, value: bytes) -> bytes:
+    """Return a field with a string, bytes or a message."""
+    return tag(number, 2) + unsigned_varint(len(value)) + value
+
+
+def number_field(number: int, value: int) -> bytes:
+    """Return a field with an unsigned integer."""
+    return tag(number, 0) + unsigned_varint(value)
