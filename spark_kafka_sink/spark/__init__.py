@@ -31,6 +31,7 @@ In reading order:
 - `continuous_processing`: rejects streams whose rows Spark would drop
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
+- `retention`: limit the number of files that a stream writes
 - `last_report`: the latest report, also for clients of Spark Connect
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
@@ -33,7 +34,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 )
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
-from spark_kafka_sink.spark import commit_messages
+from spark_kafka_sink.spark import commit_messages, internals
 from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
 from spark_kafka_sink.spark.exactly_once_task import (
     TransactionalTaskWriter,
@@ -43,6 +44,7 @@ from spark_kafka_sink.spark.exactly_once_task import (
     results_of,
     transactions_of,
 )
+from spark_kafka_sink.spark.log_lines import log_success
 from spark_kafka_sink.spark.worker_context import with_shipped_files
 from spark_kafka_sink.spark.writer import WriteEnd, WriteJob
 
@@ -61,6 +63,10 @@ _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 previous batch is recorded.
 """
 _LOG = logging.getLogger("spark_kafka_sink")
+_WITHOUT_BATCH_ID = (
+    "exactly once without batchId: all rows or none are written, but a run of this job after a "
+    "successful run writes them again. Set batchId to write them once."
+)
 
 
 def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> WriteJob:
@@ -91,6 +97,12 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> W
             target,
             prefix,
         )
+    if (
+        batch_id is None
+        and config.summary is not Summary.OFF
+        and not internals.only_errors_are_logged()
+    ):
+        log_success(_WITHOUT_BATCH_ID, watched=internals.is_watched())
     end = ExactlyOnceEnd(config, origin, scope, Planned(nonce=plan.nonce, shared=plan.shared))
     return WriteJob(task, end)
 

@@ -38,6 +38,7 @@ from spark_kafka_sink.spark.report_folder import (
     reports_folder,
     warn_of_own_path,
 )
+from spark_kafka_sink.spark.retention import delete_old_reports, delete_old_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,9 +169,23 @@ class Publication:
         trouble = f"no report of {self.name} was written; data in Kafka is unaffected"
         _attempt(trouble, lambda: self._write(report))
         _attempt("last_report() will not find this write", lambda: _store_for_session(report))
+        _attempt("old files of the stream are kept", lambda: self._delete_old_files(report))
+
+    def _delete_old_files(self, report: DeliveryReport) -> None:
+        shared, statistics = self.config.report_path, self.config.statistics_path
+        if statistics is not None:
+            delete_old_statistics(report, statistics)
+        if shared is None or self.batch_id is None:
+            return
+
+        def path_of(batch: int) -> str | None:
+            earlier = replace(self, batch_id=batch, path=micro_batch_path(shared, batch))
+            return earlier.own_path(report.query_id)
+
+        delete_old_reports(report, path_of)
 
     def _write(self, report: DeliveryReport) -> None:
-        path = self._own_path(report.query_id)
+        path = self.own_path(report.query_id)
         if path is None:
             return
         try:
@@ -204,7 +219,7 @@ class Publication:
         path = self.config.report_path
         return None if path is None or self.batch_id is None else reports_folder(path)
 
-    def _own_path(self, query_id: str) -> str | None:
+    def own_path(self, query_id: str) -> str | None:
         """Return the report's path; a stream identified only by its query's id gets its own path.
 
         If no task has finished, the id is unknown, and the report never replaces a report of a

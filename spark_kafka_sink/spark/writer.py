@@ -24,8 +24,9 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.secret import split_query
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.abort_files import WriteOrigin
-from spark_kafka_sink.spark.internals import startup_ms
+from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 from spark_kafka_sink.spark.report_folder import report_folder
+from spark_kafka_sink.spark.retention import statistics_prefix
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
 
@@ -193,7 +194,8 @@ class TaskWriter:
         folder, task = self.config.statistics_path, task_info()
         if folder is None:
             return None
-        name = f"task-{task.partition_id}-{task.task_attempt_id}-{uuid.uuid4().hex[:8]}"
+        stream = statistics_prefix(local_property(QUERY_ID), local_property(BATCH_ID))
+        name = f"{stream}task-{task.partition_id}-{task.task_attempt_id}-{uuid.uuid4().hex[:8]}"
         place, query = split_query(folder)
         return f"{place.rstrip('/')}/{name}{query}"
 

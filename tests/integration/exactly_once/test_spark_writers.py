@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,22 @@ def test_batch_is_visible_after_commit(
     again = _plan(servers, unique_topic, batchId="1")
     again.end.commit([again.task.run(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"), [({}, 1), ({"batchId": "1"}, 0), ({"summary": "off"}, 0)]
+)
+def test_job_without_batch_id_is_told_that_a_repeated_run_writes_again(
+    embedded_broker: EmbeddedBroker,
+    unique_topic: str,
+    options: dict[str, str],
+    lines: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO):
+        _plan(embedded_broker.bootstrap_servers, unique_topic, **options)
+    found = [record for record in caplog.records if "without batchId" in record.getMessage()]
+    assert [record.levelname for record in found] == ["INFO"] * lines
 
 
 def test_rows_cannot_be_written_to_the_decision_log(

@@ -20,6 +20,7 @@ DROPPED = [
     "authToken",
     "kafka.metric.reporters",
     "kafka.group.id",
+    "kafka.sasl.oauthbearer.assertion.private.key.passphrase",
     "kafka.security.providers",
     *(f"kafka.{option.name}" for option in SECURITY_OPTIONS if option.kind is Kind.PASSWORD),
 ]
@@ -27,7 +28,6 @@ DROPPED = [
 REFUSED = [
     "kafka.transactional.id",
     "kafka.config.providers",
-    "kafka.sasl.oauthbearer.assertion.private.key.passphrase",
     "kafka.key.serializer",
     "kafka.my.password",
     "kafka.basic.auth.token",

@@ -1,0 +1,79 @@
+"""Limit the number of files that a stream writes: reports, and statistics of its tasks.
+
+Only files of the stream's own query are deleted. Reports of failed micro-batches are kept longest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.storage import delete_file, delete_files, read_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+KEPT: Final = 1_000
+"""Number of micro-batches whose files are kept."""
+FAILED_KEPT: Final = 10_000
+"""Number of micro-batches of which the reports with status "failed" are kept."""
+_AT_ONCE: Final = 1_000
+"""Maximum number of reports that are deleted after one micro-batch."""
+_LISTING_INTERVAL: Final = 100
+"""Statistics are deleted every 100 micro-batches, because their folder must be listed."""
+
+
+def delete_old_reports(report: DeliveryReport, path_of: Callable[[int], str | None]) -> None:
+    """Delete the reports of micro-batches that are too old; `path_of` returns a report's path.
+
+    Usually, this is one report: older ones were deleted after earlier micro-batches.
+    """
+    newest = (report.batch_id or 0) - KEPT
+    for batch in range(newest, max(newest - _AT_ONCE, -1), -1):
+        status = _status(path_of(batch), report.query_id)
+        if status is None:
+            break
+        if status != WriteStatus.FAILED:
+            delete_file(str(path_of(batch)))
+    oldest = (report.batch_id or 0) - FAILED_KEPT
+    if oldest >= 0 and _status(path_of(oldest), report.query_id) is not None:
+        delete_file(str(path_of(oldest)))
+
+
+def _status(path: str | None, query_id: str) -> str | None:
+    """Return the status in a report, or None if there is no report of this query."""
+    try:
+        stored = json.loads(read_report(path)) if path is not None else {}
+    except (ReportError, ValueError):
+        return None
+    return str(stored.get("status")) if stored.get("query_id") == query_id else None
+
+
+def statistics_prefix(query_id: str | None, batch: str | None) -> str:
+    """Return the start of a statistics file's name; empty outside a stream."""
+    return f"query-{query_id[:8]}-batch-{batch}-" if query_id and batch else ""
+
+
+def delete_old_statistics(report: DeliveryReport, folder: str) -> None:
+    """Delete the statistics of the query's micro-batches that are too old."""
+    batch_id, name = (
+        report.batch_id,
+        re.compile(
+            re.escape(statistics_prefix(report.query_id, "*")).replace(r"\*", r"(\d{1,18})")
+            + "task-.*"
+        ),
+    )
+    if batch_id is None or batch_id % _LISTING_INTERVAL or not report.query_id:
+        return
+    oldest = batch_id - KEPT
+
+    def is_old(file: str) -> bool:
+        match = name.fullmatch(file)
+        return match is not None and int(match[1]) <= oldest
+
+    delete_files(folder, is_old)
