@@ -20,7 +20,7 @@ from tools.benchmarks import costs, page
 from tools.benchmarks.core import codec, encoders, rates
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.results import describe
-from tools.benchmarks.spark import writes
+from tools.benchmarks.spark import micro_batches, writes
 from tools.benchmarks.tables import Figures
 
 Part = tuple[Callable[[Workbench, Plan], Figures], Plan]
@@ -35,6 +35,7 @@ PARTS: dict[str, Part] = {
     "latency": (rates.measure_latency, Plan(0, 2)),
     "spark": (writes.measure_rates, Plan(4_000_000, 4)),
     "first-write": (writes.measure_first_writes, Plan(1_000_000, 2)),
+    "micro-batches": (micro_batches.measure, Plan(20, 2)),
     "partitions": (writes.measure_partitions, Plan(1_000_000, 3)),
     "arrow-batches": (writes.measure_arrow_batches, Plan(400_000, 3)),
     "topics": (writes.measure_topics, Plan(1_000_000, 3)),

@@ -3,4 +3,5 @@
 - `contestants`: the sinks, and how their writes are measured
 - `child`: the Spark processes that write
 - `writes`: the comparisons
+- `micro_batches`: short micro-batches of a stream
 """

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.functions import expr
 from pyspark.sql.types import StructType
 
-from spark_kafka_sink import warm_up
+from spark_kafka_sink import micro_batch_writer, warm_up, write
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.results import peak_mib
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
@@ -138,6 +138,17 @@ def _null(frame: DataFrame, _: dict[str, Any]) -> None:
     frame.write.format("bench-null").mode("append").save()
 
 
+def _discard(frame: DataFrame) -> None:
+    """Discard the Arrow batches in `mapInArrow`, which is the least that `write` needs."""
+
+    def discard(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        yield pa.RecordBatch.from_pydict({"message": [b""]})
+
+    frame.mapInArrow(discard, "message binary").collect()
+
+
 def _noop(frame: DataFrame, _: dict[str, Any]) -> None:
     """Write with Spark's noop sink, which reads every row and discards it."""
     frame.write.format("noop").mode("overwrite").save()
@@ -155,9 +166,11 @@ def _confluent(frame: DataFrame, order: dict[str, Any]) -> None:
         raise RuntimeError(f"confluent-kafka did not deliver {failed} records")
 
 
-WRITERS: dict[str, Callable[[DataFrame, dict[str, Any]], None]] = {
+WRITERS: dict[str, Callable[[DataFrame, dict[str, Any]], object]] = {
     "confluent": _confluent,
+    "discard": lambda frame, _: _discard(frame),
     "null": _null,
+    "write": lambda frame, order: write(frame, order["options"]),
     "noop": _noop,
 }
 """The writers that are not data sources."""
@@ -280,8 +293,15 @@ def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
     """Run a stream and return the duration of each micro-batch as reported by Spark."""
     source = spark.readStream.schema("value string").option("maxFilesPerTrigger", order["tasks"])
     with tempfile.TemporaryDirectory() as checkpoint:
-        stream = source.parquet(order["stream"]).writeStream.format("kafkaprod")
-        stream = stream.options(**order["options"]).option("checkpointLocation", checkpoint)
+        stream = source.parquet(order["stream"]).writeStream
+        sink, options = order.get("sink", "kafkaprod"), order["options"]
+        if sink == "discard":
+            stream = stream.foreachBatch(lambda frame, _: _discard(frame))
+        elif sink == "write":
+            stream = stream.foreachBatch(micro_batch_writer(options))
+        else:
+            stream = stream.format(sink).options(**options)
+        stream = stream.option("checkpointLocation", checkpoint)
         query = stream.trigger(availableNow=True).start()
         query.awaitTermination()
         return [each.durationMs for each in query.recentProgress if each.numInputRows]

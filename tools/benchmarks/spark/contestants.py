@@ -164,6 +164,7 @@ SINK = SparkContestant(name=OURS, writer="kafkaprod")
 TUNED_JVM = SparkContestant(name=JVM, writer="kafka", options={**SAFE, **BATCHES})
 DEFAULT_JVM = SparkContestant(name="Spark's kafka, defaults", writer="kafka", codecs=("none",))
 SINK_41 = replace(SINK, name=f"{OURS}, pyspark 4.1", codecs=("none",), python=str(PYTHON_41))
+WRITE = replace(SINK, name="write(df, options)", writer="write", codecs=("none",))
 NULL_SINK = SparkContestant(name=NULL, writer="null", codecs=("none",))
 CONFLUENT = SparkContestant(
     name="confluent-kafka in mapInArrow",
@@ -176,6 +177,8 @@ CONTESTANTS = (
     TUNED_JVM,
     SINK.keyed(),
     TUNED_JVM.keyed(),
+    replace(WRITE, name=f"{WRITE.name}, Spark's own conf", conf={}),
+    WRITE,
     DEFAULT_JVM,
     replace(SINK, name=f"{OURS}, Spark's own conf", codecs=("none",), conf={}),
     CONFLUENT,
