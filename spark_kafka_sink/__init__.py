@@ -84,8 +84,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
     from spark_kafka_sink.spark.kafka_partitions import repartition_by_kafka_partition
     from spark_kafka_sink.spark.last_report import last_report
-    from spark_kafka_sink.spark.registration import micro_batch_writer, register, warm_up
+    from spark_kafka_sink.spark.micro_batches import micro_batch_writer
+    from spark_kafka_sink.spark.registration import register, warm_up
     from spark_kafka_sink.spark.spark_errors import error_of
+    from spark_kafka_sink.spark.write import write
     from spark_kafka_sink.spark.write_progress import WriteProgress, progress
     from spark_kafka_sink.testing import assert_written
 
@@ -126,6 +128,7 @@ __all__ = [
     "repartition_by_kafka_partition",
     "summarize",
     "warm_up",
+    "write",
 ]
 
 _MODULES = {
@@ -140,13 +143,14 @@ _MODULES = {
     "assert_written": "spark_kafka_sink.testing",
     "error_of": "spark_kafka_sink.spark.spark_errors",
     "last_report": "spark_kafka_sink.spark.last_report",
-    "micro_batch_writer": "spark_kafka_sink.spark.registration",
+    "micro_batch_writer": "spark_kafka_sink.spark.micro_batches",
     "progress": "spark_kafka_sink.spark.write_progress",
     "read_records": "spark_kafka_sink.kafka.admin.topic_reader",
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.text_and_html",
     "warm_up": "spark_kafka_sink.spark.registration",
+    "write": "spark_kafka_sink.spark.write",
 }
 """Modules of the names in `__all__`. No other names can be imported."""
 

@@ -35,7 +35,11 @@ In reading order:
 - `last_report`: the latest report, also for clients of Spark Connect
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver
-- `registration`: registers the format with a session; writes micro-batches from `foreachBatch`
+- `write`: `write`, which plans and commits a write in the caller's process
+- `map_task`: the function that `write` runs in the tasks
+- `micro_batches`: `micro_batch_writer`, for `foreachBatch`
+- `registration`: registers the format with a session, and starts its Python workers
+- `sessions`: checks of the session that is passed to a public function
 - `spark_errors`: converts exceptions of Spark to errors of this package
 - `kafka_partitions`: repartitions a DataFrame so that each Kafka partition is in one task
 - `log_lines`: the format of log lines in Spark's Python workers

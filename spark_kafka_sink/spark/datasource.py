@@ -172,7 +172,7 @@ class WarmUpWriter(DataSourceArrowWriter):
 
     def __init__(self) -> None:
         """Import the modules of planning."""
-        _load(PLANNING)
+        load(PLANNING)
 
     def write(  # type: ignore[override]  # declared for rows, called with Arrow batches
         self, iterator: Iterator[pa.RecordBatch]
@@ -180,15 +180,16 @@ class WarmUpWriter(DataSourceArrowWriter):
         """Import the modules of a task, and discard the rows."""
         for _ in iterator:
             pass
-        _load(TASK)
+        load(TASK)
         return WriterCommitMessage()
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Import the modules of a commit."""
         del messages
-        _load(COMMIT)
+        load(COMMIT)
 
 
-def _load(modules: Iterable[str]) -> None:
+def load(modules: Iterable[str]) -> None:
+    """Import modules of this package, named without the package."""
     for module in modules:
         import_module(_PACKAGE + module)

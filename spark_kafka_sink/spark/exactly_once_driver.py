@@ -313,16 +313,16 @@ class ExactlyOnceEnd(WriteEnd):
         self._scope = scope
         self._planned = planned
 
-    def commit(self, messages: Sequence[object], batch_id: int | None = None) -> None:
+    def commit(self, messages: Sequence[object], batch_id: int | None = None) -> DeliveryReport:
         """Make the rows of all tasks visible, or the rows of none.
 
         Raises:
             KafkaProdError: the batch is not committed, or only partially; see the message.
         """
         with self.origin.error_file.storing_errors():
-            self._commit(messages, batch_id)
+            return self._commit(messages, batch_id)
 
-    def _commit(self, messages: Sequence[object], batch_id: int | None) -> None:
+    def _commit(self, messages: Sequence[object], batch_id: int | None) -> DeliveryReport:
         publication = self.publication(batch_id)
         report = commit_messages.committed_report(messages, self.config.report_tasks)
         ended = of_tasks(messages)
@@ -338,20 +338,26 @@ class ExactlyOnceEnd(WriteEnd):
         batch, written = self._batch(batch_id), commit_messages.written_topics(messages)
         outcome = self._committer().commit(batch, results, nonce, written)
         self.origin.plan_file.end(nonce)
-        publication.succeed(self._with_outcome(report, outcome, outcome.status.value, results))
+        completed = self._with_outcome(report, outcome, outcome.status.value, results)
+        return publication.succeed(completed)
 
-    def abort(self, messages: Sequence[object], batch_id: int | None = None) -> None:
+    def abort(
+        self,
+        messages: Sequence[object],
+        batch_id: int | None = None,
+        error: errors.KafkaProdError | None = None,
+    ) -> None:
         """Abort the transactions of a failed batch, unless the batch was already decided."""
-        publication = self.publication(batch_id)
+        publication = self.publication(batch_id, error)
         report = commit_messages.finished_report(messages, self.config.report_tasks)
         tasks = of_tasks(messages)
         planned = self._plan_of(tasks)
         complete = len(tasks) == len(messages)
         try:
             outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
-        except Exception as error:  # noqa: BLE001 - Spark must raise the batch's own error
-            _LOG.warning("%s: %s", publication.name, errors.text_of(error))
-            text, remedy = self._describe_failure(error, _ids(tasks, planned))
+        except Exception as problem:  # noqa: BLE001 - the batch's own error must be raised
+            _LOG.warning("%s: %s", publication.name, errors.text_of(problem))
+            text, remedy = self._describe_failure(problem, _ids(tasks, planned))
             publication.fail(replace(report, transaction_outcome=text), remedy)
             return
         left = self._describe_open(outcome.left_open, outcome.problem)

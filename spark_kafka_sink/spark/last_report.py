@@ -18,7 +18,7 @@ from pyspark.sql.utils import is_remote
 from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.report_folder import ReportFolder, latest
+from spark_kafka_sink.spark.report_folder import ReportFolder, kept_in_process, latest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -163,7 +163,14 @@ def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryRepor
     remote = is_remote() if spark is None else is_connect_session(spark)
     with suppress(PySparkRuntimeError):  # Without a session, the next line raises.
         if remote:
-            return session_reports(spark or SparkSession.active(), queries=queries)
+            kept = list(kept_in_process.values())
+            try:
+                reports = session_reports(spark or SparkSession.active(), queries=queries)
+            except ReportError:
+                if not kept:
+                    raise
+                return kept
+            return reports + kept
     folder = None if remote else ReportFolder.here()
     if folder is None:
         raise ReportError(

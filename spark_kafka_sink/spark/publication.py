@@ -27,11 +27,12 @@ from spark_kafka_sink.report.storage import (
 )
 from spark_kafka_sink.report.text_and_html import summarize, summary_line
 from spark_kafka_sink.spark import internals
-from spark_kafka_sink.spark.abort_files import WriteOrigin, now
+from spark_kafka_sink.spark.abort_files import WriteOrigin, describe_error, now
 from spark_kafka_sink.spark.log_lines import log_success
 from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
     StreamIdentity,
+    keep_in_process,
     micro_batch_path,
     own_report_path,
     path_within,
@@ -43,6 +44,7 @@ from spark_kafka_sink.spark.retention import delete_old_reports, delete_old_stat
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.config.model import SinkConfig
 
 
@@ -71,6 +73,8 @@ class Publication:
     batch_id: int | None = None
     startup_ms: int = 0
     """Milliseconds that the publishing worker took to start."""
+    error: KafkaProdError | None = None
+    """The error of a failed write, if the caller knows it; otherwise tasks may have stored one."""
 
     @classmethod
     def of(cls, config: SinkConfig, origin: WriteOrigin, batch_id: int | None = None) -> Self:
@@ -102,12 +106,13 @@ class Publication:
             )
             write_report(self.path, report.to_json())
 
-    def succeed(self, report: DeliveryReport) -> None:
-        """Publish a successful write. Never raises."""
+    def succeed(self, report: DeliveryReport) -> DeliveryReport:
+        """Publish a successful write and return its complete report. Never raises."""
         whole = self._complete(report)
         _attempt("the summary cannot be logged", lambda: self._log_success(whole))
         self._store(whole)
         _attempt("metrics cannot be exported", lambda: export_metrics(whole, self.config))
+        return whole
 
     def fail(self, report: DeliveryReport, outcome: str | None = None) -> None:
         """Publish a failed write, given the report of its finished tasks. Never raises.
@@ -116,6 +121,7 @@ class Publication:
         """
         outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
         error = self.origin.error_file.take()
+        error = error if self.error is None else describe_error(self.error)
         error = error or (_FAILED if self.batch_id is None else _STOPPED)
         failed = replace(
             self._complete(self._started(report)), status=WriteStatus.FAILED, error=error
@@ -270,7 +276,9 @@ def check_report_folder(config: SinkConfig) -> None:
 
 def _store_for_session(report: DeliveryReport) -> None:
     folder = ReportFolder.here()
-    if folder is not None:
+    if folder is None:
+        keep_in_process(report)
+    else:
         folder.store(report)
 
 

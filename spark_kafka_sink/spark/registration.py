@@ -1,106 +1,29 @@
-"""Register the data source with a session, start its workers, write micro-batches.
+"""Register the data source with a session, and start the Python workers of a session.
 
 Spark looks up a Python data source in the session that is active in the calling thread
 (`DataSource.lookupDataSource` uses `SparkSession.getActiveSession`). PySpark makes a session active
 only in the thread that created it. Spark finds sources automatically only in the driver's Python
 (`DataSourceManager`), without packages shipped with `--py-files`. In all other cases `register` is
 required.
-
-`DataStreamWriter.start` rejects the output mode `update` for every Python data source. A stream in
-update mode can write from `foreachBatch` instead, with `micro_batch_writer`.
 """
 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from spark_kafka_sink.common.arguments import SESSION, check_argument, check_options
-from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
-from spark_kafka_sink.spark import report_folder as folders
-from spark_kafka_sink.spark.datasource import WARM_UP, KafkaProdDataSource
-from spark_kafka_sink.spark.internals import QUERY_ID, is_stopped, use_this_python
+from spark_kafka_sink.spark.datasource import COMMIT, PLANNING, WARM_UP, KafkaProdDataSource, load
+from spark_kafka_sink.spark.internals import use_this_python
+from spark_kafka_sink.spark.map_task import SCHEMA, load_task_modules
+from spark_kafka_sink.spark.sessions import check_session, reject_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pyspark.sql.connect.session import SparkSession as ConnectSession
-
-
-_BATCH_ID, _GUARANTEE, _REPORT = "batchid", "deliveryguarantee", "reportpath"
-
-
-def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
-    """Return a function for `foreachBatch` that writes each micro-batch with these options.
-
-    With output mode update, each micro-batch contains the rows that have changed::
-
-        counts.writeStream.outputMode("update").foreachBatch(micro_batch_writer(kafka)).start()
-
-    `reportPath` has the same meaning as for a stream: if two queries of an application use the same
-    path, the second query gets a subfolder, except with Spark Connect. With
-    `deliveryGuarantee=exactly-once`, the number of the micro-batch is the `batchId`.
-
-    Args:
-        options: the options of `format("kafkaprod")`, with names in any case.
-
-    Raises:
-        ConfigError: `batchId` is set, or the options are not a dict of names and values.
-    """
-    check_options("micro_batch_writer(options)", options)
-    given = {name.lower(): _text(value) for name, value in options.items()}
-    if _BATCH_ID in given:
-        raise ConfigError(
-            "option batchId is not allowed: Spark provides the id of each micro-batch",
-            hint="Remove it.",
-        )
-
-    def write(frame: DataFrame, batch_id: int) -> None:
-        of_batch = batch_options(_with_own_reports(given, frame), batch_id)
-        frame.write.format("kafkaprod").options(**of_batch).mode("append").save()
-
-    return write
-
-
-def _with_own_reports(given: dict[str, str], frame: DataFrame) -> dict[str, str]:
-    """Return the options with a report path that no other query of the application uses."""
-    path, folder, query = given.get(_REPORT), folders.ReportFolder.here(), _query_of(frame)
-    if path is None or folder is None or not query:
-        return given
-    own = folders.own_report_path(path, folders.StreamIdentity("", query), folder.application)
-    if own != path:
-        folders.warn_of_own_path(path, own, folder.application)
-    return {**given, _REPORT: own}
-
-
-def _query_of(frame: DataFrame) -> str:
-    """Return the query id of this micro-batch; empty with Spark Connect, which hides it."""
-    session = getattr(frame, "sparkSession", None)
-    if not isinstance(session, SparkSession):
-        return ""
-    return session.sparkContext.getLocalProperty(QUERY_ID) or ""
-
-
-def _text(value: object) -> str:
-    """Convert a value as Spark's `option` does."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
-    """Return the options of one micro-batch, with lower-case names."""
-    options = dict(given)
-    if _REPORT in options:
-        options[_REPORT] = folders.micro_batch_path(options[_REPORT], batch_id)
-    if options.get(_GUARANTEE, "").strip() == DeliveryGuarantee.EXACTLY_ONCE:
-        options[_BATCH_ID] = str(batch_id)
-    return options
 
 
 _LOG = logging.getLogger(__name__)
@@ -155,6 +78,9 @@ def warm_up(spark: SparkSession | ConnectSession) -> Thread:
 
         warm_up(spark)
 
+    The workers serve `write` and the format. The modules that plan and commit a write are imported
+    into this process.
+
     It can be called repeatedly: while workers are being started, it does nothing. If the session is
     stopped in the meantime or Spark cannot start a worker, only a debug message is logged. The
     Spark UI shows a job named "start Python workers of kafkaprod" with one task for each core.
@@ -186,52 +112,14 @@ def _warm_up(spark: SparkSession | ConnectSession) -> None:
 
 
 def _write_without_kafka(spark: SparkSession | ConnectSession) -> None:
-    """Write one row for each core, which `WarmUpWriter` discards."""
+    """Run one task of both kinds of write for each core; both discard their rows."""
+    load((*PLANNING, *COMMIT))
     cores = 1
     if isinstance(spark, SparkSession):
         cores = spark.sparkContext.defaultParallelism
         spark.sparkContext.setJobDescription("start Python workers of kafkaprod")
         spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
+        use_this_python(spark.sparkContext)
     rows = spark.range(0, cores, 1, cores)
+    rows.mapInArrow(load_task_modules, SCHEMA).collect()
     rows.write.format(KafkaProdDataSource.name()).option(WARM_UP, "").mode("append").save()
-
-
-def check_session(call: str, spark: SparkSession | ConnectSession) -> None:
-    """Check the session that was passed to a public function.
-
-    Raises:
-        ConfigError: the argument is not a session, or the session is stopped.
-    """
-    check_argument(
-        call,
-        spark,
-        SESSION,
-        ("dataSource",),
-        "Pass the session: SparkSession.builder.getOrCreate() returns it.",
-    )
-    if is_stopped(spark) if isinstance(spark, SparkSession) else spark.is_stopped:
-        raise ConfigError(
-            "the Spark session is stopped",
-            hint="Create a new one with SparkSession.builder.getOrCreate(), and pass it.",
-        )
-
-
-def reject_wheel(path: str) -> None:
-    """Raise an error if the package comes from a wheel on the Python path.
-
-    Spark does not make wheels available to tasks: of the files shipped with `--py-files`, it adds
-    only `.zip`, `.egg` and `.jar` to their Python path (`SparkContext.PACKAGE_EXTENSIONS`).
-
-    Args:
-        path: the path of a file of the package.
-
-    Raises:
-        ConfigError: the path is within a wheel.
-    """
-    wheel = next((part for part in Path(path).parts if part.endswith(".whl")), None)
-    if wheel is not None:
-        raise ConfigError(
-            f"--py-files shipped the package as {wheel}, which Spark does not add to the Python "
-            "path of executors",
-            hint="Copy it to spark_kafka_sink.zip, and ship that file.",
-        )

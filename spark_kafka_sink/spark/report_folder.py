@@ -46,6 +46,8 @@ def query_id(checkpoint: str) -> str:
 
 _NAME = ".kafkaprod"
 _BATCH = "batch.json"
+kept_in_process: dict[str, DeliveryReport] = {}
+"""The last report of the batch writes, and of each query, if this process has no folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,11 @@ def report_folder() -> Path | None:
     """Return the path of `ReportFolder.here()`, or None without Spark."""
     folder = ReportFolder.here()
     return None if folder is None else folder.path
+
+
+def keep_in_process(report: DeliveryReport) -> None:
+    """Keep a report in this process, which has no folder: a client of Spark Connect."""
+    kept_in_process[_file_name(report)] = report
 
 
 def latest(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.producer.context import SessionSettings
     from spark_kafka_sink.producer.rows import Rows
@@ -207,8 +208,8 @@ class WriteEnd:
         self.config = config
         self.origin = origin
 
-    def commit(self, messages: Sequence[object], batch_id: int | None = None) -> None:
-        """Publish the report of a write after all tasks have finished.
+    def commit(self, messages: Sequence[object], batch_id: int | None = None) -> DeliveryReport:
+        """Publish and return the report of a write after all tasks have finished.
 
         Args:
             messages: the messages of the tasks; anything else counts as a missing message.
@@ -222,20 +223,32 @@ class WriteEnd:
         publication = self.publication(batch_id)
         with self.origin.error_file.storing_errors():
             report = committed_report(messages, self.config.report_tasks)
-        publication.succeed(report)
+        return publication.succeed(report)
 
-    def abort(self, messages: Sequence[object], batch_id: int | None = None) -> None:
-        """Publish the report of a failed write, including the deliveries of its finished tasks."""
+    def abort(
+        self,
+        messages: Sequence[object],
+        batch_id: int | None = None,
+        error: KafkaProdError | None = None,
+    ) -> None:
+        """Publish the report of a failed write, including the deliveries of its finished tasks.
+
+        Args:
+            messages: the messages of the tasks.
+            batch_id: number of the micro-batch; None for a batch write.
+            error: the error of the write, if the caller knows it.
+        """
         from spark_kafka_sink.spark.commit_messages import finished_report
 
-        publication = self.publication(batch_id)
+        publication = self.publication(batch_id, error)
         publication.fail(finished_report(messages, self.config.report_tasks))
 
-    def publication(self, batch_id: int | None) -> Publication:
-        """Return the publication of the write."""
+    def publication(self, batch_id: int | None, error: KafkaProdError | None = None) -> Publication:
+        """Return the publication of the write, and of its error if it is known."""
         from spark_kafka_sink.spark.publication import Publication
 
-        return Publication.of(self.config, self.origin, batch_id)
+        publication = Publication.of(self.config, self.origin, batch_id)
+        return publication if error is None else replace(publication, error=error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.console import Console
-from tests.spark.support.sink import Sink, create_topics
+from tests.spark.support.sink import OURS, Sink, create_topics
 from tools.support.jars import SPARK_AVRO, SPARK_SINK
 from tools.support.spark_session import KRB5_CONFIG, start
 
@@ -52,9 +52,9 @@ def spark(
 
 
 @pytest.fixture
-def sink(real_kafka: KafkaCluster, spark: SparkSession) -> Sink:
-    """Return a sink that writes to the real Kafka with `format("kafkaprod")`."""
-    return Sink(spark, real_kafka.bootstrap_servers)
+def sink(real_kafka: KafkaCluster, spark: SparkSession, request: pytest.FixtureRequest) -> Sink:
+    """Return a sink that writes to the real Kafka; see `BOTH_WAYS`."""
+    return Sink(spark, real_kafka.bootstrap_servers, getattr(request, "param", OURS))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.support.servers import closed_port, listening, respond_with_tls_alert
-from tests.spark.support.sink import SHORT, Sink
+from tests.spark.support.sink import BOTH_WAYS, SHORT, Sink
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count
 
@@ -31,6 +31,7 @@ def _frame(sink: Sink) -> DataFrame:
     return sink.frame("value string", ("a",))
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

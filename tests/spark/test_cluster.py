@@ -10,7 +10,7 @@ from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.storage import read_report
 from tests.spark.support.children import run_child
-from tests.spark.support.cluster_child import ROWS
+from tests.spark.support.cluster_child import ROWS, WITH_WRITE
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
@@ -22,13 +22,22 @@ EXACTLY_ONCE = ("deliveryGuarantee=exactly-once", "transactionalIdPrefix=trouble
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [("local-cluster", EXACTLY_ONCE), ("standalone", ())],
-    ids=["executor-exactly-once", "worker-at-least-once"],
+    ("kind", "options", "with_write"),
+    [
+        ("local-cluster", EXACTLY_ONCE, ""),
+        ("local-cluster", EXACTLY_ONCE, "yes"),
+        ("standalone", (), ""),
+    ],
+    ids=["executor-exactly-once", "executor-exactly-once-write", "worker-at-least-once"],
 )
 def test_speculation_and_a_lost_executor_or_worker(
-    kind: str, options: tuple[str, ...], tmp_path: Path
+    kind: str,
+    options: tuple[str, ...],
+    with_write: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv(WITH_WRITE, with_write)
     with EmbeddedBroker(topics=dict.fromkeys(TOPICS, 2)) as broker:
         run_child("cluster_child", tmp_path, broker.bootstrap_servers, kind, *options)
         for topic in TOPICS:

@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -197,6 +198,7 @@ class Other:
 
 SINK: Any = spark_kafka_sink
 KAFKA = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
+FRAME = SimpleNamespace(mapInArrow=None, schema=None, isStreaming=False)
 CALLS: dict[str, list[Callable[[Any], object]]] = {
     "EmbeddedBroker": [lambda other: SINK.EmbeddedBroker(topics=other)],
     "advise": [SINK.advise],
@@ -228,6 +230,10 @@ CALLS: dict[str, list[Callable[[Any], object]]] = {
     ],
     "summarize": [SINK.summarize],
     "warm_up": [SINK.warm_up],
+    "write": [
+        lambda other: SINK.write(other, KAFKA),
+        lambda _: SINK.write(FRAME, {**KAFKA, "topic": None}),
+    ],
 }
 
 

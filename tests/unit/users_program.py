@@ -43,6 +43,7 @@ from spark_kafka_sink import (
     repartition_by_kafka_partition,
     summarize,
     warm_up,
+    write,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-def write(spark: SparkSession, rows: DataFrame, options: dict[str, str]) -> DeliveryReport:
+def save(spark: SparkSession, rows: DataFrame, options: dict[str, str]) -> DeliveryReport:
     spark.dataSource.register(KafkaProdDataSource)
     register(spark)
     warm_up(spark).join()
@@ -61,6 +62,7 @@ def write(spark: SparkSession, rows: DataFrame, options: dict[str, str]) -> Deli
             frame.write.format("kafkaprod").options(**options).mode("append").save()
     except PySparkException as exception:
         told(error_of(exception))
+    assert_type(write(frame, options), DeliveryReport)
     return last_report(spark=spark)
 
 

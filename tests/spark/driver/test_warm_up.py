@@ -18,6 +18,7 @@ from spark_kafka_sink import (
     KafkaProdDataSource,
     last_report,
     warm_up,
+    write,
 )
 from spark_kafka_sink.spark import registration as module
 
@@ -106,10 +107,11 @@ def test_starts_every_kind_of_worker(spark: SparkSession, caplog: pytest.LogCapt
     assert again is not thread
     assert not caplog.records
     with EmbeddedBroker(topics={"events": 1}) as kafka:
-        write = spark.sql("SELECT 'a' AS value").write.format("kafkaprod").mode("append")
+        writer = spark.sql("SELECT 'a' AS value").write.format("kafkaprod").mode("append")
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
-        write.options(**options).save()
-        assert kafka.end_offsets("events") == [1]
+        writer.options(**options).save()
+        write(spark.sql("SELECT 'a' AS value"), options)
+        assert kafka.end_offsets("events") == [2]
         assert last_report().startup_ms == 0
     assert daemons() == before, "a write did not use the workers of the warm-up"
 

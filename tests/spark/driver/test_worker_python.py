@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tools.support.spark_session import KRB5_CONFIG
 
 if TYPE_CHECKING:
@@ -15,23 +17,24 @@ if TYPE_CHECKING:
 _WAIT_S = 300
 _JOB = """
 from pyspark.sql import SparkSession
-from spark_kafka_sink import EmbeddedBroker, register
+from spark_kafka_sink import EmbeddedBroker, register, write
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate()
-register(spark)
 with EmbeddedBroker(topics={"t": 1}) as kafka:
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"}
     rows = spark.range(3).selectExpr("string(id) AS value")
-    rows.write.format("kafkaprod").options(**options).mode("append").save()
+    %s
     print("written", sum(kafka.end_offsets("t")))
 spark.stop()
 """
+_FORMAT = "register(spark); rows.write.format('kafkaprod').options(**options).mode('append').save()"
 
 
-def test_register_sets_the_python_of_the_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("statement", [_FORMAT, "write(rows, options)"])
+def test_job_runs_the_python_of_its_driver(tmp_path: Path, statement: str) -> None:
     """The `python3` on the PATH cannot start."""
     job, other = tmp_path / "job.py", tmp_path / "python3"
-    job.write_text(_JOB)
+    job.write_text(_JOB % statement)
     other.write_text("#!/bin/sh\nexit 1\n")
     other.chmod(0o755)
     given = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}

@@ -47,13 +47,13 @@ class ExactlyOnce:
     def write(self, frame: DataFrame, **more: str) -> DeliveryReport:
         """Append the frame; double underscores in option names become dots."""
         named = {name.replace("__", "."): value for name, value in more.items()}
-        frame.write.format("kafkaprod").mode("append").options(**self.options, **named).save()
+        self.sink.append(frame, self.options | named)
         return self.report()
 
     def by_column(self, frame: DataFrame, **more: str) -> None:
         """Append a frame with a topic column."""
         options = {name: value for name, value in self.options.items() if name != "topic"}
-        frame.write.format("kafkaprod").mode("append").options(**options, **more).save()
+        self.sink.append(frame, options | more)
 
     def report(self) -> DeliveryReport:
         """Return the report of the last write."""

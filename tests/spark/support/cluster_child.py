@@ -21,7 +21,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from spark_kafka_sink import ReportError, last_report
+from spark_kafka_sink import ReportError, last_report, write
 from tests.spark.support.standalone import WORKER, standalone
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROWS = 400
+WITH_WRITE = "WITH_WRITE"
+"""Environment variable; if it is set, the child calls `write` instead of using the format."""
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -123,8 +125,11 @@ def _kill_one(victim: str) -> None:
 
 
 def _write(frame: DataFrame, options: dict[str, str], topic: str, folder: Path) -> None:
-    writer = frame.write.format("kafkaprod").mode("append").option("topic", topic)
-    writer.options(**options).option("reportPath", str(folder / f"{topic}.json")).save()
+    given = {**options, "topic": topic, "reportPath": str(folder / f"{topic}.json")}
+    if os.environ.get(WITH_WRITE):
+        write(frame, given)
+    else:
+        frame.write.format("kafkaprod").mode("append").options(**given).save()
 
 
 if __name__ == "__main__":

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from confluent_kafka.admin import NewTopic
 from pyspark.sql.types import ArrayType, MapType, StructType
+
+from spark_kafka_sink import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +22,11 @@ if TYPE_CHECKING:
     from tools.support.kafka_cluster import KafkaCluster
     from tools.support.readers import ForeignRecord
 
-OURS, JVM = "kafkaprod", "kafka"
+OURS, JVM, WRITE = "kafkaprod", "kafka", "write()"
+BOTH_WAYS = pytest.mark.parametrize(
+    "sink", [pytest.param(OURS, id="format"), pytest.param(WRITE, id="write")], indirect=True
+)
+"""Runs a test with `format("kafkaprod")` and with `write`."""
 SHORT = {
     "kafka.max.block.ms": "3000",
     "kafka.delivery.timeout.ms": "3000",
@@ -35,7 +42,7 @@ RECORD_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Writes to one cluster with one of the two formats."""
+    """Writes to one cluster with one of the two formats, or with `write`."""
 
     spark: SparkSession
     bootstrap_servers: str
@@ -48,8 +55,14 @@ class Sink:
     def write(self, frame: DataFrame, **options: str) -> None:
         """Append the frame; double underscores in option names become dots."""
         named = {name.replace("__", "."): value for name, value in options.items()}
-        writer = frame.write.format(self.format).mode("append")
-        writer.options(**{"kafka.bootstrap.servers": self.bootstrap_servers, **named}).save()
+        self.append(frame, {"kafka.bootstrap.servers": self.bootstrap_servers, **named})
+
+    def append(self, frame: DataFrame, options: dict[str, str]) -> None:
+        """Append the frame with exactly these options."""
+        if self.format == WRITE:
+            write(frame, options)
+        else:
+            frame.write.format(self.format).mode("append").options(**options).save()
 
     def jobs_of(self, write: Any) -> tuple[Exception | None, int]:
         """Call `write` and return its error, if any, and the number of Spark jobs."""

@@ -2,18 +2,92 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
+from spark_kafka_sink import ColumnError, last_report, write
+from spark_kafka_sink.report.delivery_counters import WriteStatus
 from tests.spark.write_methods.write_method import (
     NO_OPTIONS,
     OURS,
     OVERWRITE,
     PARTITIONING,
     ROWS,
+    Write,
     WriteMethod,
 )
 
+
+def _write(w: Write) -> None:
+    """Check that the returned report is that of `last_report`."""
+    assert write(w.frame(), w.options) == w.check_report()
+
+
+def _write_in_threads(w: Write) -> None:
+    """Write in two threads at the same time, without `register`."""
+    halves = [w.frame().where(f"CAST(value AS INT) % 2 = {half}") for half in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        reports = list(pool.map(write, halves, [w.options] * 2))
+    assert sum(report.persisted for report in reports) == ROWS
+
+
+def _write_a_bad_row(w: Write) -> None:
+    """Check that the error has its attributes and Spark's exception as its cause."""
+    with pytest.raises(ColumnError) as caught:
+        write(w.frame().selectExpr("value", "7 AS partition"), w.options)
+    error = caught.value
+    assert (error.topic, error.partition) == (w.topic, 7)
+    assert "leave it null" in (error.hint or "")
+    assert isinstance(error.__cause__, PySparkException)
+    assert last_report().error.startswith("ColumnError: row 0 of Spark partition")
+    raise error
+
+
+def _write_exactly_once(w: Write) -> None:
+    """Write the same batch twice."""
+    options = w.exactly_once_options | {"batchId": "1"}
+    outcomes = [write(w.frame(), options).transaction_outcome for _ in range(2)]
+    assert outcomes == ["committed", "already written"]
+
+
+def _write_empty(w: Write, options: dict[str, str]) -> None:
+    """Write a DataFrame for which Spark starts no task."""
+    report = write(w.frame().where("false"), options)
+    assert (report.status, report.persisted) == (WriteStatus.SUCCEEDED, 0)
+
+
+WRITES = (
+    WriteMethod(name="write", run=_write),
+    WriteMethod(name="write-in-threads", run=_write_in_threads),
+    WriteMethod(name="write-a-bad-row", run=_write_a_bad_row, error="specifies a partition"),
+    WriteMethod(name="write-exactly-once", run=_write_exactly_once, transactional=True),
+    WriteMethod(name="write-empty", run=lambda w: _write_empty(w, w.options), rows=0),
+    WriteMethod(
+        name="write-empty-exactly-once",
+        run=lambda w: _write_empty(w, w.exactly_once_options),
+        rows=0,
+    ),
+    WriteMethod(
+        name="write-names-with-dots",
+        run=lambda w: write(w.frame().selectExpr("1 AS `a.b`", "value", "2 AS `A.b`"), w.options),
+    ),
+    WriteMethod(
+        name="write-a-misspelled-option",
+        run=lambda w: write(w.frame(), w.options | {"topick": "t"}),
+        error="unknown option topick. Did you mean topic",
+    ),
+    WriteMethod(
+        name="write-a-stream",
+        run=lambda w: write(w.rate(), w.options),
+        error="the DataFrame is a stream",
+    ),
+)
+
 BATCH = (
+    *WRITES,
     WriteMethod(name="save", run=lambda w: (w.writer().save(), w.check_report())),
     WriteMethod(
         name="save-a-bad-row",

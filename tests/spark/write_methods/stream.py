@@ -9,7 +9,7 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import is_remote
 
-from spark_kafka_sink import ReportError, last_report
+from spark_kafka_sink import ReportError, last_report, micro_batch_writer
 from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write, WriteMethod
 
 if TYPE_CHECKING:
@@ -178,6 +178,15 @@ STREAMS = (
     ),
     WriteMethod(name="stream-to-table", run=_to_table),
     WriteMethod(name="stream-for-each-batch", run=_foreach_batch),
+    WriteMethod(
+        name="stream-micro-batches",
+        run=lambda w: _write_each_batch(w, micro_batch_writer(w.options)),
+    ),
+    WriteMethod(
+        name="stream-micro-batches-exactly-once",
+        run=lambda w: _write_each_batch(w, micro_batch_writer(w.exactly_once_options)),
+        transactional=True,
+    ),
     WriteMethod(
         name="stream-for-each-batch-exactly-once",
         run=_foreach_batch_exactly_once,

@@ -34,6 +34,7 @@ KINDS = (
     *("stream-append-available-now", "stream-exactly-once", "stream-continuous"),
     *("stream-to-table", "stream-for-each-batch", "secured-save"),
     *("stream-for-each-batch-exactly-once", "stream-for-each-batch-twice"),
+    *("write", "write-exactly-once", "write-a-bad-row", "write-empty", "stream-micro-batches"),
     *("save-a-bad-row", "stream-reported", "stream-a-bad-row", "progress", "pipeline"),
 )
 """Names of methods of each kind, which `make test` runs."""

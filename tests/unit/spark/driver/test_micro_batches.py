@@ -9,59 +9,45 @@ import pytest
 from pyspark import cloudpickle
 
 from spark_kafka_sink import ConfigError, micro_batch_writer
+from spark_kafka_sink.spark import micro_batches
 
 SERVERS = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
+FRAME: Any = object()
 
 
-class Frame:
-    """A DataFrame that records the calls of a write."""
-
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-
-    @property
-    def write(self) -> Frame:
-        return self
-
-    def format(self, name: str) -> Frame:
-        self.told.append(name)
-        return self
-
-    def options(self, **options: str) -> Frame:
-        self.told.append(options)
-        return self
-
-    def mode(self, name: str) -> Frame:
-        self.told.append(name)
-        return self
-
-    def save(self) -> None:
-        self.told.append("saved")
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """Return the options of all writes."""
+    options: list[dict[str, str]] = []
+    monkeypatch.setattr(micro_batches, "write", lambda _, given: options.append(given))
+    return options
 
 
-def calls_of(batch: int, **options: str) -> dict[str, str]:
-    frame: Any = Frame()
-    micro_batch_writer({**SERVERS, **options})(frame, batch)
-    name, given, mode, saved = frame.told
-    assert (name, mode, saved) == ("kafkaprod", "append", "saved")
+def options_of(written: list[dict[str, str]], **options: object) -> dict[str, str]:
+    """Return the options of a write of micro-batch 3, without those of `SERVERS`."""
+    micro_batch_writer({**SERVERS, **options})(FRAME, 3)
+    (given,) = written
     assert SERVERS.items() <= given.items()
     return {name: given[name] for name in given.keys() - SERVERS.keys()}
 
 
-def test_each_batch_is_appended() -> None:
-    assert calls_of(3) == {}
+def test_options_are_converted_to_text(written: list[dict[str, str]]) -> None:
+    given = options_of(written, useTimestampColumn=True, partitions=3)
+    assert given == {"usetimestampcolumn": "true", "partitions": "3"}
 
 
 @pytest.mark.parametrize(
     ("path", "found"),
     [("reports", "reports/batch-3.json"), ("a/{batchId}.json", "a/3.json")],
 )
-def test_each_batch_has_a_report_as_in_a_stream(path: str, found: str) -> None:
-    assert calls_of(3, reportPath=path) == {"reportpath": found}
+def test_each_batch_has_a_report_as_in_a_stream(
+    written: list[dict[str, str]], path: str, found: str
+) -> None:
+    assert options_of(written, reportPath=path) == {"reportpath": found}
 
 
-def test_exactly_once_needs_a_batch_id() -> None:
-    assert calls_of(3, deliveryGuarantee="exactly-once", transactionalIdPrefix="p") == {
+def test_exactly_once_needs_a_batch_id(written: list[dict[str, str]]) -> None:
+    assert options_of(written, deliveryGuarantee="exactly-once", transactionalIdPrefix="p") == {
         "deliveryguarantee": "exactly-once",
         "transactionalidprefix": "p",
         "batchid": "3",
@@ -74,7 +60,6 @@ def test_batch_id_option_of_the_user_is_rejected() -> None:
 
 
 def test_spark_connect_can_serialize_the_writer() -> None:
-    frame: Any = Frame()
     sent = cloudpickle.dumps(micro_batch_writer(SERVERS))  # type: ignore[no-untyped-call]
-    pickle.loads(sent)(frame, 0)
-    assert frame.told[-1] == "saved"
+    with pytest.raises(ConfigError, match="needs a DataFrame"):  # that of `write`
+        pickle.loads(sent)(FRAME, 0)

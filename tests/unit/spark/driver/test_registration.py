@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource, register
-from spark_kafka_sink.spark.registration import reject_wheel
+from spark_kafka_sink.spark.sessions import reject_wheel
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 class Session:
     """A fake Spark Connect session; registering raises `refusal`."""
+
+    createDataFrame = None  # noqa: N815 - PySpark's name
+    """An attribute by which a session is recognized."""
 
     def __init__(self, refusal: str | None = None, *, is_stopped: bool = False) -> None:
         self.refusal = refusal

@@ -1,0 +1,86 @@
+"""`micro_batch_writer`: write the micro-batches of a stream from `foreachBatch`.
+
+`DataStreamWriter.start` rejects the output mode `update` for every Python data source, but not for
+`foreachBatch`. Spark then also starts no Python workers to plan and commit a micro-batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import SparkSession
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
+from spark_kafka_sink.spark import report_folder as folders
+from spark_kafka_sink.spark.internals import QUERY_ID
+from spark_kafka_sink.spark.write import options_of, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+
+_BATCH_ID: Final = "batchid"
+_GUARANTEE: Final = "deliveryguarantee"
+_REPORT: Final = "reportpath"
+
+
+def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int], None]:
+    """Return a function for `foreachBatch` that writes each micro-batch with these options.
+
+    With output mode update, each micro-batch contains the rows that have changed::
+
+        counts.writeStream.outputMode("update").foreachBatch(micro_batch_writer(kafka)).start()
+
+    `reportPath` has the same meaning as for a stream: if two queries of an application use the same
+    path, the second query gets a subfolder, except with Spark Connect. With
+    `deliveryGuarantee=exactly-once`, the number of the micro-batch is the `batchId`.
+
+    Args:
+        options: the options of `format("kafkaprod")`, with names in any case.
+
+    Raises:
+        ConfigError: `batchId` is set, or the options are not a dict of names and values.
+    """
+    named = options_of("micro_batch_writer(options)", options)
+    given = {name.lower(): value for name, value in named.items()}
+    if _BATCH_ID in given:
+        raise ConfigError(
+            "option batchId is not allowed: Spark provides the id of each micro-batch",
+            hint="Remove it.",
+        )
+
+    def write_micro_batch(frame: DataFrame, batch_id: int) -> None:
+        write(frame, batch_options(_with_own_reports(given, frame), batch_id))
+
+    return write_micro_batch
+
+
+def _with_own_reports(given: dict[str, str], frame: DataFrame) -> dict[str, str]:
+    """Return the options with a report path that no other query of the application uses."""
+    path, folder, query = given.get(_REPORT), folders.ReportFolder.here(), _query_of(frame)
+    if path is None or folder is None or not query:
+        return given
+    own = folders.own_report_path(path, folders.StreamIdentity("", query), folder.application)
+    if own != path:
+        folders.warn_of_own_path(path, own, folder.application)
+    return {**given, _REPORT: own}
+
+
+def _query_of(frame: DataFrame) -> str:
+    """Return the query id of this micro-batch; empty with Spark Connect, which hides it."""
+    session = getattr(frame, "sparkSession", None)
+    if not isinstance(session, SparkSession):
+        return ""
+    return session.sparkContext.getLocalProperty(QUERY_ID) or ""
+
+
+def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
+    """Return the options of one micro-batch, with lower-case names."""
+    options = dict(given)
+    if _REPORT in options:
+        options[_REPORT] = folders.micro_batch_path(options[_REPORT], batch_id)
+    if options.get(_GUARANTEE, "").strip() == DeliveryGuarantee.EXACTLY_ONCE:
+        options[_BATCH_ID] = str(batch_id)
+    return options

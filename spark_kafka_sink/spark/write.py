@@ -1,0 +1,218 @@
+"""`write`: write a DataFrame with the task of `format("kafkaprod")`, but without its data source.
+
+The caller's process plans, commits and publishes the write; Spark only starts the workers of the
+tasks. The task writer runs in `DataFrame.mapInArrow`, and the rows of the result are the tasks'
+messages: for each task, of exactly the attempt that Spark has accepted.
+
+If the job fails, Spark returns no rows. With a classic session, an accumulator then has the
+messages of the finished tasks. An exactly-once write also aborts the transactions of attempts that
+left no message, because planning has chosen the prefix of their ids.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock, Thread, current_thread, main_thread
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+from pyspark.util import inheritable_thread_target
+
+from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.spark.internals import use_this_python
+from spark_kafka_sink.spark.map_task import (
+    SCHEMA,
+    ByWrite,
+    Finished,
+    messages_of,
+    run_task,
+    run_task_without_rows,
+)
+from spark_kafka_sink.spark.plan import plan_batch
+from spark_kafka_sink.spark.sessions import check_session, reject_wheel
+from spark_kafka_sink.spark.spark_errors import error_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.spark.writer import WriteJob
+
+_PLAIN_NAME: Final = re.compile(r"\w+")
+_finished: WeakKeyDictionary[SparkContext, Finished] = WeakKeyDictionary()
+"""The accumulator of each application: PySpark never removes accumulators. Guarded by `_lock`."""
+_lock = Lock()
+
+
+def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
+    """Write a DataFrame to Kafka, and return the delivery report.
+
+    Options, columns and guarantees are those of `df.write.format("kafkaprod")`. This process plans
+    and commits the write, instead of Python workers of the driver. A session's first write and
+    short micro-batches therefore take less time, and errors are raised as they occurred::
+
+        report = write(events, {"kafka.bootstrap.servers": "localhost:9092", "topic": "events"})
+
+    It works in any thread, inside `foreachBatch`, and with Spark Connect if the client can connect
+    to Kafka. Ctrl-C cancels the job and aborts the write.
+
+    Args:
+        df: a DataFrame that is not a stream.
+        options: the options of `format("kafkaprod")`, with names in any case.
+
+    Raises:
+        ConfigError: an argument or an option is wrong.
+        ColumnError: the DataFrame violates the column contract.
+        KafkaProdError: the write failed; the cause is Spark's exception.
+        PySparkException: the job failed for a reason outside of this package.
+    """
+    check_argument("write(df, options)", df, FRAME, ("mapInArrow", "schema", "isStreaming"))
+    given, spark = options_of("write(df, options)", options), df.sparkSession
+    check_session("write(df, options)", spark)
+    reject_wheel(__file__)
+    if df.isStreaming:
+        raise ConfigError(
+            "write(df, options) writes batches, and the DataFrame is a stream",
+            hint="Use df.writeStream.foreachBatch(micro_batch_writer(options)).start().",
+        )
+    if isinstance(spark, SparkSession):
+        use_this_python(spark.sparkContext)
+    job = plan_batch(given, df.schema)
+    messages = _run(df, job)
+    try:
+        return job.end.commit(messages)
+    except BaseException as error:
+        # The decision log determines whether this aborts the write or completes its commit.
+        job.end.abort(messages, error=error if isinstance(error, KafkaProdError) else None)
+        raise
+
+
+def options_of(call: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options as text, as Spark's `option` converts them.
+
+    Args:
+        call: the function that was called, for an error message.
+        options: the options.
+
+    Raises:
+        ConfigError: the options are not a mapping of names to values.
+    """
+    check_options(call, options)
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }
+
+
+def _run(df: DataFrame, job: WriteJob) -> list[object]:
+    """Run the tasks and return their messages. If the job fails, abort the write."""
+    spark: SparkSession | ConnectSession = df.sparkSession
+    write_id = uuid.uuid4().hex
+    with _collecting(spark, write_id) as (finished, messages):
+        arguments = job.task, write_id, finished
+        try:
+            rows = _collect(_with_plain_names(df), partial(run_task, *arguments))
+            if not rows:  # For example, Spark has found that a filter rejects every row.
+                row = spark.range(0, 1, 1, 1)
+                rows = _collect(row, partial(run_task_without_rows, *arguments))
+        except BaseException as raised:
+            error = error_of(raised) if isinstance(raised, Exception) else None
+            job.end.abort([*messages_of(messages), None], error=error)
+            if error is None:
+                raise
+            raise error from raised
+    return messages_of(row.message for row in rows)
+
+
+@contextmanager
+def _collecting(
+    spark: SparkSession | ConnectSession, write_id: str
+) -> Iterator[tuple[Finished | None, list[bytes]]]:
+    """Yield the accumulator of the application, and the list of this write's messages in it."""
+    if not isinstance(spark, SparkSession):
+        yield None, []
+        return
+    with _lock:
+        context = spark.sparkContext
+        finished = _finished.get(context)
+        if finished is None:
+            finished = _finished[context] = context.accumulator({}, ByWrite())
+    messages = finished.value.setdefault(write_id, [])
+    try:
+        yield finished, messages
+    finally:
+        del finished.value[write_id]
+
+
+def _with_plain_names(df: DataFrame) -> DataFrame:
+    """Return the DataFrame with names that `mapInArrow` can resolve.
+
+    It looks up each column by name: a dot would select a field, and a duplicate is ambiguous. The
+    task's columns are selected by their position.
+    """
+    names = df.columns
+    is_plain = all(map(_PLAIN_NAME.fullmatch, names))
+    if is_plain and len({name.lower() for name in names}) == len(names):
+        return df
+    return df.toDF(*(f"c{position}" for position in range(len(names))))
+
+
+def _collect(df: DataFrame, task: Any) -> list[Row]:
+    """Run a task for each partition and return the rows. Ctrl-C cancels the job."""
+    frame = df.mapInArrow(task, SCHEMA)
+    spark: SparkSession | ConnectSession = df.sparkSession
+    if current_thread() is not main_thread():  # Only the main thread receives KeyboardInterrupt.
+        return frame.collect()
+    tag = f"kafkaprod-{uuid.uuid4().hex}"
+    if isinstance(spark, SparkSession):
+        return _collect_in_thread(frame, spark, tag)
+    spark.addTag(tag)
+    try:
+        return frame.collect()
+    except KeyboardInterrupt:
+        spark.interruptTag(tag)
+        raise
+    finally:
+        spark.removeTag(tag)
+
+
+def _collect_in_thread(frame: DataFrame, spark: SparkSession, tag: str) -> list[Row]:
+    """Collect in another thread, with the local properties of this one.
+
+    A KeyboardInterrupt in the thread that waits for the JVM's response leaves this response on the
+    thread's connection, where the next call would read it.
+    """
+    future: Future[list[Row]] = Future()
+
+    def collect() -> None:
+        try:
+            future.set_result(frame.collect())
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+            future.set_exception(error)
+
+    context = spark.sparkContext
+    context.addJobTag(tag)
+    try:
+        # Classic sessions have tags since Spark 4.0; 3.5 accepts no classic session here.
+        inherit = inheritable_thread_target(spark) if hasattr(spark, "addTag") else None
+        target = (inherit or inheritable_thread_target)(collect)
+        thread = Thread(target=target, name="kafkaprod-write", daemon=True)
+        thread.start()
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            context.cancelJobsWithTag(tag)
+            thread.join()
+            raise
+    finally:
+        context.removeJobTag(tag)
