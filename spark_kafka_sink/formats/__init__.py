@@ -11,7 +11,9 @@ In reading order:
 - `text`: format numbers, dates and times as text
 - `json_encoder`: JSON as Spark's `to_json` writes it, and JSON Schema
 - `json_schema`: match a given JSON Schema to columns
-- `avro_schema`: parse and derive Avro schemas, and encode defaults
+- `avro_schema`: parse Avro schemas, and resolve their names
+- `avro_derivation`: derive Avro schemas from columns
+- `avro_defaults`: encode the defaults of Avro fields without a column
 - `avro_unions`: match columns to Avro types, and choose the branches of unions
 - `avro_encoder`: Avro's binary encoding
 - `protobuf_wire`: read and write Protobuf messages without a schema

@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.avro_schema import AvroSchema, default_bytes, derive
+from spark_kafka_sink.formats.avro_defaults import default_bytes
+from spark_kafka_sink.formats.avro_derivation import derive
+from spark_kafka_sink.formats.avro_schema import AvroSchema
 from spark_kafka_sink.formats.avro_unions import candidates, chosen_branches, closeness
 from spark_kafka_sink.formats.fields import (
     Cells,
@@ -266,6 +268,7 @@ def _write_first_fitting(
         faults = RowFaults(len(cells))
         inner = RowWriter(len(cells))
         inner.constant(number)
+        # All values are encoded, as a selection would copy them; `append` drops those that fail.
         node(Cells(cells.array, faults), inner)
         fits = rest.copy()
         fits[faults.rows] = False

@@ -1,4 +1,4 @@
-"""Parse Avro schemas and resolve their names, derive schemas from columns, and encode defaults.
+"""Parse Avro schemas, and resolve their names.
 
 Source: the Avro 1.12 specification, "Schema Declaration" and "Names".
 """
@@ -7,28 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
-from spark_kafka_sink.formats.plan import Source
-from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
 
 PRIMITIVES: Final = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 )
 NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
 _COMPLEX: Final = NAMED | {"array", "map"}
-_NAMES: Final = Names(
-    "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
-)
 MOST_DIGITS: Final = 38
 """Precision of Spark's widest decimals. Kafka Connect declares 64 if it does not know better."""
 _LOGICAL_TYPES: Final = {
@@ -46,8 +37,6 @@ _LOGICAL_TYPES: Final = {
 }
 """The types that each logical type can annotate."""
 _STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_MISFITS: Final = (KeyError, TypeError, ValueError, struct.error, AttributeError)
-"""Exceptions that encoding raises for a default that does not fit its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +104,7 @@ class AvroSchema:
         if self.kind not in NAMED:
             return self.kind
         space = self.json.get("namespace")
-        return _full_name(str(self.json["name"]), self.namespace if space is None else str(space))
+        return full_name(str(self.json["name"]), self.namespace if space is None else str(space))
 
     @property
     def is_record(self) -> bool:
@@ -140,7 +129,9 @@ class AvroSchema:
     @property
     def fields(self) -> tuple[tuple[str, AvroSchema, dict[str, Any]], ...]:
         """Name, type and declaration of each field of a record."""
-        return tuple((each["name"], self.part(each["type"]), each) for each in self.json["fields"])
+        return tuple(
+            (field["name"], self.part(field["type"]), field) for field in self.json["fields"]
+        )
 
     def selected(self, schemas: Sequence[AvroSchema]) -> list[AvroSchema]:
         """Return the records with the full name `record`; if there are none, by simple name."""
@@ -159,10 +150,10 @@ class AvroSchema:
             return self.part(json_.get("type"))
         name = json_["type"] if isinstance(json_, dict) else json_
         if isinstance(name, str) and name not in PRIMITIVES | _COMPLEX:
-            found = self.names.get(_full_name(name, space)) or self.names.get(name)
-            if found is None:
-                raise _invalid(f"the type {name!r} is not declared")
-            return found
+            declared = self.names.get(full_name(name, space)) or self.names.get(name)
+            if declared is None:
+                raise invalid_schema(f"the type {name!r} is not declared")
+            return declared
         return replace(self, json=json_, namespace=space)
 
 
@@ -188,7 +179,7 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
     elif schema.kind in ("array", "map"):
         needed = "items" if schema.kind == "array" else "values"
         if not isinstance(schema.json, dict) or needed not in schema.json:
-            raise _invalid(f"an {schema.kind} needs {needed}")
+            raise invalid_schema(f"an {schema.kind} needs {needed}")
         _declare(schema.part(schema.json[needed]), names, branches)
 
 
@@ -197,15 +188,16 @@ def _declare_named(
 ) -> None:
     needed = {"enum": "symbols", "fixed": "size"}.get(schema.kind, "fields")
     if not isinstance(schema.json, dict) or not {"name", needed} <= schema.json.keys():
-        raise _invalid(f"a {schema.kind} needs a name and {needed}")
+        raise invalid_schema(f"a {schema.kind} needs a name and {needed}")
     names[schema.full_name] = schema
     for field in schema.json["fields"] if needed == "fields" else ():
         if not isinstance(field, dict) or not {"name", "type"} <= field.keys():
-            raise _invalid(f"a field of {schema.full_name} needs a name and a type")
+            raise invalid_schema(f"a field of {schema.full_name} needs a name and a type")
         _declare(schema.part(field["type"]), names, branches)
 
 
-def _full_name(name: str, namespace: str) -> str:
+def full_name(name: str, namespace: str) -> str:
+    """Return a name with its namespace, unless the name already contains one."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
@@ -220,164 +212,12 @@ def _loaded(text: str) -> Any:
     try:
         loaded = json.loads(without_comments(text))
     except ValueError as error:
-        raise _invalid(f"it is not JSON: {error}") from None
+        raise invalid_schema(f"it is not JSON: {error}") from None
     if not isinstance(loaded, str | dict | list):
-        raise _invalid("it is neither a name, an object nor a union")
+        raise invalid_schema("it is neither a name, an object nor a union")
     return loaded
 
 
-def _invalid(problem: str) -> ConfigError:
+def invalid_schema(problem: str) -> ConfigError:
+    """Return the error for a schema that violates the specification."""
     return ConfigError(f"the Avro schema is invalid: {problem}", hint="Check the schema's text.")
-
-
-def default_bytes(schema: AvroSchema, value: Any) -> bytes:
-    """Return the encoding of a field's default.
-
-    Raises:
-        ConfigError: the default does not fit its type.
-    """
-    try:
-        return _encoded(schema, value)
-    except _MISFITS:
-        problem = f"the default {json.dumps(value)} does not fit the type {schema.full_name}"
-        raise _invalid(problem) from None
-
-
-def _encoded(schema: AvroSchema, value: Any) -> bytes:
-    if schema.kind == "union":
-        return _union(schema, value)
-    if schema.kind in ("record", "error"):
-        return b"".join(
-            _encoded(part, value[name] if name in value else field["default"])
-            for name, part, field in schema.fields
-        )
-    if schema.kind in ("array", "map"):
-        if schema.kind == "array":
-            part = schema.part(schema.json["items"])
-            items = [_encoded(part, each) for each in value]
-        else:
-            part = schema.part(schema.json["values"])
-            items = [_string(name.encode()) + _encoded(part, each) for name, each in value.items()]
-        return b"".join([varint(len(items)), *items, b"\0"] if items else [b"\0"])
-    return _scalar(schema, value)
-
-
-def _union(schema: AvroSchema, value: Any) -> bytes:
-    """Return the encoding of a value with the first union branch that fits."""
-    for index, branch in enumerate(schema.branches):
-        try:
-            return varint(index) + _encoded(branch, value)
-        except _MISFITS:
-            continue
-    raise ValueError
-
-
-def _string(value: bytes) -> bytes:
-    return varint(len(value)) + value
-
-
-_JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "null": (type(None),),
-    "boolean": (bool,),
-    "int": (int,),
-    "long": (int,),
-    "float": (int, float),
-    "double": (int, float),
-}
-_STRUCTS: Final = {"boolean": "<?", "float": "<f", "double": "<d"}
-
-
-def _scalar(schema: AvroSchema, value: Any) -> bytes:
-    kind = schema.kind
-    if type(value) not in _JSON_TYPES.get(kind, (str,)):
-        raise TypeError
-    if kind in _STRUCTS:
-        return struct.pack(_STRUCTS[kind], value)
-    if kind in ("int", "long"):
-        struct.pack("<i" if kind == "int" else "<q", value)  # This checks the range.
-        return varint(value)
-    if kind == "enum":
-        return varint(schema.json["symbols"].index(value))
-    if kind == "fixed" and len(value) != schema.json["size"]:
-        raise ValueError
-    if kind == "fixed":
-        return bytes(value.encode("latin-1"))
-    if kind == "bytes":
-        return _string(value.encode("latin-1"))
-    return _string(value.encode()) if kind == "string" else b""
-
-
-def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
-    """Derive the schema of a record; see `plan.derive_schema`.
-
-    A nullable column becomes a union of null and its type, with null as default, so that a registry
-    accepts added, dropped and reordered columns as backward compatible. The namespace of a nested
-    record is derived from its path, as in Spark's `to_avro`.
-    """
-    full_name = _NAMES.check_record(name, namespace)
-    schema = _record(Column.of(type_, name=name), namespace)
-    return Source(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
-
-
-def _record(column: Column, namespace: str) -> dict[str, Any]:
-    spaced = {"namespace": namespace} if namespace else {}
-    fields = [_field(each, _full_name(column.name, namespace)) for each in column.parts]
-    return {"type": "record", "name": column.name, **spaced, "fields": fields}
-
-
-def _field(column: Column, namespace: str) -> dict[str, Any]:
-    _NAMES.check(column)
-    derived = {"name": column.name, "type": _nullable(column, namespace)}
-    is_optional = isinstance(derived["type"], list) or derived["type"] == "null"
-    return {**derived, "default": None} if is_optional else derived
-
-
-def _nullable(column: Column, namespace: str) -> Any:
-    schema = _type(column, namespace)
-    return ["null", schema] if column.is_nullable and schema != "null" else schema
-
-
-def _type(column: Column, namespace: str) -> Any:
-    if column.shape is Shape.STRUCT:
-        return _record(column, namespace)
-    if column.shape is Shape.LIST:
-        return {"type": "array", "items": _nullable(column.parts[0], namespace)}
-    if column.shape is Shape.MAP:
-        key, value = column.parts
-        if key.shape is not Shape.TEXT:
-            raise unsupported(key, "the key of an Avro map")
-        return {"type": "map", "values": _nullable(value, namespace)}
-    if column.shape is Shape.DECIMAL:
-        return _decimal(column.type, f"{namespace}.{column.name}")
-    if column.shape is Shape.OTHER:
-        raise unsupported(column, "Avro")
-    found = _DERIVED[column.shape]
-    return found[column.type.bit_width == 64] if isinstance(found, tuple) else found
-
-
-def _decimal(type_: pa.Decimal128Type[Any, Any], namespace: str) -> dict[str, Any]:
-    return {
-        "type": "fixed",
-        "name": "fixed",
-        "namespace": namespace,
-        "size": ((10**type_.precision).bit_length() + 8) // 8,
-        "logicalType": "decimal",
-        "precision": type_.precision,
-        "scale": type_.scale,
-    }
-
-
-_DERIVED: Final[dict[Shape, Any]] = {
-    Shape.NULL: "null",
-    Shape.BOOLEAN: "boolean",
-    Shape.INTEGER: ("int", "long"),
-    Shape.FLOAT: ("float", "double"),
-    Shape.TEXT: "string",
-    Shape.BYTES: "bytes",
-    Shape.DATE: {"type": "int", "logicalType": "date"},
-    Shape.TIME: {"type": "long", "logicalType": "time-micros"},
-    Shape.TIMESTAMP: {"type": "long", "logicalType": "timestamp-micros"},
-    Shape.LOCAL_TIMESTAMP: {"type": "long", "logicalType": "local-timestamp-micros"},
-    Shape.INTERVAL: {"type": "long", "spark.sql.catalyst.type": "interval day to second"},
-}
-"""Avro types by shape. A pair contains the types for at most 32 bits and for 64 bits."""

@@ -9,7 +9,7 @@ schema's `record` must name one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.avro_schema import MOST_DIGITS
@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.formats.avro_schema import AvroSchema
 
-_EXACT_BITS = {"float": 24, "double": 53}
+_EXACT_BITS: Final = {"float": 24, "double": 53}
 """Number of bits of the integers that a floating-point number represents exactly."""
-_WITH_DEFAULTS = 10
+_TIMES: Final = {
+    Shape.DATE: "date",
+    Shape.TIME: "time",
+    Shape.TIMESTAMP: "timestamp",
+    Shape.LOCAL_TIMESTAMP: "local-timestamp",
+}
+"""Start of the logical types that fit a column."""
+_WITH_DEFAULTS: Final = 10
 """Added to the rank of a record that has fields without a column."""
 
 
@@ -168,11 +175,3 @@ def _is_time(shape: Shape, kind: str, logical: str) -> bool:
         return kind == "long" and not logical
     start = logical.rpartition("-")[0] or logical
     return _TIMES.get(shape) == start
-
-
-_TIMES = {
-    Shape.DATE: "date",
-    Shape.TIME: "time",
-    Shape.TIMESTAMP: "timestamp",
-    Shape.LOCAL_TIMESTAMP: "local-timestamp",
-}
