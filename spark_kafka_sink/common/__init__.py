@@ -7,8 +7,8 @@ In reading order:
 - `text`: sizes and counts, quoted user input, and valid topic names
 - `similar_names`: the name that a user probably meant
 - `secret`: masked option values, and detection of credentials in names and URIs
-- `clock`: a clock that tests can replace, a deadline for calls without a timeout, and time zones
-  with a fixed offset
+- `clock`: a clock that tests can replace, and a deadline for calls without a timeout
+- `time_zones`: UTC offsets of time zones with the names that Spark accepts, and the host's zone
 - `debug_log`: the events of kafka.debug, and warnings that are logged once per process
 - `local_path`: local paths with ~ for the home directory
 - `arguments`: checks of arguments to public functions

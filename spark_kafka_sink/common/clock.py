@@ -1,8 +1,7 @@
-"""A clock that tests can replace, a deadline for calls without a timeout, and fixed time zones."""
+"""A clock that tests can replace, and a deadline for calls without a timeout."""
 
 from __future__ import annotations
 
-import re
 import time
 from concurrent.futures import Future
 from threading import Lock, Thread
@@ -82,18 +81,3 @@ def _run(call: Callable[[], T], future: Future[T]) -> None:
         future.set_result(call())
     except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
         future.set_exception(error)
-
-
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
-
-
-def fixed_offset(zone: str) -> int | None:
-    """Return the UTC offset of a zone such as "GMT+1" in microseconds; None if not fixed."""
-    if zone == "Z":
-        return 0
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
-        return None
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
-    ahead = (hours * 3600 + minutes * 60 + seconds) * 1_000_000
-    return -ahead if found[1] == "-" else ahead

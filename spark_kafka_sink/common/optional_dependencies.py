@@ -46,7 +46,7 @@ EXTRAS = {
     "redis": Extra("the embedded broker's storage in Redis", ("redis",), "the broker's machine"),
     "schema-registry": Extra(
         "formats with a schema registry",
-        ("confluent_kafka", "attrs", "cachetools", "authlib", "google.protobuf"),
+        ("confluent_kafka", "attrs", "cachetools", "authlib", "google.protobuf", "jsonschema"),
     ),
     "protobuf": Extra("Protobuf schemas as `.proto` text", ("grpc_tools",)),
     "opentelemetry": Extra("`metrics.opentelemetry`", ("opentelemetry",)),

@@ -103,8 +103,10 @@ class FormatOptions:
     """Avro namespace or Protobuf package of key.schema.name."""
     value_fields_include = text(_FIELDS_INCLUDE, FieldsInclude.ALL, choices=tuple(FieldsInclude))
     """Whether the value contains the columns in key.fields."""
-    json_ignore_null_fields = flag(_NULL_FIELDS, True)
-    """JSON: omit null fields, as to_json does; false: write them as null."""
+    json_ignore_null_fields = flag(_NULL_FIELDS, None)
+    """JSON: true: omit null fields; false: write them as null. Default: as to_json in the same
+    session, which omits them unless spark.sql.jsonGenerator.ignoreNullFields is false.
+    """
 
 
 FORMAT_OPTIONS = options_of(FormatOptions)
@@ -154,8 +156,8 @@ class FormatsConfig:
     key: PartFormat
     value: PartFormat
     fields_include: FieldsInclude = FieldsInclude.ALL
-    writes_nulls: bool = False
-    """True if JSON contains null fields."""
+    writes_nulls: bool | None = None
+    """True if JSON contains null fields; None to follow the session's setting."""
     registry: RegistryConfig | None = None
 
     @classmethod
@@ -192,7 +194,7 @@ class FormatsConfig:
             key=key,
             value=value,
             fields_include=include,
-            writes_nulls=not values[_NULL_FIELDS],
+            writes_nulls=None if values[_NULL_FIELDS] is None else not values[_NULL_FIELDS],
             registry=registry,
         )
 

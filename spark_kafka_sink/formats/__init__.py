@@ -10,7 +10,8 @@ In reading order:
 - `writer`: build rows of bytes from constants, short words, columns and nested rows
 - `text`: format numbers, dates and times as text
 - `json_encoder`: JSON as Spark's `to_json` writes it, and JSON Schema
-- `json_schema`: match a given JSON Schema to columns
+- `json_checks`: checks of rows against a JSON Schema
+- `json_schema`: match a given JSON Schema to columns, and create the checks
 - `avro_schema`: parse Avro schemas, and resolve their names
 - `avro_derivation`: derive Avro schemas from columns
 - `avro_defaults`: encode the defaults of Avro fields without a column

@@ -281,6 +281,10 @@ class Cells:
             return self
         return Cells(self.array.drop_null(), self.faults, self._rows(valid))
 
+    def where(self, mask: Mask) -> Cells:
+        """Return the entries for which the mask is True."""
+        return Cells(self.array.filter(pa.array(mask)), self.faults, self._rows(mask))
+
     def _rows(self, mask: Mask) -> NDArray[np.intp]:
         numbers = np.flatnonzero(mask)
         return numbers if self.rows is None else self.rows[numbers]

@@ -13,11 +13,10 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfoNotFoundError
 
 import numpy as np
 
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats import text
 from spark_kafka_sink.formats.fields import Cells, Column, DecimalCells, Shape, unsupported
 from spark_kafka_sink.formats.plan import Source
@@ -39,14 +38,7 @@ if TYPE_CHECKING:
 
 def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
-    try:
-        text.utc_offsets(np.zeros(1, np.int64), plan.zone)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise ConfigError(
-            f"the session time zone {plan.zone!r} is unknown on this host",
-            hint="set spark.sql.session.timeZone to a name such as Europe/Berlin",
-        ) from None
-    root = _Compiler(plan.zone, plan.writes_nulls).node(Column.of(type_))
+    root = _Compiler(plan.zone, bool(plan.writes_nulls)).node(Column.of(type_))
     return RowEncoder(root, plan.framing.prefix)
 
 
@@ -65,7 +57,7 @@ def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
     if zone is None:
         text.write_timestamps(out, micros)
     else:
-        offsets = text.utc_offsets(micros, zone)
+        offsets = utc_offsets(micros, zone)
         text.write_timestamps(out, micros + offsets * 1_000_000)
         text.write_offsets(out, offsets)
 
@@ -199,6 +191,7 @@ class _Compiler:
         if column.shape is Shape.TEXT:
             return partial(_write_text, column.path)
         if column.shape is Shape.TIMESTAMP:
+            check_zone(self.zone)  # once per plan, and only if a column needs it
             return partial(_write_timestamp, self.zone)
         return _QUOTED.get(column.shape)
 

@@ -1,32 +1,44 @@
-"""Match a given JSON Schema to columns, and create checks for what depends on the rows.
+"""Match a given JSON Schema to columns, on the driver, and create checks for the rows.
 
-Fields, types, `required`, nulls and `enum` of texts are checked, also within `oneOf`, `anyOf`,
-`allOf` and references inside the schema. Other keywords, such as limits and patterns, are not
-checked.
-
-Source: JSON Schema, draft 7, "Validation Keywords" and "Keywords for Applying Subschemas".
+The library `jsonschema` resolves references and interprets the drafts. The rules below replace its
+keywords for types, fields, items, alternatives, `enum` and `const`: they match a column instead of
+a value. Other keywords, such as limits and patterns, are not checked.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.fields import Cells, Column, Shape, field_path, not_declared
+from spark_kafka_sink.common.optional_dependencies import import_extra
+from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.formats.fields import Column, Shape, field_path, not_declared
+from spark_kafka_sink.formats.json_checks import (
+    AllOf,
+    AnyOf,
+    Check,
+    Entries,
+    Field,
+    Finite,
+    Items,
+    Names,
+    Never,
+    Part,
+    RequiredKey,
+    Values,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    Check = Callable[[Cells], None]
-    """Adds faults for entries that are not null."""
+    import pyarrow as pa
+
+    Validator: TypeAlias = Any
+    """A validator of jsonschema with the rules; its stubs allow only JSON values as instances."""
 
 _WRITTEN: Final[dict[Shape, tuple[str, ...]]] = {
     Shape.NULL: ("null",),
@@ -39,17 +51,39 @@ _WRITTEN: Final[dict[Shape, tuple[str, ...]]] = {
     Shape.MAP: ("object",),
 }
 """JSON types of columns, the exact type first. All other columns are strings."""
-_BRANCHES: Final = ("oneOf", "anyOf")
+_PYTHON_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    "integer": (int, float),
+    "number": (int, float),
+    "string": (str,),
+    "array": (list,),
+    "object": (dict,),
+}
+_COMPARED: Final = frozenset({Shape.TEXT, Shape.BOOLEAN, Shape.INTEGER, Shape.FLOAT})
+"""Shapes of columns whose values are compared with `enum`."""
+_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+_DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
+"""Drafts that are tried in this order if a schema declares none or is not valid in its draft. The
+keywords and references of one draft are invalid or unknown in the others.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A column to match, and the checks for its rows."""
+
+    column: Column
+    checks: list[Check] = field(default_factory=list)
 
 
 @lru_cache(maxsize=64)
-def compile_check(text: str, type_: pa.StructType, *, writes_nulls: bool) -> Check | None:
+def compile_check(text: str, type_: pa.StructType) -> Check | None:
     """Return the check for the rows, or None if every possible row fits.
 
     Args:
         text: a JSON Schema.
         type_: type of the structs that are written as JSON.
-        writes_nulls: True if null fields are written, not omitted.
 
     Raises:
         ColumnError: a column contradicts the schema, or a required column is missing.
@@ -59,193 +93,317 @@ def compile_check(text: str, type_: pa.StructType, *, writes_nulls: bool) -> Che
         schema = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"the JSON Schema is not JSON: {error}") from None
-    return _Matcher(schema, writes_nulls).match(schema, Column.of(type_))
+    errors = []
+    for draft in _drafts(schema):
+        try:
+            return _match_in(draft, schema, Column.of(type_))
+        except ConfigError as error:
+            errors.append(error)
+    raise errors[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Matcher:
-    root: Any
-    """The whole schema, in which references are resolved."""
-    writes_nulls: bool
+def _drafts(schema: Any) -> list[Any]:
+    """Return the validators of the drafts to try: first the one that the schema declares.
 
-    def match(self, schema: Any, column: Column) -> Check | None:
-        """Match a schema to a column, ignoring the column's nulls."""
-        schema = self._resolved(schema)
-        if not isinstance(schema, dict):
-            if schema is False:
-                raise _refused(column, "no value")
-            return None
-        checks = [self._typed(schema, column)]
-        checks += [self.match(each, column) for each in schema.get("allOf", ())]
-        checks += [self._any(schema[name], column) for name in _BRANCHES if name in schema]
-        return _all(checks)
-
-    def _resolved(self, schema: Any) -> Any:
-        seen = 0
-        while isinstance(schema, dict) and "$ref" in schema:
-            seen += 1
-            name = str(schema["$ref"])
-            if not name.startswith("#") or seen > 100:
-                raise ConfigError(
-                    f"the JSON Schema has the reference {name!r}, which is not in the schema",
-                    hint="replace it with what it refers to",
-                )
-            schema = self._pointed(name)
-        return schema
-
-    def _pointed(self, name: str) -> Any:
-        found = self.root
-        for part in name[1:].split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or key not in found:
-                raise ConfigError(f"the JSON Schema refers to {name!r}, which it does not define")
-            found = found[key]
-        return found
-
-    def _any(self, branches: Sequence[Any], column: Column) -> Check | None:
-        """Match alternatives. Rows are checked only if exactly one alternative fits the column."""
-        found, errors = [], []
-        for each in branches:
-            try:
-                found.append(self.match(each, column))
-            except ColumnError as error:
-                if not self._is_null(each):
-                    errors.append(error)
-        if not found:
-            raise errors[0] if len(errors) == 1 else _refused(column, "other values")
-        return found[0] if len(found) == 1 else None
-
-    def _is_null(self, schema: Any) -> bool:
-        return self._allows_null(schema) and self._resolved(schema).get("type") == "null"
-
-    def _allows_null(self, schema: Any) -> bool:
-        schema = self._resolved(schema)
-        if not isinstance(schema, dict):
-            return bool(schema)
-        types = schema.get("type", "null")
-        return (
-            "null" in ([types] if isinstance(types, str) else types)
-            and ("enum" not in schema or None in schema["enum"])
-            and schema.get("const") is None
-            and all(self._allows_null(each) for each in schema.get("allOf", ()))
-            and all(
-                any(map(self._allows_null, schema[each])) for each in _BRANCHES if each in schema
-            )
+    Raises:
+        ConfigError: the draft is not supported.
+    """
+    library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
+    declared = library.validators.validator_for(schema, default=None)
+    if declared is library.Draft3Validator:
+        raise ConfigError(
+            "the JSON Schema declares draft 3, which is not supported",
+            hint="Use draft 4 or newer, in which `required` is a list of names.",
         )
+    drafts = [declared, *(getattr(library, name) for name in _DRAFTS)]
+    return [draft for draft in drafts if draft is not None]
 
-    def _typed(self, schema: dict[str, Any], column: Column) -> Check | None:
-        written = _WRITTEN.get(column.shape, ("string",))
-        types = schema.get("type", written[0])
-        allowed = [types] if isinstance(types, str) else types
-        if not set(written) & set(allowed):
-            raise _refused(column, " or ".join(allowed))
-        if column.shape is Shape.STRUCT:
-            return self._object(schema, column)
-        if column.shape is Shape.LIST:
-            return self._list(schema.get("items", True), column.parts[0])
-        if column.shape is Shape.MAP:
-            return self._map(schema.get("additionalProperties", True), column)
-        if column.shape is Shape.TEXT and "enum" in schema:
-            symbols = [each for each in schema["enum"] if isinstance(each, str)]
-            return partial(_check_symbols, pa.array(symbols, pa.string()), column.path)
-        return None
 
-    def _object(self, schema: dict[str, Any], column: Column) -> Check | None:
-        names, required = {each.name for each in column.parts}, schema.get("required", ())
-        missing = next((name for name in required if name not in names), None)
-        if missing is not None:
+def _match_in(draft: Any, schema: Any, column: Column) -> Check | None:
+    """Match a column to a schema of a draft.
+
+    Raises:
+        ColumnError: the column contradicts the schema.
+        ConfigError: the schema is invalid in this draft.
+    """
+    from jsonschema import SchemaError, validators
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    rules = {
+        name: partial(_apply, draft.VALIDATORS[name], rule)
+        for name, rule in _RULES.items()
+        if name in draft.VALIDATORS
+    }
+    try:
+        draft.check_schema(schema, format_checker=None)
+        # The empty registry prevents downloads of unknown references.
+        with_rules: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
+        validator = with_rules(_without_dialects(schema), registry=Registry())
+        return _match(validator, column)
+    except SchemaError as error:
+        place = f"{error.json_path}: {shown(error.message)}"
+        raise ConfigError(f"the JSON Schema is invalid at {place}") from None
+    except Unresolvable as error:
+        reference = f"#{error.ref}" if error.ref.startswith("/") else error.ref
+        raise ConfigError(
+            f"the JSON Schema has the reference {reference!r}, which is not in the schema",
+            hint="Add what it refers to, for example to `definitions`.",
+        ) from None
+    except RecursionError:
+        raise ConfigError("the JSON Schema has references that lead to themselves") from None
+
+
+def _without_dialects(schema: Any) -> Any:
+    """Return the schema without `$schema`, which would replace the rules by the draft's own."""
+    if isinstance(schema, list):
+        return [_without_dialects(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: _without_dialects(part)
+        for name, part in schema.items()
+        if name != "$schema" or not isinstance(part, str)
+    }
+
+
+def _match(validator: Validator, column: Column, schema: Any = None) -> Check | None:
+    """Match a column, ignoring its nulls; `schema` is a subschema, by default the whole schema."""
+    target = _Target(column)
+    errors = validator.iter_errors(target) if schema is None else validator.descend(target, schema)
+    for _ in errors:  # the schema false; the rules raise instead
+        raise _rejected(column, "no value")
+    checks = target.checks
+    return AllOf(tuple(checks)) if len(checks) > 1 else checks[0] if checks else None
+
+
+def _apply(
+    standard: Callable[..., Iterable[Any]],
+    rule: Callable[..., None],
+    validator: Validator,
+    value: Any,
+    instance: Any,
+    schema: Any,
+) -> Iterable[Any]:
+    """Apply a rule to a column, or the draft's own keyword to a JSON value."""
+    if not isinstance(instance, _Target):
+        return standard(validator, value, instance, schema) or ()
+    rule(validator, value, instance, schema)
+    return ()
+
+
+def _part(validator: Validator, column: Column, schema: Any) -> Part:
+    # A column without a type has nulls only.
+    check = None if column.shape is Shape.NULL else _match(validator, column, schema)
+    accepts_null = next(iter(validator.descend(None, schema)), None) is None
+    return Part(check, column.path, column.is_nullable and not accepts_null)
+
+
+def _part_of_some(validator: Validator, column: Column, schema: Any) -> Part:
+    """Return the part for some items or entries; a contradiction is a fault of rows with any."""
+    try:
+        return _part(validator, column, schema)
+    except ColumnError:
+        return Part(Never(column.path), column.path, rejects_null=True)
+
+
+def _type(_validator: Validator, types: Any, target: _Target, _schema: Any) -> None:
+    allowed = [types] if isinstance(types, str) else types
+    column = target.column
+    if not set(_written(column)) & set(allowed):
+        raise _rejected(column, " or ".join(map(str, allowed)))
+    if column.shape is Shape.FLOAT and "string" not in allowed:
+        target.checks.append(Finite(column.path))
+
+
+def _written(column: Column) -> tuple[str, ...]:
+    if column.shape is Shape.DECIMAL and column.type.scale == 0:
+        return "number", "integer"
+    return _WRITTEN.get(column.shape, ("string",))
+
+
+def _enum(_validator: Validator, values: Sequence[Any], target: _Target, _schema: Any) -> None:
+    column = target.column
+    kinds = _PYTHON_TYPES[_written(column)[0]]
+    fitting: list[Any] = [
+        value
+        for value in values
+        if isinstance(value, kinds) and isinstance(value, bool) == (bool in kinds)
+    ]
+    if column.shape is Shape.FLOAT:
+        fitting = [float(value) for value in (*fitting, *_NOT_FINITE) if value in values]
+    elif column.shape is Shape.INTEGER:
+        fitting = [int(value) for value in fitting if _fits(value, column.type)]
+    if not fitting:
+        raise _rejected(column, "other values")
+    if column.shape in _COMPARED:
+        target.checks.append(Values(tuple(fitting), column.path))
+
+
+def _fits(number: float, type_: pa.DataType) -> bool:
+    limit = 1 << type_.bit_width - 1
+    return -limit <= number < limit and number == int(number)
+
+
+def _const(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
+    _enum(validator, [value], target, schema)
+
+
+def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) -> None:
+    fitting: list[Check | None] = []
+    errors = []
+    for branch in branches:
+        try:
+            fitting.append(_match(validator, target.column, branch))
+        except ColumnError as error:
+            if not isinstance(branch, dict) or branch.get("type") != "null":
+                errors.append(error)
+    if not fitting:
+        raise errors[0] if len(errors) == 1 else _rejected(target.column, "other values")
+    checks = [check for check in fitting if check is not None]
+    if len(checks) == len(fitting):  # otherwise one alternative accepts all rows
+        is_single = len(checks) == 1
+        target.checks.append(checks[0] if is_single else AnyOf(tuple(checks), target.column.path))
+
+
+def _required(_validator: Validator, names: Any, target: _Target, _schema: Any) -> None:
+    column = target.column
+    if column.shape is Shape.MAP and column.parts[0].shape is Shape.TEXT:
+        target.checks.extend(RequiredKey(name, column.path) for name in names)
+    if column.shape is not Shape.STRUCT:
+        return
+    numbers = {part.name: number for number, part in enumerate(column.parts)}
+    for name in names:
+        if name not in numbers:
             raise ColumnError(
-                f"the JSON Schema requires the field `{field_path(column.path, missing)}`, which "
+                f"the JSON Schema requires the field `{field_path(column.path, name)}`, which "
                 "the DataFrame does not have",
-                hint="add the column, or remove its name from `required`",
+                hint="Add the column, or remove its name from `required`.",
             )
-        checks = []
-        for number, each in enumerate(column.parts):
-            declared = _declared(schema, each.name)
-            if declared is False:
-                raise not_declared(each, "the JSON Schema, which allows no others")
-            if self.writes_nulls:
-                refuses_null = not self._allows_null(declared)
-            else:
-                refuses_null = each.name in required
-            check = self._part(declared, each, refuses_null=refuses_null)
-            checks.append(None if check is None else partial(_check_field, check, number))
-        return _all(checks)
+        part = column.parts[numbers[name]]
+        if part.is_nullable:
+            rule = Part(None, part.path, rejects_null=False, rejects_omission=True)
+            target.checks.append(Field(numbers[name], rule))
 
-    def _list(self, schema: Any, item: Column) -> Check | None:
-        if isinstance(schema, list):  # each item has its own schema
-            return None
-        check = self._part(schema, item, refuses_null=not self._allows_null(schema))
-        return None if check is None else partial(_check_items, check)
 
-    def _map(self, schema: Any, column: Column) -> Check | None:
+def _properties(
+    validator: Validator, properties: Mapping[str, Any], target: _Target, _schema: Any
+) -> None:
+    for name, schema in properties.items():
+        _named(validator, Names(names=(name,)), schema, target)
+
+
+def _patterns(
+    validator: Validator, patterns: Mapping[str, Any], target: _Target, _schema: Any
+) -> None:
+    for pattern, schema in patterns.items():
+        if _is_readable(pattern):
+            _named(validator, Names(patterns=(pattern,)), schema, target)
+
+
+def _is_readable(pattern: str) -> bool:
+    """Return True if Python can match a pattern, whose syntax is JavaScript's."""
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def _additional(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
+    patterns = tuple(schema.get("patternProperties", ()))
+    if all(map(_is_readable, patterns)):  # otherwise any field could be declared
+        rest = Names(tuple(schema.get("properties", ())), patterns, is_rest=True)
+        _named(validator, rest, value, target)
+
+
+def _named(validator: Validator, names: Names, schema: Any, target: _Target) -> None:
+    """Match the fields of a struct or the entries of a map with these names."""
+    column = target.column
+    if column.shape is Shape.STRUCT:
+        target.checks.extend(_fields(validator, names, schema, column))
+    if column.shape is not Shape.MAP:
+        return
+    key, value = column.parts
+    if names.is_rest and not names.names and not names.patterns:
         if schema is False:
-            raise not_declared(column.parts[1], "the JSON Schema, which allows no others")
-        refuses_null = not self._allows_null(schema)
-        check = self._part(schema, column.parts[1], refuses_null=refuses_null)
-        return None if check is None else partial(_check_values, check)
-
-    def _part(self, schema: Any, column: Column, *, refuses_null: bool) -> Check | None:
-        """Return the check for entries that can be null."""
-        inner = self.match(schema, column)
-        refuses_null = refuses_null and column.is_nullable
-        if inner is None and not refuses_null:
-            return None
-        return partial(_check_part, inner, column.path if refuses_null else None)
+            raise not_declared(value, "the JSON Schema, which allows no others")
+        part = _part(validator, value, schema)
+        selection = None
+    elif key.shape is Shape.TEXT:
+        part, selection = _part_of_some(validator, value, schema), names
+    else:
+        return
+    if part.check is not None or part.rejects_null:
+        target.checks.append(Entries(part, selection))
 
 
-def _declared(schema: dict[str, Any], name: str) -> Any:
-    """Return a field's schema, or False if it has none and additional fields are not allowed."""
-    properties = schema.get("properties", {})
-    if name in properties:
-        return properties[name]
-    patterns = schema.get("patternProperties", {})
-    matching = (each for pattern, each in patterns.items() if re.search(pattern, name))
-    return next(matching, schema.get("additionalProperties", True))
+def _fields(validator: Validator, names: Names, schema: Any, column: Column) -> Iterator[Field]:
+    for number, field_ in enumerate(column.parts):
+        if not names.includes(field_.name):
+            continue
+        if schema is False and names.is_rest and field_.shape is not Shape.NULL:
+            raise not_declared(field_, "the JSON Schema, which allows no others")
+        part = _part(validator, field_, schema)
+        if part.check is not None or part.rejects_null:
+            yield Field(number, part)
 
 
-def _refused(column: Column, allowed: str) -> ColumnError:
-    written = _WRITTEN.get(column.shape, ("string",))[0]
+def _items(validator: Validator, items: Any, target: _Target, schema: Any) -> None:
+    if isinstance(items, list):
+        _prefix(validator, items, target, schema)
+    else:
+        is_prefixed = "prefixItems" in validator.VALIDATORS
+        first = len(schema.get("prefixItems", ())) if is_prefixed else 0
+        _span(validator, items, target, first, None)
+
+
+def _prefix(validator: Validator, schemas: Sequence[Any], target: _Target, _schema: Any) -> None:
+    for place, schema in enumerate(schemas):
+        _span(validator, schema, target, place, place + 1)
+
+
+def _additional_items(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
+    if isinstance(schema.get("items"), list):
+        _span(validator, value, target, len(schema["items"]), None)
+
+
+def _span(validator: Validator, schema: Any, target: _Target, first: int, last: int | None) -> None:
+    """Match the items of a list from position `first` up to `last`."""
+    if target.column.shape is not Shape.LIST:
+        return
+    is_whole = first == 0 and last is None
+    part = (_part if is_whole else _part_of_some)(validator, target.column.parts[0], schema)
+    if part.check is not None or part.rejects_null:
+        target.checks.append(Items(part, first, last))
+
+
+def _unchecked(_validator: Validator, _value: Any, _target: _Target, _schema: Any) -> None:
+    """Accept the column; the keyword is not checked."""
+
+
+_RULES: Final[dict[str, Callable[..., None]]] = {
+    "type": _type,
+    "enum": _enum,
+    "const": _const,
+    "anyOf": _any_of,
+    "oneOf": _any_of,
+    "required": _required,
+    "properties": _properties,
+    "patternProperties": _patterns,
+    "additionalProperties": _additional,
+    "items": _items,
+    "prefixItems": _prefix,
+    "additionalItems": _additional_items,
+    "not": _unchecked,
+    "if": _unchecked,
+}
+
+
+def _rejected(column: Column, allowed: str) -> ColumnError:
+    written = _written(column)[0]
     name = f"column `{column.path}`" if column.path else "the record"
     return ColumnError(
         f"{name} is written as JSON {written}, but the JSON Schema allows {allowed}",
-        hint="cast or drop the column, or change the schema",
+        hint="Cast or drop the column, or change the schema.",
     )
-
-
-def _all(checks: Sequence[Check | None]) -> Check | None:
-    found = [each for each in checks if each is not None]
-    if len(found) < 2:
-        return found[0] if found else None
-
-    def check(cells: Cells) -> None:
-        for each in found:
-            each(cells)
-
-    return check
-
-
-def _check_part(inner: Check | None, path: str | None, cells: Cells) -> None:
-    """Check entries; `path` is set if none of them may be null."""
-    if path is not None:
-        cells.fail_nulls(path)
-    if inner is not None:
-        inner(cells.without_nulls())
-
-
-def _check_field(check: Check, number: int, cells: Cells) -> None:
-    check(cells.field(number))
-
-
-def _check_items(check: Check, cells: Cells) -> None:
-    check(cells.items()[1])
-
-
-def _check_values(check: Check, cells: Cells) -> None:
-    check(cells.items()[1].field(1))
-
-
-def _check_symbols(symbols: pa.Array[Any], path: str, cells: Cells) -> None:
-    known = pc.is_in(cells.array, value_set=symbols.cast(cells.array.type))
-    bad = ~np.asarray(known.to_numpy(zero_copy_only=False), np.bool_)
-    cells.fail(bad, path, "is not in the schema's `enum`")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.config.formats import Format
+    from spark_kafka_sink.formats.json_checks import Check
     from spark_kafka_sink.formats.writer import RowEncoder
 
 
@@ -37,12 +38,14 @@ class FieldPlan:
         column: index of a struct column (with RAW, of any column); None if `fields` is used.
         schema: Avro schema or JSON Schema as text, or a Protobuf descriptor in base64; None only
             for JSON without a registry.
+        check: check of the rows against a JSON Schema; None if every row fits.
         message: full name of the Protobuf message; name of the Avro record to choose in unions;
             None if the columns choose it, and for JSON.
         is_single: True if `fields` is the column `key` or `value`, written without a record.
         framing: the bytes before each payload.
         zone: the session's time zone, for timestamps in JSON.
-        writes_nulls: write null fields in JSON as `null` instead of omitting them.
+        writes_nulls: write null fields in JSON as `null` instead of omitting them; None to follow
+            the session's setting, which only tasks know.
         subject: subject of the schema in the registry, for the report.
         schema_id: the schema's id in the registry, for the report.
     """
@@ -51,11 +54,12 @@ class FieldPlan:
     fields: tuple[int, ...] | None = None
     column: int | None = None
     schema: str | None = None
+    check: Check | None = None
     message: str | None = None
     is_single: bool = False
     framing: Framing = Framing()
     zone: str = "UTC"
-    writes_nulls: bool = False
+    writes_nulls: bool | None = None
     subject: str | None = None
     schema_id: int | None = None
 

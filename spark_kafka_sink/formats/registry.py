@@ -323,29 +323,20 @@ class Registry:
         if format_.payload is Format.PROTOBUF:
             text = self._with_imports(text, schema.references or (), subject)
         elif schema.references:
-            text = self._with_references(format_, text, schema.references, subject)
+            text = self._with_references(format_, text, schema.references)
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
-    def _with_references(self, format_: Format, text: str, references: Any, subject: str) -> str:
-        """Return a schema together with the schemas to which it refers.
-
-        Raises:
-            SchemaRegistryError: the format's references are not supported, or see `_fail`.
-        """
-        if format_.payload is Format.JSON:
-            raise SchemaRegistryError(
-                f"the schema of subject {subject} has references, which are supported for Avro "
-                "and Protobuf",
-                hint="Register a JSON Schema without references.",
-            )
+    def _with_references(self, format_: Format, text: str, references: Any) -> str:
+        """Return a schema together with the schemas to which it refers."""
         named: dict[str, Any] = {}
         for each in references:
             found = self._version(each)
             inner = found.schema.schema_str
             if found.schema.references:
-                inner = self._with_references(format_, inner, found.schema.references, each.subject)
+                inner = self._with_references(format_, inner, found.schema.references)
             named[each.name] = json.loads(inner)
-        return json.dumps(_inlined(json.loads(text), named, ""))
+        put = _bundled if format_.payload is Format.JSON else _inlined
+        return json.dumps(put(json.loads(text), named))
 
     def _with_imports(self, text: str, references: Any, subject: str) -> str:
         """Return a descriptor set of a Protobuf schema, which is text or a descriptor."""
@@ -440,7 +431,17 @@ def _guid(text: str | None) -> bytes | None:
     return UUID(text).bytes if text else None
 
 
-def _inlined(node: Any, named: Mapping[str, Any], namespace: str) -> Any:
+def _bundled(schema: Any, named: Mapping[str, Any]) -> Any:
+    """Return a JSON Schema that contains the schemas to which it refers, with names as ids."""
+    inner = {
+        # In draft 4 the keyword is `id`.
+        f"{name} (reference)": {**part, "$id": name, "id": name}
+        for name, part in named.items()
+    }
+    return {**schema, "definitions": {**schema.get("definitions", {}), **inner}}
+
+
+def _inlined(node: Any, named: Mapping[str, Any]) -> Any:
     """Return an Avro schema with the first use of each referenced name replaced by its schema."""
     pending = dict(named)
 
@@ -464,7 +465,7 @@ def _inlined(node: Any, named: Mapping[str, Any], namespace: str) -> Any:
             ]
         return changed
 
-    return visit(node, namespace)
+    return visit(node, "")
 
 
 def _settings(config: RegistryConfig, sasl: SaslConfig | None, files: ExitStack) -> dict[str, Any]:

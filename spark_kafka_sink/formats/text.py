@@ -7,16 +7,13 @@ texts. Text of more than eight bytes is written as several words.
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.common.clock import fixed_offset
 from spark_kafka_sink.formats.fields import values_of
 from spark_kafka_sink.formats.writer import RowWriter, spread
 from spark_kafka_sink.kafka.records.columns import (
@@ -237,9 +234,11 @@ def _write_any_dates(out: RowWriter, days: Numbers) -> None:
 
 
 def _any_date(text: str) -> str:
-    """Return a date as Java writes it, with a leading plus sign for years after 9999."""
-    year = text[:-6]
-    return f"+{text}" if len(year) > 4 and not year.startswith("-") else text
+    """Return a date as Java writes it: years have four digits; with more, or negative, a sign."""
+    year, rest = text[:-6], text[-6:]
+    if year.startswith("-"):
+        return f"-{year[1:]:0>4}{rest}"
+    return f"+{text}" if len(year) > 4 else text
 
 
 def write_timestamps(out: RowWriter, micros: Numbers) -> None:
@@ -306,79 +305,6 @@ def _offset_text(seconds: int) -> bytes:
     minutes, rest = divmod(abs(seconds), 60)
     text = f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
     return f"{text}:{rest:02d}".encode() if rest else text.encode()
-
-
-_DAY: Final = 86_400
-_FIRST: Final = -5_364_662_400
-"""1800-01-01, in seconds since 1970. No zone changed its offset before this time."""
-_CYCLE: Final = 146_097 * _DAY
-"""Length of 400 years in seconds. After 2100, the offset changes of each zone repeat with this
-period.
-"""
-_LAST: Final = 4_102_444_800 + _CYCLE
-"""2500-01-01, in seconds since 1970."""
-_SPAN: Final = 400 * _DAY
-"""Length in seconds of the time spans for which offset changes are computed and cached."""
-
-
-def utc_offsets(micros: Numbers, zone: str) -> Numbers:
-    """Return the zone's UTC offset in seconds at each instant; shape (1,) if all are equal.
-
-    Arrow's own conversion ignores summer time after 2037, so offset changes are read from
-    `zoneinfo`.
-
-    Raises:
-        ZoneInfoNotFoundError: the zone is unknown on this host.
-    """
-    fixed = fixed_offset(zone)
-    if fixed is not None:
-        return np.array([fixed // 1_000_000], np.int64)
-    if not len(micros):
-        return np.zeros(1, np.int64)
-    seconds = np.maximum(micros // 1_000_000, _FIRST)
-    if int(seconds.max()) >= _LAST:
-        seconds -= np.maximum((seconds - _LAST) // _CYCLE + 1, 0) * _CYCLE
-    first, last = int(seconds.min()), int(seconds.max())
-    spans = range(first // _SPAN, last // _SPAN + 1)
-    changes = [change for span in spans for change in _changes(zone, span)]
-    starts = np.array([start for start, _ in changes])
-    offsets = np.array([offset for _, offset in changes])
-    low, high = np.searchsorted(starts, (first, last), "right")
-    if (offsets[low - 1 : high] == offsets[low - 1]).all():
-        return offsets[low - 1 : low]
-    found: Numbers = offsets[np.searchsorted(starts, seconds, "right") - 1]
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _changes(zone: str, span: int) -> tuple[tuple[int, int], ...]:
-    """Return the times of offset changes and the new offsets, both in seconds.
-
-    The first entry is the start of the span.
-    """
-    start = span * _SPAN
-    changes = [(start, _offset_at(zone, start))]
-    for day in range(start, start + _SPAN, _DAY):
-        offset = _offset_at(zone, day + _DAY)
-        if offset != changes[-1][1]:
-            changes.append((_change(zone, day, changes[-1][1]), offset))
-    return tuple(changes)
-
-
-def _change(zone: str, low: int, before: int) -> int:
-    """Return the second at which the offset changes, within the day that starts at `low`."""
-    high = low + _DAY
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _offset_at(zone, middle) == before else (low, middle)
-    return high
-
-
-def _offset_at(zone: str, seconds: int) -> int:
-    instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-    offset = instant.astimezone(ZoneInfo(zone)).utcoffset()
-    assert offset is not None
-    return offset // timedelta(seconds=1)
 
 
 _LONG_DIGITS: Final = 18

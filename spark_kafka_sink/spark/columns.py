@@ -7,9 +7,7 @@ collected per row.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.common.clock import fixed_offset
-from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.common.time_zones import ZONE_SETTING, system_zone, utc_offsets
 from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import without_null_keys
@@ -151,11 +148,6 @@ def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[A
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries, mask=mask)
 
 
-ZONE_SETTING = "spark.sql.session.timeZone"
-_LOCALTIME = Path("/etc/localtime")
-_ZONES = "zoneinfo/"
-
-
 def read_timestamps(
     column: pa.Array[Any], checks: RowChecks, now_ms: int, zone: str | None
 ) -> NDArray[np.int64]:
@@ -171,12 +163,13 @@ def read_timestamps(
         now_ms: the time of writing.
         zone: the time zone for TIMESTAMP_NTZ; None for this machine's time zone.
     """
+    whole: Any = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    micros = np.asarray(whole.fill_null(0))
     if column.type.tz is None:
-        micros = _instants(column.cast(pa.timestamp("us")), zone or system_zone())
-    else:
-        micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    filled = np.asarray(micros.fill_null(now_ms * 1000))
-    millis: NDArray[np.int64] = np.floor_divide(filled, 1000)
+        micros = micros - utc_offsets(micros, zone or system_zone(), is_local=True) * 1_000_000
+    millis: NDArray[np.int64] = np.floor_divide(micros, 1000)
+    if column.null_count:
+        millis[np.asarray(column.is_null())] = now_ms
     early = np.flatnonzero(millis < 0)
     if len(early):
         checks.found(
@@ -187,38 +180,6 @@ def read_timestamps(
         )
         millis[early] = now_ms
     return millis
-
-
-def _instants(local: Any, zone: str) -> Any:
-    """Return local times as microseconds since 1970, as Spark's cast to TIMESTAMP does.
-
-    An ambiguous local time is the earlier of its two instants. A local time that a clock change
-    skips is interpreted with the offset before the change (``java.time.ZonedDateTime.ofLocal``). In
-    both cases the offset is the one just before the change.
-    """
-    micros = local.cast(pa.int64())
-    fixed = fixed_offset(zone)
-    if fixed is not None:
-        return pc.subtract(micros, fixed)
-    try:
-        near = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
-    except pa.ArrowInvalid:
-        raise ColumnError(
-            f"the session time zone {zone!r} is unknown on this host, and column `timestamp` has "
-            "no time zone",
-            hint=f"set {ZONE_SETTING} to a name such as Europe/Berlin, or cast to TIMESTAMP",
-        ) from None
-    offset = pc.subtract(pc.local_timestamp(near).cast(pa.int64()), near.cast(pa.int64()))
-    return pc.subtract(micros, offset)
-
-
-def system_zone() -> str:
-    """Return the name of this machine's time zone, determined as in a JVM; UTC by default."""
-    named = os.environ.get("TZ", "").removeprefix(":")
-    if named:
-        return named
-    target = str(_LOCALTIME.resolve())
-    return target.split(_ZONES, 1)[1] if _ZONES in target else "UTC"
 
 
 _NONE = -1
@@ -442,6 +403,14 @@ def _timestamps(
 
 
 def _zone(schema: pa.Schema) -> str | None:
-    """Return the session's time zone, from its settings or from the type of another column."""
-    stated = (each.type.tz for each in schema if pa.types.is_timestamp(each.type))
-    return local_property(ZONE_SETTING) or next((zone for zone in stated if zone is not None), None)
+    """Return the session's time zone, from its settings or from the type of a column."""
+    return local_property(ZONE_SETTING) or next(_zones(schema), None)
+
+
+def _zones(type_: Any) -> Iterator[str]:
+    """Yield the time zones of timestamps at any depth of a schema or type."""
+    if isinstance(type_, pa.TimestampType) and type_.tz is not None:
+        yield type_.tz
+    fields = type_ if isinstance(type_, pa.Schema) else map(type_.field, range(type_.num_fields))
+    for field in fields:
+        yield from _zones(field.type)

@@ -176,7 +176,8 @@ class _Planner:
         if draft.plan.schema is not None and part.format.payload is Format.JSON:
             from spark_kafka_sink.formats.json_schema import compile_check  # for this format
 
-            compile_check(draft.plan.schema, type_, writes_nulls=draft.plan.writes_nulls)
+            check = compile_check(draft.plan.schema, type_)
+            return replace(draft, plan=replace(draft.plan, check=check))
         return draft
 
     def check(self, drafts: Sequence[_Draft]) -> None:

@@ -20,6 +20,7 @@ from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
 from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.spark.internals import local_property
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.dataframe_schema import Contract
     from spark_kafka_sink.spark.row_checks import RowChecks
 
+_IGNORES_NULLS = "spark.sql.jsonGenerator.ignoreNullFields"
 _HINT = (
     "correct or filter such rows, change the schema, or set errors.tolerance=all with "
     "errors.deadletterqueue.topic.name to write them to another topic"
@@ -88,14 +90,15 @@ def serialise(
     problems: dict[int, str] = {}
     columns: dict[str, pa.BinaryArray] = {}
     bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
-    for part, plan in (("key", contract.key_plan), ("value", contract.value_plan)):
-        if plan is None:
+    for part, draft in (("key", contract.key_plan), ("value", contract.value_plan)):
+        if draft is None:
             continue
+        plan = _in_session(draft, zone, local_property(_IGNORES_NULLS))
         structs = fields_of(batch, plan)
         faults = RowFaults(batch.num_rows)
-        columns[part] = compile_encoder(_in_zone(plan, zone), structs.type).encode(structs, faults)
-        if plan.schema is not None and plan.format.payload is Format.JSON:
-            _check_schema(plan.schema, plan.writes_nulls, structs, faults)
+        columns[part] = compile_encoder(plan, structs.type).encode(structs, faults)
+        if plan.check is not None:
+            plan.check(Cells(structs, faults).without_nulls(), bool(plan.writes_nulls))
         _report(part, faults, checks, problems)
         bad.append((part, structs, faults.rows))
     if problems:
@@ -112,17 +115,6 @@ def serialise(
     )
 
 
-def _check_schema(
-    schema: str, writes_nulls: bool, structs: pa.StructArray, faults: RowFaults
-) -> None:
-    """Add rows that do not match a JSON Schema to the faults."""
-    from spark_kafka_sink.formats.json_schema import compile_check  # needed for its format
-
-    check = compile_check(schema, structs.type, writes_nulls=writes_nulls)
-    if check is not None:
-        check(Cells(structs, faults).without_nulls())
-
-
 def fields_of(batch: pa.RecordBatch, plan: FieldPlan) -> pa.StructArray:
     """Return the columns of a plan as one struct per row."""
     if plan.fields is None:
@@ -133,9 +125,12 @@ def fields_of(batch: pa.RecordBatch, plan: FieldPlan) -> pa.StructArray:
 
 
 @lru_cache(maxsize=16)
-def _in_zone(plan: FieldPlan, zone: str) -> FieldPlan:
-    """Return the plan with the session's time zone, which is unknown on the driver."""
-    return replace(plan, zone=zone)
+def _in_session(plan: FieldPlan, zone: str, ignores_nulls: str | None) -> FieldPlan:
+    """Return the plan with the session's settings, which are unknown on the driver."""
+    writes_nulls = plan.writes_nulls
+    if writes_nulls is None:
+        writes_nulls = (ignores_nulls or "true").lower() == "false"
+    return replace(plan, zone=zone, writes_nulls=writes_nulls)
 
 
 def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int, str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql import functions as sf
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
@@ -103,3 +104,36 @@ def test_format_of_common_types_equals_to_json(in_berlin: SparkSession) -> None:
     array = pa.array(rows)
     assert isinstance(array, pa.StructArray)
     assert _encoded(array) == _to_json(in_berlin, array)
+
+
+_COLUMNS = """
+    1 AS a, CAST(null AS STRING) AS b, timestamp_micros(0) AS t, CAST(null AS VOID) AS v,
+    array(timestamp'1850-01-01 00:00:00', timestamp'9999-12-30 23:59:59.999999', null) AS times,
+    timestamp_ntz'0001-01-01 00:00:00.1' AS n, date'-0044-03-15' AS d, date'+10000-01-01' AS e,
+    array(float('NaN'), float('-0.0'), float('1e-40')) AS f, double('-Infinity') AS g,
+    map(1, struct(null AS x), 2, null) AS m, map(true, 1.50BD) AS o, map(1.0BD, 'x') AS p,
+    CAST('c' AS CHAR(3)) AS c, CAST('vc' AS VARCHAR(3)) AS w, unhex('00FF') AS y,
+    interval '1 02:03:04.5' day to second AS i, 1e-20 AS k
+"""
+_SESSIONS = (
+    {"spark.sql.jsonGenerator.ignoreNullFields": "false"},
+    {"spark.sql.jsonGenerator.ignoreNullFields": "TRUE"},
+    *({"spark.sql.session.timeZone": zone} for zone in ("PST", "IST", "UT", "+1:30", "Etc/GMT+3")),
+)
+
+
+@pytest.mark.parametrize("session", _SESSIONS, ids=str)
+def test_json_follows_the_session(spark: SparkSession, session: dict[str, str]) -> None:
+    before = {name: str(spark.conf.get(name)) for name in session}
+    options = {"topic": "t", "value.format": "json", "summary": "off"}
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+        options["kafka.bootstrap.servers"] = kafka.bootstrap_servers
+        for name, value in session.items():
+            spark.conf.set(name, value)
+        frame = spark.sql(f"SELECT {_COLUMNS}")
+        expected = frame.select(sf.to_json(sf.struct("*"))).collect()[0][0]
+        frame.write.format("kafkaprod").options(**options).mode("append").save()
+        for name, value in before.items():
+            spark.conf.set(name, value)
+        found = kafka.records("t")[0].value or b""
+    assert json.loads(found) == json.loads(expected)

@@ -256,6 +256,25 @@ def test_references_are_resolved(broker: EmbeddedBroker, registry: SmallRegistry
     assert [value[5:] for value in values(broker)] == [b"\x02\x02\x06Ada", b"\x00"]
 
 
+def test_references_of_a_json_schema_are_resolved(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    first = {"$id": "http://x/first", "definitions": {"T": {"enum": ["Ada"]}}}
+    registry.put("first", json.dumps(first), "JSON")
+    name = {"properties": {"first": {"$ref": "first.json#/definitions/T"}}, "required": ["first"]}
+    inner = {"name": "first.json", "subject": "first", "version": 1}
+    registry.put("name", json.dumps(name), "JSON", references=[inner])
+    reference = {"name": "http://x/name.json", "subject": "name", "version": 1}
+    outer = {"properties": {"name": {"$ref": "http://x/name.json"}}}
+    registry.put("events-value", json.dumps(outer), "JSON", references=[reference])
+    nested = StructType([StructField("name", StructType([StructField("first", StringType())]))])
+    json_latest = {**LATEST, "value.format": "json-confluent"}
+    write(broker, registry, nested, [{"name": {"first": "Ada"}}], **json_latest)
+    assert [value[5:] for value in values(broker)] == [b'{"name":{"first":"Ada"}}']
+    with pytest.raises(ColumnError, match=r"`name.first` of the value is not in the schema's"):
+        write(broker, registry, nested, [{"name": {"first": "Bob"}}], **json_latest)
+
+
 def test_rule_sets_are_not_supported(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     rule = {"name": "encrypt", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT"}
     registry.rules = {"domainRules": [rule]}

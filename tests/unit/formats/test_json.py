@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+import sys
 from decimal import Decimal
-from typing import Any
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, reset_tzpath
 
 import jsonschema
 import pyarrow as pa
@@ -20,6 +21,9 @@ from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder, derive_schema
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json_reference import ZONE, expected, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PLAN = FieldPlan(format=Format.JSON, zone=ZONE)
 
@@ -116,9 +120,28 @@ def test_offsets_match_zoneinfo_in_any_year(zone: str) -> None:
         assert found == [re.sub(r"\+00:00$", "Z", each) for each in texts]
 
 
-def test_unknown_time_zone_is_rejected() -> None:
-    with pytest.raises(ConfigError, match="'Mars/Base'"):
-        compile_encoder(FieldPlan(format=Format.JSON, zone="Mars/Base"), pa.struct([]))
+@pytest.fixture
+def without_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide the time zones of this host."""
+    for name in [name for name in sys.modules if name.startswith("tzdata")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    reset_tzpath(to=())
+    yield
+    reset_tzpath()
+
+
+@pytest.mark.usefixtures("without_zones")
+def test_a_zone_is_needed_only_by_timestamps() -> None:
+    instants = pa.struct([("a", pa.list_(pa.timestamp("us", "UTC")))])
+    for zone, text in (("Etc/UTC", "00.000Z"), ("GMT+2", "00.000+02:00"), ("EST", "00.000-05:00")):
+        plan = FieldPlan(format=Format.JSON, zone=zone)
+        rows = pa.array([{"a": [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]}], instants)
+        assert (encode(rows, plan)[0] or "").endswith(f':00:{text}"]}}')
+    plan = FieldPlan(format=Format.JSON, zone="Asia/Pontianak")
+    assert encode(pa.array([{"a": 1}]), plan) == ['{"a":1}']
+    with pytest.raises(ConfigError, match=r"'Asia/Pontianak' is unknown .* package tzdata"):
+        compile_encoder(plan, instants)
 
 
 def test_null_structs_fields_and_values_below_them() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.kafka.records.columns import read_bytes
 from spark_kafka_sink.producer.row_error import RowError
@@ -261,7 +261,18 @@ def test_local_times_use_the_session_time_zone(zone: str) -> None:
 
 @pytest.mark.parametrize(
     ("zone", "hours"),
-    [("Z", 0), ("+08:00", -8), ("-03:30", 3.5), ("UTC+8", -8), ("GMT-2", 2), ("UT+01:00", -1)],
+    [
+        ("Z", 0),
+        ("+08:00", -8),
+        ("-03:30", 3.5),
+        ("UTC+8", -8),
+        ("GMT-2", 2),
+        ("UT+01:00", -1),
+        ("IST", -5.5),
+        ("EST", 5),
+        ("Etc/GMT+3", 3),
+        ("+1:5", -13 / 12),
+    ],
 )
 def test_offset_time_zones(zone: str, hours: float) -> None:
     column = pa.array([NOON], pa.timestamp("us"))
@@ -271,7 +282,7 @@ def test_offset_time_zones(zone: str, hours: float) -> None:
 
 def test_unknown_time_zone() -> None:
     column = pa.array([NOON], pa.timestamp("us"))
-    with pytest.raises(ColumnError, match="'Mars/Olympus'"):
+    with pytest.raises(ConfigError, match="'Mars/Olympus'"):
         millis(column, "Mars/Olympus")
 
 

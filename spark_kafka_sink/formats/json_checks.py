@@ -1,0 +1,206 @@
+"""Checks of rows against a JSON Schema, which the driver creates and tasks execute.
+
+A check adds faults for entries that do not fit. Entries that are null are checked where they are
+written: by the check of the field, list or map that contains them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.formats.fields import Cells, RowFaults
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.formats.fields import Mask
+
+
+Check: TypeAlias = Callable[[Cells, bool], None]
+"""Adds faults for entries that do not fit; none of the entries is null.
+
+The second argument is True if null fields are written, and False if they are omitted.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of the checks."""
+
+    checks: tuple[Check, ...]
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        for check in self.checks:
+            check(cells, writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of the checks. Each is applied only to entries that fit none before it."""
+
+    checks: tuple[Check, ...]
+    path: str
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        pending = np.arange(len(cells))
+        for check in self.checks:
+            faults = RowFaults(len(pending))
+            check(Cells(cells.array.take(pending), faults), writes_nulls)
+            pending = pending[faults.rows]
+        bad = np.zeros(len(cells), np.bool_)
+        bad[pending] = True
+        cells.fail(bad, self.path, "fits none of the alternatives in the schema")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a field, the items of a list or the values of a map must be.
+
+    Attributes:
+        check: the check of entries that are not null; None if all fit.
+        path: the path of the entries.
+        rejects_null: True if the entries must not be written as null.
+        rejects_omission: True if a field must not be omitted.
+    """
+
+    check: Check | None
+    path: str
+    rejects_null: bool
+    rejects_omission: bool = False
+
+    def apply(self, cells: Cells, *, is_written: bool, writes_nulls: bool) -> None:
+        """Check entries; `is_written` is True if nulls are written, not omitted."""
+        if self.rejects_null if is_written else self.rejects_omission:
+            cells.fail_nulls(self.path)
+        if self.check is not None:
+            self.check(cells.without_nulls(), writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of structs."""
+
+    number: int
+    part: Part
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        field = cells.field(self.number)
+        self.part.apply(field, is_written=writes_nulls, writes_nulls=writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of lists from position `first` up to `last`."""
+
+    part: Part
+    first: int
+    last: int | None
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        offsets, items = cells.items()
+        if self.first or self.last is not None:
+            places = np.arange(len(items)) - np.repeat(offsets[:-1], np.diff(offsets))
+            selected = places >= self.first
+            items = items.where(selected if self.last is None else selected & (places < self.last))
+        self.part.apply(items, is_written=True, writes_nulls=writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of map entries: those listed or matched by a pattern, or all others."""
+
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    is_rest: bool = False
+
+    def includes(self, name: str) -> bool:
+        """Return True if this is one of the names."""
+        is_match = name in self.names or any(re.search(pattern, name) for pattern in self.patterns)
+        return is_match is not self.is_rest
+
+    def select(self, keys: Cells) -> Mask:
+        """Return a mask of the entries with these names."""
+        encoded: Any = keys.strings().dictionary_encode()
+        names = (name.decode(errors="replace") for name in encoded.dictionary.to_pylist())
+        matches: Mask = np.array([self.includes(name) for name in names], np.bool_)
+        return matches.take(np.asarray(encoded.indices))
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The values of maps, or those of entries with some names."""
+
+    part: Part
+    names: Names | None = None
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        _, entries = cells.items()
+        values = entries.field(1)
+        if self.names is not None:
+            values = values.where(self.names.select(entries.field(0)))
+        self.part.apply(values, is_written=True, writes_nulls=writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredKey:
+    """A key that each map must have."""
+
+    name: str
+    path: str
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        offsets, entries = cells.items()
+        matches = np.flatnonzero(Names((self.name,)).select(entries.field(0)))
+        bad = np.ones(len(cells), np.bool_)
+        bad[np.searchsorted(offsets, matches, "right") - 1] = False
+        cells.fail(bad, self.path, f"has no key {self.name!r}, which the schema requires")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values in an `enum` or `const`."""
+
+    allowed: tuple[Any, ...]
+    path: str
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        allowed = pa.array(self.allowed).cast(cells.array.type)
+        known: Any = pc.is_in(cells.array, value_set=allowed)
+        bad = ~np.asarray(known.to_numpy(zero_copy_only=False), np.bool_)
+        cells.fail(bad, self.path, "is not in the schema's `enum`")
+
+
+@dataclass(frozen=True, slots=True)
+class Finite:
+    """Numbers other than NaN and infinities, which are written as texts."""
+
+    path: str
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        bad = ~np.isfinite(cells.numbers())
+        cells.fail(bad, self.path, "is NaN or infinite, which JSON numbers cannot be")
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No entry at all."""
+
+    path: str
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        bad = np.ones(len(cells), np.bool_)
+        cells.fail(bad, self.path, "is not allowed by the schema at this position or key")

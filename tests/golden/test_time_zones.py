@@ -1,0 +1,80 @@
+"""Offsets of time zones against ``java.time``, and the host's zone against a JVM's."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.common.time_zones import system_zone, utc_offsets
+from tools.checks.needs import find_java
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from tools.support.java import Jvm
+
+_OFFSETS = ("Z", "+8", "-09", "+05:30", "-0330", "+10:20:30", "UTC+1", "GMT-11:30", "UT")
+_INSTANTS = np.array(
+    [
+        int(datetime(year, month, 15, 3, tzinfo=UTC).timestamp()) * 1_000_000
+        for year in (1985, 2024, 2060)
+        for month in (1, 4, 7, 11)
+    ]
+)
+
+
+def test_offsets_of_all_zones_that_spark_accepts(jvm: Jvm) -> None:
+    java = jvm.packages.java.time
+    short = dict(java.ZoneId.SHORT_IDS)
+    known = sorted(each for each in java.ZoneId.getAvailableZoneIds() if "SystemV" not in each)
+    for name in [*known[::8], *short, *_OFFSETS]:
+        rules = java.ZoneId.of(name, java.ZoneId.SHORT_IDS).getRules()
+        instants = [java.Instant.ofEpochSecond(int(each) // 1_000_000) for each in _INSTANTS]
+        expected = [rules.getOffset(instant).getTotalSeconds() for instant in instants]
+        assert np.broadcast_to(utc_offsets(_INSTANTS, name), 12).tolist() == expected, name
+
+
+_PROGRAM = """
+class Zone {
+    public static void main(String[] arguments) {
+        var zone = java.util.TimeZone.getDefault();
+        System.out.println(zone.getOffset(0) + " " + zone.getOffset(1720000000000L));
+    }
+}
+"""
+_HOST_ZONES = (
+    "Europe/Berlin",
+    ":America/New_York",
+    "posix/Asia/Tokyo",
+    "/usr/share/zoneinfo/Asia/Tokyo",
+    "CET-1CEST,M3.5.0,M10.5.0/3",
+    "PST",
+    "EST5EDT",
+    "GMT+2",
+    "GMT+5:5",
+    "UTC+2",
+    "<+0530>-5:30",
+    ":",
+    "Mars/Base",
+)
+
+
+def test_zone_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "Zone.java"
+    source.write_text(_PROGRAM)
+    java = [find_java() or "java", "-XX:TieredStopAtLevel=1", str(source)]
+    for name in _HOST_ZONES:
+        monkeypatch.setenv("TZ", name)
+        expected = subprocess.run(java, capture_output=True, text=True, check=True).stdout.split()
+        time.tzset()
+        micros = np.array([0, 1_720_000_000_000_000])
+        offsets = np.broadcast_to(utc_offsets(micros, system_zone()), 2)
+        assert [str(offset * 1000) for offset in offsets] == expected, name
+    monkeypatch.undo()
+    time.tzset()
