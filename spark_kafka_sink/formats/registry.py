@@ -323,20 +323,35 @@ class Registry:
         if format_.payload is Format.PROTOBUF:
             text = self._with_imports(text, schema.references or (), subject)
         elif schema.references:
-            text = self._with_references(format_, text, schema.references)
+            is_json = format_.payload is Format.JSON
+            bundle = self._json_bundle if is_json else self._avro_bundle
+            text = bundle(text, schema.references)
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
-    def _with_references(self, format_: Format, text: str, references: Any) -> str:
-        """Return a schema together with the schemas to which it refers."""
+    def _json_bundle(self, text: str, references: Any) -> str:
+        """Return a JSON Schema together with the schemas to which it refers."""
         named: dict[str, Any] = {}
-        for each in references:
-            found = self._version(each)
-            inner = found.schema.schema_str
-            if found.schema.references:
-                inner = self._with_references(format_, inner, found.schema.references)
-            named[each.name] = json.loads(inner)
-        put = _bundled if format_.payload is Format.JSON else _inlined
-        return json.dumps(put(json.loads(text), named))
+        for reference in references:
+            schema = self._version(reference).schema
+            # A name of a nested reference is relative to the schema that contains it.
+            named[reference.name] = json.loads(
+                self._json_bundle(schema.schema_str, schema.references or ())
+            )
+        return json.dumps(_bundled(json.loads(text), named) if named else json.loads(text))
+
+    def _avro_bundle(self, text: str, references: Any) -> str:
+        """Return an Avro schema that declares each type to which it refers once."""
+        named: dict[str, Any] = {}
+
+        def collect(references: Any) -> None:
+            for reference in references:
+                if reference.name not in named:
+                    schema = self._version(reference).schema
+                    named[reference.name] = json.loads(schema.schema_str)
+                    collect(schema.references or ())
+
+        collect(references)
+        return json.dumps(_inlined(json.loads(text), named))
 
     def _with_imports(self, text: str, references: Any, subject: str) -> str:
         """Return a descriptor set of a Protobuf schema, which is text or a descriptor."""
@@ -454,7 +469,7 @@ def _inlined(node: Any, named: Mapping[str, Any]) -> Any:
             return [visit(each, namespace) for each in node]
         if not isinstance(node, dict):
             return node
-        own = node.get("namespace") or str(node.get("name", "")).rpartition(".")[0] or namespace
+        own = str(node.get("name", "")).rpartition(".")[0] or node.get("namespace") or namespace
         changed = dict(node)
         for name in ("type", "items", "values"):
             if name in node:

@@ -254,6 +254,19 @@ def test_references_are_resolved(broker: EmbeddedBroker, registry: SmallRegistry
     rows: list[dict[str, Any]] = [{"name": {"first": "Ada"}}, {"name": None}]
     write(broker, registry, nested, rows, **LATEST)
     assert [value[5:] for value in values(broker)] == [b"\x02\x02\x06Ada", b"\x00"]
+    registry.put("other", json.dumps(outer | {"name": "Other"}), references=[reference])
+    events = ["com.x.Value", "com.x.Other"]
+    union = [
+        {"name": name, "subject": subject, "version": 1}
+        for name, subject in zip(events, ("events-value", "other"), strict=True)
+    ]
+    registry.put("events-value", json.dumps(events), references=union)
+    chosen = {"value.schema.name": "Other"}
+    write(broker, registry, nested, rows, **LATEST, **chosen)
+    assert [value[5:] for value in values(broker)][2:] == [b"\x02\x02\x02\x06Ada", b"\x02\x00"]
+    servers = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "events"}
+    options = servers | AVRO | LATEST | chosen | {"schema.registry.url": registry.url}
+    assert [record.value for record in broker.records("events", options=options)] == rows * 2
 
 
 def test_references_of_a_json_schema_are_resolved(
