@@ -67,8 +67,7 @@ def descriptor_set(
         else:
             # A descriptor from a registry has a name of the registry's choice.
             *others, main = parsed
-            renamed = main._replace(name=name, data=main.data + sized_field(1, name.encode()))
-            files.update({file.name: file for file in (*others, renamed)})
+            files.update({file.name: file for file in (*others, _renamed(main, name))})
             imports = [imported for file in parsed for imported in file.imports]
         for imported in imports:
             if imported not in texts and imported not in files:
@@ -134,12 +133,22 @@ def _well_known(name: str) -> ProtoFile | None:
     if prefix is None or not name.endswith(".proto") or not _NAME.fullmatch(name):
         return None
     module = name.removesuffix(".proto").replace("/", ".").replace("-", "_")
-    try:
-        descriptor = import_module(f"{_PACKAGES[prefix]}{module}_pb2").DESCRIPTOR
-    except ImportError:
-        return None
-    (file,) = parsed_files(descriptor.serialized_pb)
-    return file if file.name == name else None
+    # Older releases of Confluent's client have confluent/type/* in another folder.
+    for place in dict.fromkeys((module, module.replace("confluent.type.", "confluent.types."))):
+        try:
+            descriptor = import_module(f"{_PACKAGES[prefix]}{place}_pb2").DESCRIPTOR
+        except Exception:  # noqa: BLE001, S112 - generated code rejects other runtimes
+            continue
+        (file,) = parsed_files(descriptor.serialized_pb)
+        return _renamed(file, name)
+    return None
+
+
+def _renamed(file: ProtoFile, name: str) -> ProtoFile:
+    if file.name == name:
+        return file
+    # A second name replaces the first.
+    return file._replace(name=name, data=file.data + sized_field(1, name.encode()))
 
 
 def _compiled(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> dict[str, ProtoFile]:
