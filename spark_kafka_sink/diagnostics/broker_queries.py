@@ -29,30 +29,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
-
-@contextmanager
-def quiet_log(name: str) -> Iterator[None]:
-    """Drop what this thread logs with a logger and its children; other threads are unaffected."""
-    own = get_ident()
-
-    def is_of_other_thread(record: logging.LogRecord) -> bool:
-        return record.thread != own
-
-    # Python does not pass the records of child loggers to the filters of their parents.
-    loggers = [
-        logger
-        for key, logger in list(logging.Logger.manager.loggerDict.items())
-        if isinstance(logger, logging.Logger) and f"{key}.".startswith(f"{name}.")
-    ]
-    for logger in loggers:
-        logger.addFilter(is_of_other_thread)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(is_of_other_thread)
-
-
 STEP_OF: Mapping[State, Step] = {
     State.DISCONNECTED: Step.CONNECT,
     State.LOADING_STORES: Step.TLS,
@@ -75,6 +51,36 @@ _HINTS: Mapping[Step, str] = {
     Step.LOGIN: "Check kafka.sasl.mechanism and the broker's log",
     Step.METADATA: "Check the broker's log",
 }
+_AUTO_CREATE: Final = "auto.create.topics.enable"
+_MAX_POLL_S: Final = 1.0
+_PROPAGATION_S: Final = 1.0
+"""Seconds until a missing topic is looked up again, because a new topic takes time to propagate."""
+_UNUSED_ID: Final = "kafkaprod-doctor"
+"""Suffix after the prefix in an unused transactional id. No scope has this name."""
+_ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
+
+
+@contextmanager
+def quiet_log(name: str) -> Iterator[None]:
+    """Drop what this thread logs with a logger and its children; other threads are unaffected."""
+    own = get_ident()
+
+    def is_of_other_thread(record: logging.LogRecord) -> bool:
+        return record.thread != own
+
+    # Python does not pass the records of child loggers to the filters of their parents.
+    loggers = [
+        logger
+        for key, logger in list(logging.Logger.manager.loggerDict.items())
+        if isinstance(logger, logging.Logger) and f"{key}.".startswith(f"{name}.")
+    ]
+    for logger in loggers:
+        logger.addFilter(is_of_other_thread)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_of_other_thread)
 
 
 def step_of_error(error: errors.KafkaProdError) -> Step:
@@ -173,12 +179,6 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
     return Finding.failure(Step.BROKERS, error, local=local)
 
 
-_AUTO_CREATE: Final = "auto.create.topics.enable"
-_MAX_POLL_S: Final = 1.0
-_PROPAGATION_S: Final = 1.0
-"""Seconds until a missing topic is looked up again, because a new topic takes time to propagate."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     """The planned write. `has_key` is True if the rows have a column `key`, or None if unknown."""
@@ -224,7 +224,7 @@ def connect(
 def _all_refuse(client: BlockingClient) -> bool:
     """Return True if each bootstrap server was tried and failed with an error, not a timeout."""
     tried = [client.failures.diagnosis(server) for server in client.config.bootstrap_servers]
-    return all(each is not None and not each.unanswered for each in tried)
+    return all(attempt is not None and not attempt.unanswered for attempt in tried)
 
 
 def _unreachable(client: BlockingClient, seconds: float) -> Finding:
@@ -233,12 +233,12 @@ def _unreachable(client: BlockingClient, seconds: float) -> Finding:
         str(broker.node): no_response(broker.connection.state, seconds)
         for broker in client.brokers()
     }
-    found = []
+    findings = []
     for server in servers:
         diagnosis = client.failures.diagnosis(server) or under_way.get(server)
         if diagnosis is not None:
-            found.append(judge_connection(server, diagnosis))
-    return judge_unreachable(found, len(servers))
+            findings.append(judge_connection(server, diagnosis))
+    return judge_unreachable(findings, len(servers))
 
 
 def create_topics(client: BlockingClient, config: SinkConfig) -> None:
@@ -265,34 +265,34 @@ def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list
     deadline = client.deadline(seconds)
     try:
         facts = _ask(client, intent, topics, deadline)
-        if any(_fails(each, intent) for each in facts):
+        if any(_fails(topic, intent) for topic in facts):
             client.pause(_PROPAGATION_S, None)
             facts = _with_similar(client, _ask(client, intent, topics, deadline), deadline)
     except errors.KafkaProdError as error:
         return [Finding.warning(step_of_error(error), error, local=True)]
-    return [finding for each in facts for finding in _judge(each, intent)]
+    return [finding for topic in facts for finding in _judge(topic, intent)]
 
 
 def _fails(facts: topic_checks.TopicFacts, intent: Intent) -> bool:
     """Return True if the topic is missing and the write would not create it."""
     if not facts.is_missing:
         return False
-    return any(each.severity is Severity.ERROR for each in _judge(facts, intent))
+    return any(finding.severity is Severity.ERROR for finding in _judge(facts, intent))
 
 
 def _with_similar(
     client: BlockingClient, facts: list[topic_checks.TopicFacts], deadline: float
 ) -> list[topic_checks.TopicFacts]:
     """Add the names of similar existing topics to the facts of missing topics."""
-    if not any(each.is_missing for each in facts):
+    if not any(topic.is_missing for topic in facts):
         return facts
     try:
         names = topic_admin.TopicAdmin(client).names(deadline)
     except errors.BrokerUnavailableError:
         return facts
     return [
-        replace(each, similar=similar(each.name, names)) if each.is_missing else each
-        for each in facts
+        replace(topic, similar=similar(topic.name, names)) if topic.is_missing else topic
+        for topic in facts
     ]
 
 
@@ -304,14 +304,14 @@ def _judge(facts: topic_checks.TopicFacts, intent: Intent) -> list[Finding]:
         and facts.name not in dict(intent.config.assumed_topics)
     ):
         return [topic_checks.missing_in_dry_run(facts)]
-    found = [topic_checks.judge_topic(facts, producer)]
+    findings = [topic_checks.judge_topic(facts, producer)]
     if facts.name == intent.config.topic:
-        found += topic_checks.judge_partitions(facts, intent.config.topic_creation.partitions)
-        found += topic_checks.judge_buffer(facts, producer, intent.has_key)
+        findings += topic_checks.judge_partitions(facts, intent.config.topic_creation.partitions)
+        findings += topic_checks.judge_buffer(facts, producer, intent.has_key)
     if facts.exists:
-        found += topic_checks.judge_settings(facts, intent.config, intent.has_key)
-        found.append(topic_checks.judge_permissions(facts, producer))
-    return found
+        findings += topic_checks.judge_settings(facts, intent.config, intent.has_key)
+        findings.append(topic_checks.judge_permissions(facts, producer))
+    return findings
 
 
 def _ask(
@@ -326,14 +326,14 @@ def _ask(
     described.step(client.now())
     if not configs.run(deadline) or not described.run(deadline):
         raise client.unavailable("describing the topics", described.latest_code)
-    found = []
-    wanted = {topic.name: topic for topic in topic_admin.topics_to_create(intent.config)}
+    all_facts = []
+    created_by_sink = {topic.name: topic for topic in topic_admin.topics_to_create(intent.config)}
     for name in topics:
-        by_sink = wanted.get(name)
+        by_sink = created_by_sink.get(name)
         topic, settings = described.results[name], configs.results[name]
         missing = topic.code == ErrorCode.unknown_topic_or_partition
         may_be_created = by_sink is not None or intent.config.producer.allow_auto_create_topics
-        found.append(
+        all_facts.append(
             topic_checks.TopicFacts(
                 name=name,
                 code=topic.code,
@@ -347,7 +347,7 @@ def _ask(
                 ),
             )
         )
-    return found
+    return all_facts
 
 
 def _creation(
@@ -368,11 +368,6 @@ def _creation(
     )
 
 
-_UNUSED_ID: Final = "kafkaprod-doctor"
-"""Suffix after the prefix in an unused transactional id. No scope has this name."""
-_ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
-
-
 def judge_transactional_ids(
     client: BlockingClient, config: SinkConfig, seconds: float
 ) -> list[Finding]:
@@ -390,10 +385,10 @@ def judge_transactional_ids(
     """
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin  # rarely needed
 
-    wanted = config.exactly_once
-    if not wanted.exactly_once or config.dry_run:
+    exactly_once = config.exactly_once
+    if not exactly_once.exactly_once or config.dry_run:
         return []
-    prefix = acl_prefix(wanted.transactional_id_prefix)
+    prefix = acl_prefix(exactly_once.transactional_id_prefix)
     name, deadline = f"{prefix}{_UNUSED_ID}", client.deadline(seconds)
     nobody = OpenTransaction(
         transactional_id=name, producer_id=0, epoch=0, version=TransactionVersion.V1

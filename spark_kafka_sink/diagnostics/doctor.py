@@ -127,7 +127,7 @@ class Doctor:
                 client, self.intent.config, self.seconds
             )
             yield from of_ids
-            if all(each.severity is not Severity.ERROR for each in of_ids):
+            if all(finding.severity is not Severity.ERROR for finding in of_ids):
                 yield from self._examine_topics(client)
 
     def _examine_brokers(self, client: BlockingClient) -> Finding:
@@ -159,11 +159,11 @@ class Doctor:
         topic = self.intent.config.topic
         if topic is None:
             yield Finding.note(Step.TOPIC, "no topic is given: add --topic to check a topic")
-        found = broker_queries.judge_topics(client, self.intent, self.seconds)
-        yield from found
-        if topic is None or any(each.severity is Severity.ERROR for each in found):
+        findings = broker_queries.judge_topics(client, self.intent, self.seconds)
+        yield from findings
+        if topic is None or any(finding.severity is Severity.ERROR for finding in findings):
             return
-        exists = any(each.step is Step.PERMISSIONS for each in found)
+        exists = any(finding.step is Step.PERMISSIONS for finding in findings)
         if self.produce is Produce.RECORD:
             yield produce_one(self._producer, topic, 2 * self.seconds)
         elif self.produce is Produce.PROBE and exists:
@@ -247,9 +247,11 @@ def _judge_schema(
 ) -> Finding:
     if config.chooses_version:
         subject = subject_of(config, part, topic, None)
-        found = registry.existing(subject, part.format)
-        message_of(part, found.text)
-        return Finding.ok(Step.REGISTRY, f"subject {subject} has the schema with id {found.id}")
+        registered = registry.existing(subject, part.format)
+        message_of(part, registered.text)
+        return Finding.ok(
+            Step.REGISTRY, f"subject {subject} has the schema with id {registered.id}"
+        )
     source = given_source(part)
     subject = subject_of(config, part, topic, source)
     if source is None:
@@ -257,8 +259,8 @@ def _judge_schema(
     candidate = Candidate(part.format, source.schema)
     if config.auto_register:
         return Finding.ok(Step.REGISTRY, registry.check(subject, candidate))
-    found = registry.lookup(subject, candidate)
-    return Finding.ok(Step.REGISTRY, f"subject {subject} has the schema with id {found.id}")
+    registered = registry.lookup(subject, candidate)
+    return Finding.ok(Step.REGISTRY, f"subject {subject} has the schema with id {registered.id}")
 
 
 def _judge_subject(subject: str, *, exists: bool, config: RegistryConfig) -> Finding:
@@ -266,7 +268,7 @@ def _judge_subject(subject: str, *, exists: bool, config: RegistryConfig) -> Fin
     if not exists and not config.auto_register:
         error = SchemaRegistryError(
             f"subject {subject} does not exist, and auto.register.schemas is false",
-            hint="register the schema, or set auto.register.schemas=true",
+            hint="Register the schema, or set auto.register.schemas=true.",
         )
         return Finding.failure(Step.REGISTRY, error)
     return Finding.note(

@@ -100,4 +100,4 @@ class Finding:
 def worst(findings: list[Finding]) -> Severity:
     """Return the highest severity, or OK if there are no findings."""
     order = list(Severity)
-    return max((each.severity for each in findings), key=order.index, default=Severity.OK)
+    return max((finding.severity for finding in findings), key=order.index, default=Severity.OK)

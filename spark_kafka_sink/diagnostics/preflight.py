@@ -55,8 +55,8 @@ def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | N
     """
     if mode not in {Preflight.AUTO, Preflight.FAIL}:
         return None
-    errors = (each for each in findings if each.severity is Severity.ERROR)
-    return next((each.error for each in errors if mode is Preflight.FAIL or not each.local), None)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    return next((e.error for e in errors if mode is Preflight.FAIL or not e.local), None)
 
 
 def describe_finding(finding: Finding) -> str:
@@ -66,7 +66,7 @@ def describe_finding(finding: Finding) -> str:
         sentences.append(finding.hint[0].upper() + finding.hint[1:])
     if finding.severity is Severity.ERROR:
         sentences.append(_TASKS_CONTINUE)
-    return " ".join(each if each.endswith((".", "?")) else f"{each}." for each in sentences)
+    return " ".join(text if text.endswith((".", "?")) else f"{text}." for text in sentences)
 
 
 def examine(intent: broker_queries.Intent) -> list[Finding]:
@@ -90,11 +90,11 @@ def examine(intent: broker_queries.Intent) -> list[Finding]:
             return [_with_preflight_hint(failure)]
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         broker_queries.create_topics(client, config)
-        found = broker_queries.judge_topics(client, intent, left)
+        findings = broker_queries.judge_topics(client, intent, left)
         if not config.exactly_once.exactly_once:
-            return found
+            return findings
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
-        return found + broker_queries.judge_transactional_ids(client, config, left)
+        return findings + broker_queries.judge_transactional_ids(client, config, left)
 
 
 def _with_preflight_hint(failure: Finding) -> Finding:

@@ -29,6 +29,34 @@ _ALL: Final = 1 << 2
 _WRITE: Final = 1 << 4
 _IDEMPOTENT_WRITE: Final = 1 << 12
 """Bits of authorized operations. The bit numbers are the codes of Kafka's AclOperation."""
+MAX_MESSAGE: Final = "max.message.bytes"
+MIN_IN_SYNC: Final = "min.insync.replicas"
+COMPRESSION: Final = "compression.type"
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
+CLEANUP: Final = "cleanup.policy"
+SETTINGS: Final = (
+    MAX_MESSAGE,
+    MIN_IN_SYNC,
+    COMPRESSION,
+    TIMESTAMP_TYPE,
+    TIMESTAMP_BEFORE,
+    CLEANUP,
+)
+"""The topic settings that affect a write."""
+_PRODUCER: Final = "producer"
+_CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {
+    codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
+}
+_LIKELY_RATIO: Final = 4
+"""Compression ratio that is assumed to check whether compressed batches fit. Higher ratios are
+rare.
+"""
+_NO_LIMIT: Final = 2**62
+_STEP: Final = Step.SETTINGS
+NO_LEADER = -1
+SMALL_BATCH = 32 * 1024
+"""Batch size in bytes below which a write is slow."""
 
 
 def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
@@ -60,34 +88,6 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     return Finding.ok(Step.PERMISSIONS, f"Write on topic {name} is allowed to {guide.principal}")
 
 
-MAX_MESSAGE: Final = "max.message.bytes"
-MIN_IN_SYNC: Final = "min.insync.replicas"
-COMPRESSION: Final = "compression.type"
-TIMESTAMP_TYPE: Final = "message.timestamp.type"
-TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
-CLEANUP: Final = "cleanup.policy"
-SETTINGS: Final = (
-    MAX_MESSAGE,
-    MIN_IN_SYNC,
-    COMPRESSION,
-    TIMESTAMP_TYPE,
-    TIMESTAMP_BEFORE,
-    CLEANUP,
-)
-"""The topic settings that affect a write."""
-
-_PRODUCER: Final = "producer"
-_CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {
-    codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
-}
-_LIKELY_RATIO: Final = 4
-"""Compression ratio that is assumed to check whether compressed batches fit. Higher ratios are
-rare.
-"""
-_NO_LIMIT: Final = 2**62
-_STEP: Final = Step.SETTINGS
-
-
 def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> list[Finding]:
     """Compare a topic's settings with the sink's settings.
 
@@ -99,18 +99,18 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     Returns:
         The problems. If there are none, a single finding that lists the checked settings.
     """
-    found = [*_replicas(facts, config)]
+    findings = [*_replicas(facts, config)]
     if facts.settings is None:
         text = f"{facts.name}: unknown, because DescribeConfigs on the topic is denied"
-        return [*found, Finding.note(_STEP, text)]
-    found += [
+        return [*findings, Finding.note(_STEP, text)]
+    findings += [
         *_sizes(facts, config),
         *_codec(facts, config),
         *_timestamps(facts, config),
         *_compaction(facts, config, has_key),
     ]
-    if found:
-        return found
+    if findings:
+        return findings
     shown = (MAX_MESSAGE, MIN_IN_SYNC, COMPRESSION, CLEANUP)
     values = [f"{name}={facts.settings[name]}" for name in shown if facts.settings.get(name)]
     return [Finding.ok(_STEP, f"{facts.name}: {', '.join(values)}")]
@@ -154,18 +154,18 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         return
     ratio = 1 if producer.compression_type is Codec.NONE else _LIKELY_RATIO
     largest = min(producer.max_request_size, producer.buffer_memory)
-    refused = []
+    rejected = []
     if producer.batch_size > limit * ratio:
-        refused.append(f"full batches (kafka.batch.size={producer.batch_size})")
+        rejected.append(f"full batches (kafka.batch.size={producer.batch_size})")
     if largest > limit * ratio:
-        refused.append(f"larger rows (kafka.max.request.size={largest})")
-    if not refused:
+        rejected.append(f"larger rows (kafka.max.request.size={largest})")
+    if not rejected:
         return
     hint = f"Raise the topic's {MAX_MESSAGE}, or set kafka.batch.size={limit}: rejected batches "
     yield Finding.warning(
         _STEP,
         errors.RecordTooLargeError(
-            f"topic {facts.name} accepts at most {MAX_MESSAGE}={limit}: {' and '.join(refused)} "
+            f"topic {facts.name} accepts at most {MAX_MESSAGE}={limit}: {' and '.join(rejected)} "
             "would be rejected",
             topic=facts.name,
             error=error_name(ErrorCode.message_too_large),
@@ -176,15 +176,15 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 
 def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     theirs = _text(facts, COMPRESSION)
-    wanted = None if theirs in {None, _PRODUCER} else _CODEC_NAMES.get(theirs or "")
+    codec = None if theirs in {None, _PRODUCER} else _CODEC_NAMES.get(theirs or "")
     ours = config.producer.compression_type
-    if wanted is None or wanted is ours:
+    if codec is None or codec is ours:
         return
     error = errors.ConfigError(
         f"topic {facts.name} has {COMPRESSION}={theirs}, but kafka.compression.type is "
         f"{ours.name.lower()}: the brokers recompress every batch",
         topic=facts.name,
-        hint=f"Set kafka.compression.type={wanted.name.lower()}",
+        hint=f"Set kafka.compression.type={codec.name.lower()}",
     )
     yield Finding.warning(_STEP, error)
 
@@ -215,7 +215,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 
 
 def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> Iterator[Finding]:
-    policies = {each.strip() for each in (_text(facts, CLEANUP) or "").split(",")}
+    policies = {policy.strip() for policy in (_text(facts, CLEANUP) or "").split(",")}
     if "compact" not in policies:
         return
     if has_key is not False:
@@ -241,11 +241,6 @@ def _text(facts: TopicFacts, name: str) -> str | None:
 def _number(facts: TopicFacts, name: str) -> int | None:
     text = _text(facts, name)
     return int(text) if text is not None and text.lstrip("-").isdecimal() else None
-
-
-NO_LEADER = -1
-SMALL_BATCH = 32 * 1024
-"""Batch size in bytes below which a write is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,13 +294,13 @@ class TopicFacts:
     def replicas(self) -> int:
         """Smallest number of replicas of any partition; 0 if unknown."""
         partitions = self.description.partitions if self.description else ()
-        return min((len(one.replicas) for one in partitions), default=0)
+        return min((len(partition.replicas) for partition in partitions), default=0)
 
     @property
     def in_sync(self) -> int:
         """Smallest number of in-sync replicas of any partition; 0 if unknown."""
         partitions = self.description.partitions if self.description else ()
-        return min((len(one.in_sync) for one in partitions), default=0)
+        return min((len(partition.in_sync) for partition in partitions), default=0)
 
 
 def guide_of(config: ProducerConfig) -> AclGuide:
@@ -355,16 +350,16 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
     return Finding.warning(Step.TOPIC, refused)
 
 
-def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
+def judge_partitions(facts: TopicFacts, expected: int | None) -> list[Finding]:
     """Warn if an existing topic does not have the number of partitions in topic.partitions."""
-    found = 0 if facts.description is None else len(facts.description.partitions)
-    if not facts.exists or wanted in {None, found}:
+    existing = 0 if facts.description is None else len(facts.description.partitions)
+    if not facts.exists or expected in {None, existing}:
         return []
     error = errors.ConfigError(
-        f"topic {facts.name} already exists with {plural(found, 'partition')} and is not changed: "
-        f"topic.partitions={wanted} has no effect",
+        f"topic {facts.name} already exists with {plural(existing, 'partition')} and is not "
+        f"changed: topic.partitions={expected} has no effect",
         topic=facts.name,
-        hint=f"Set topic.partitions={found} or remove it, or add partitions with kafka-topics "
+        hint=f"Set topic.partitions={existing} or remove it, or add partitions with kafka-topics "
         "--alter --partitions",
     )
     return [Finding.warning(Step.TOPIC, error)]
@@ -381,11 +376,11 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
         has_key: True if the rows have a column `key`; None if unknown.
     """
     count = 0 if facts.description is None else len(facts.description.partitions)
-    wanted, memory = count * config.batch_size, config.buffer_memory
-    if has_key is False or wanted <= memory:
+    needed, memory = count * config.batch_size, config.buffer_memory
+    if has_key is False or needed <= memory:
         return []
     text = (
-        f"{facts.name}: a full batch.size of each of {count:,} partitions is {wanted:,} bytes, and "
+        f"{facts.name}: a full batch.size of each of {count:,} partitions is {needed:,} bytes, and "
         f"kafka.buffer.memory={memory}: if keys distribute the rows over all partitions, batches "
         f"are sent at about {memory // count:,} bytes"
     )
@@ -415,7 +410,7 @@ def missing_in_dry_run(facts: TopicFacts) -> Finding:
 def _leaders(facts: TopicFacts) -> Finding:
     assert facts.description is not None
     partitions, name = facts.description.partitions, facts.name
-    leaderless = [one.index for one in partitions if one.leader == NO_LEADER]
+    leaderless = [partition.index for partition in partitions if partition.leader == NO_LEADER]
     if leaderless:
         error = errors.BrokerUnavailableError(
             f"no leader for {len(leaderless)} of {plural(len(partitions), 'partition')} of topic "

@@ -19,6 +19,7 @@ In reading order:
 - `avro_encoder`: Avro's binary encoding
 - `protobuf_wire`: read and write Protobuf messages without a schema
 - `protobuf_files`: the files of a Protobuf schema
+- `protobuf_kind`: the types and labels of fields
 - `protobuf_features`: the features of editions that affect the encoding
 - `protobuf_schema`: messages, fields and enums of a Protobuf schema
 - `protobuf_framing`: the position of a message in its file, after the schema id

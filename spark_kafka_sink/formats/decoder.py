@@ -83,10 +83,10 @@ class _Decoder:
         self._parts = {} if formats is None else {"key": formats.key, "value": formats.value}
         self._known = dict(known)
         for name, part in self._parts.items():
-            given = None if part.format is Format.RAW else given_source(part)
-            if given is not None:
-                self._known[name] = given
-        self._found: dict[tuple[bytes, tuple[int, ...]], Source] = {}
+            source = None if part.format is Format.RAW else given_source(part)
+            if source is not None:
+                self._known[name] = source
+        self._sources: dict[tuple[bytes, tuple[int, ...]], Source] = {}
         self.registry: Registry | None = None
         registry = None if formats is None else formats.registry
         if registry is not None and not registry.is_mock:
@@ -99,7 +99,7 @@ class _Decoder:
         decoded = {
             "key": self._decoded("key", record.key, record),
             "value": self._decoded("value", record.value, record),
-            "headers": [each for each in record.headers if each[0] not in names],
+            "headers": [header for header in record.headers if header[0] not in names],
         }
         return DecodedRecord(**{**record._asdict(), **decoded})
 
@@ -142,13 +142,13 @@ class _Decoder:
         self, registry: Registry, format_: Format, identifier: bytes, indexes: tuple[int, ...]
     ) -> Source:
         key = (identifier, indexes)
-        if key not in self._found:
+        if key not in self._sources:
             text, message = registry.schema_text(identifier, format_), None
             if indexes:
                 main = ProtoSchema.parse(text).main
                 message = next(name for name, place in main.items() if place == indexes)
-            self._found[key] = Source(text, "", message)
-        return self._found[key]
+            self._sources[key] = Source(text, "", message)
+        return self._sources[key]
 
     def _source(self, part: PartFormat) -> Source | None:
         source = self._known.get(part.part)
@@ -223,13 +223,13 @@ def _plain_field(field: Any, value: Any) -> Any:
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
         item = inner.fields_by_name["value"]
-        return {key: _plain_one(item, each) for key, each in value.items()}
+        return {key: _plain_value(item, entry) for key, entry in value.items()}
     if not field.has_presence and hasattr(value, "append"):  # The field is repeated.
-        return [_plain_one(field, each) for each in value]
-    return _plain_one(field, value)
+        return [_plain_value(field, item) for item in value]
+    return _plain_value(field, value)
 
 
-def _plain_one(field: Any, value: Any) -> Any:
+def _plain_value(field: Any, value: Any) -> Any:
     if field.message_type is not None:
         return _plain(value)
     if field.enum_type is not None:

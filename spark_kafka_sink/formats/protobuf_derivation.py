@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
 from spark_kafka_sink.formats.plan import Source
-from spark_kafka_sink.formats.protobuf_schema import DURATION, TIMESTAMP, Kind, Label
+from spark_kafka_sink.formats.protobuf_kind import Kind, Label
+from spark_kafka_sink.formats.protobuf_schema import DURATION, TIMESTAMP
 from spark_kafka_sink.formats.protobuf_wire import number_field, sized_field
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
     file = sized_field(1, f"{full_name.replace('.', '/')}.proto".encode())
     file += sized_field(2, namespace.encode()) if namespace else b""
-    file += b"".join(sized_field(3, each.encode()) for each in imports)
+    file += b"".join(sized_field(3, name.encode()) for name in imports)
     file += sized_field(4, message) + sized_field(12, b"proto3")
     return Source(base64.b64encode(file).decode(), full_name, full_name)
 
@@ -110,7 +111,7 @@ def _single(
         nested = sized_field(3, _message(column, name, full_name))
         return _type(label, Kind.MESSAGE, full_name), nested
     if column.shape in (Shape.LIST, Shape.MAP):
-        hint = "put it into a struct with one field"
+        hint = "Put it into a struct with one field."
         raise unsupported(column, "an item or value in Protobuf", hint)
     if column.shape in _WELL_KNOWN:
         return _type(label, Kind.MESSAGE, _WELL_KNOWN[column.shape]), b""

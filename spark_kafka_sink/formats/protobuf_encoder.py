@@ -26,11 +26,11 @@ from spark_kafka_sink.formats.fields import (
     unsupported,
 )
 from spark_kafka_sink.formats.protobuf_derivation import derive
+from spark_kafka_sink.formats.protobuf_kind import Kind
 from spark_kafka_sink.formats.protobuf_schema import (
     DURATION,
     TIMESTAMP,
     WRAPPERS,
-    Kind,
     ProtoField,
     ProtoMessage,
     ProtoSchema,
@@ -134,10 +134,10 @@ class _Compiler:
             return self._single(field, column, is_required=field.is_required)
         entry = self.schema.messages.get(field.type_name)
         if column.shape is Shape.MAP and entry and entry.is_map_entry:
-            ends = sorted(entry.fields, key=lambda each: each.number)
+            ends = sorted(entry.fields, key=lambda end: end.number)
             key, value = (
-                self._single(each, part, is_required=True)
-                for each, part in zip(ends, column.parts, strict=True)
+                self._single(end, part, is_required=True)
+                for end, part in zip(ends, column.parts, strict=True)
             )
             return partial(write_valid, partial(_write_map, _tag(field), key, value))
         if column.shape is not Shape.LIST:

@@ -16,6 +16,20 @@ from spark_kafka_sink.formats.protobuf_wire import number_of, parts_of, text_of
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.protobuf_wire import Parsed
 
+_NAMES: Final = {
+    1: "field_presence",
+    2: "enum_type",
+    3: "repeated_field_encoding",
+    5: "message_encoding",
+}
+"""Features by number in ``FeatureSet``."""
+_WITHOUT_EFFECT: Final = frozenset({4, 6, 7, 8})
+"""Features that do not affect the encoding: UTF-8 validation, JSON, names, visibility."""
+_FIRST_EXTENSION: Final = 1000
+"""Extensions from this number on are features of a language's generated code."""
+_EDITIONS: Final = {1000: "2023", 1001: "2024"}
+_FILE_OPTIONS, _FILE_FEATURES = 8, 50
+
 
 class Presence(IntEnum):
     """``FeatureSet.FieldPresence``."""
@@ -44,21 +58,6 @@ class MessageEncoding(IntEnum):
 
     LENGTH_PREFIXED = 1
     DELIMITED = 2
-
-
-_KINDS: Final = {
-    1: ("presence", Presence),
-    2: ("enum_type", EnumType),
-    3: ("repeated", RepeatedEncoding),
-    5: ("message", MessageEncoding),
-}
-"""Features by number in ``FeatureSet``."""
-_WITHOUT_EFFECT: Final = frozenset({4, 6, 7, 8})
-"""Features that do not affect the encoding: UTF-8 validation, JSON, names, visibility."""
-_FIRST_EXTENSION: Final = 1000
-"""Extensions from this number on are features of a language's generated code."""
-_EDITIONS: Final = {1000: "2023", 1001: "2024"}
-_FILE_OPTIONS, _FILE_FEATURES = 8, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,20 @@ class Features:
     def _with(self, number: int, value: int) -> Features:
         if number >= _FIRST_EXTENSION or number in _WITHOUT_EFFECT:
             return self
-        name, kind = _KINDS.get(number, ("", None))
-        if kind is None or value not in {*kind}:
-            raise ConfigError(
-                f"the Protobuf schema sets feature {number} ({name or 'unknown'}) to the "
-                f"unsupported value {value}",
-                hint="Remove the feature, or upgrade spark-kafka-sink.",
-            )
-        return replace(self, **{name: kind(value)})  # type: ignore[arg-type]
+        try:
+            match number:
+                case 1:
+                    return replace(self, presence=Presence(value))
+                case 2:
+                    return replace(self, enum_type=EnumType(value))
+                case 3:
+                    return replace(self, repeated=RepeatedEncoding(value))
+                case 5:
+                    return replace(self, message=MessageEncoding(value))
+        except ValueError:
+            pass
+        raise ConfigError(
+            f"the Protobuf schema sets the feature {_NAMES.get(number, number)} to the unsupported "
+            f"value {value}",
+            hint="Remove the feature, or upgrade spark-kafka-sink.",
+        )

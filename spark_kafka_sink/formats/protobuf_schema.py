@@ -6,7 +6,6 @@ A schema is a FileDescriptorSet in base64 (google/protobuf/descriptor.proto), ma
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -18,42 +17,11 @@ from spark_kafka_sink.formats.protobuf_features import (
     RepeatedEncoding,
 )
 from spark_kafka_sink.formats.protobuf_files import files_of, main_of
+from spark_kafka_sink.formats.protobuf_kind import Kind, Label
 from spark_kafka_sink.formats.protobuf_wire import number_of, parse, parts_of, text_of
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.protobuf_wire import Parsed
-
-
-class Kind(IntEnum):
-    """``FieldDescriptorProto.Type``."""
-
-    DOUBLE = 1
-    FLOAT = 2
-    INT64 = 3
-    UINT64 = 4
-    INT32 = 5
-    FIXED64 = 6
-    FIXED32 = 7
-    BOOL = 8
-    STRING = 9
-    GROUP = 10
-    """A message between a start tag and an end tag."""
-    MESSAGE = 11
-    BYTES = 12
-    UINT32 = 13
-    ENUM = 14
-    SFIXED32 = 15
-    SFIXED64 = 16
-    SINT32 = 17
-    SINT64 = 18
-
-
-class Label(IntEnum):
-    """``FieldDescriptorProto.Label``."""
-
-    OPTIONAL = 1
-    REQUIRED = 2
-    REPEATED = 3
 
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"

@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.text_encoding import CEscape
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf_schema import Kind, Label
+from spark_kafka_sink.formats.protobuf_kind import Kind, Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -185,7 +185,8 @@ class _Printer:
         for extent in message.extension_range:
             numbers = _range(extent.start, extent.end - 1, _LAST_NUMBER)
             yield f"extensions {numbers}{_listed(self._options(extent.options, scope))};"
-        ranges = [_range(each.start, each.end - 1, _LAST_NUMBER) for each in message.reserved_range]
+        reserved = message.reserved_range
+        ranges = [_range(extent.start, extent.end - 1, _LAST_NUMBER) for extent in reserved]
         yield from self._reserved(ranges, message.reserved_name)
         yield from self._extensions(message.extension, scope, nested)
 
@@ -258,7 +259,8 @@ class _Printer:
         for value in enum.value:
             options = _listed(self._options(value.options, scope))
             lines.append(f"{value.name} = {value.number}{options};")
-        ranges = [_range(each.start, each.end, _LAST_ENUM_NUMBER) for each in enum.reserved_range]
+        reserved = enum.reserved_range
+        ranges = [_range(extent.start, extent.end, _LAST_ENUM_NUMBER) for extent in reserved]
         lines += self._reserved(ranges, enum.reserved_name)
         return _block(f"{keyword}enum {enum.name}", lines)
 
@@ -270,7 +272,7 @@ class _Printer:
         self, extensions: Iterable[Any], scope: str, nested: Mapping[str, Any]
     ) -> Iterator[str]:
         for extendee, fields in groupby(extensions, attrgetter("extendee")):
-            lines = [self._field(each, scope, nested, self._label(each)) for each in fields]
+            lines = [self._field(field, scope, nested, self._label(field)) for field in fields]
             name = self._reference(extendee.removeprefix("."), scope)
             yield from _block(f"extend {name}", (line for block in lines for line in block))
 

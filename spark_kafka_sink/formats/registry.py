@@ -148,14 +148,14 @@ class Registry:
             SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
         """
         schema = self._schema(candidate, self._register_import)
-        found = self._call(
+        registered = self._call(
             f"register the schema of subject {subject}",
             self._client.register_schema_full_response,
             subject,
             schema,
             normalize_schemas=self._config.normalize,
         )
-        return self._complete(found.schema_id, found.guid, subject, candidate.text)
+        return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
 
     def lookup(self, subject: str, candidate: Candidate) -> Registered:
         """Find a registered schema in its subject.
@@ -164,14 +164,14 @@ class Registry:
             SchemaRegistryError: the subject does not contain it, or see `_fail`.
         """
         schema = self._schema(candidate, self._find_import)
-        found = self._call(
+        registered = self._call(
             f"find the schema in subject {subject}",
             self._client.lookup_schema,
             subject,
             schema,
             normalize_schemas=self._config.normalize,
         )
-        return self._complete(found.schema_id, found.guid, subject, candidate.text)
+        return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
 
     def existing(self, subject: str, format_: Format) -> Registered:
         """Return the schema that options select: by id, or the subject's latest version.
@@ -198,8 +198,8 @@ class Registry:
             return self._by_id(number, f"of the schema with id {number}", format_).text
         guid = str(UUID(bytes=identifier))
         what = f"read the schema with GUID {guid}"
-        found = self._call(what, self._client.get_schema_by_guid, guid, fmt=_form(format_))
-        return self._read(0, guid, f"of GUID {guid}", found, format_).text
+        schema = self._call(what, self._client.get_schema_by_guid, guid, fmt=_form(format_))
+        return self._read(0, guid, f"of GUID {guid}", schema, format_).text
 
     def has_versions(self, subject: str) -> bool:
         """Return True if the subject already has a schema.
@@ -212,13 +212,13 @@ class Registry:
 
     def _latest(self, subject: str, format_: Format) -> Registered:
         what = f"read the latest version of subject {subject}"
-        found = self._call(what, self._client.get_latest_version, subject, fmt=_form(format_))
-        return self._read(found.schema_id, found.guid, subject, found.schema, format_)
+        latest = self._call(what, self._client.get_latest_version, subject, fmt=_form(format_))
+        return self._read(latest.schema_id, latest.guid, subject, latest.schema, format_)
 
     def _by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
         what = f"read the schema with id {schema_id}"
-        found = self._call(what, self._client.get_schema, schema_id, fmt=_form(format_))
-        return self._read(schema_id, None, subject, found, format_)
+        schema = self._call(what, self._client.get_schema, schema_id, fmt=_form(format_))
+        return self._read(schema_id, None, subject, schema, format_)
 
     def check(self, subject: str, candidate: Candidate) -> str:
         """Check that a schema can be registered, without registering it; return a description.
@@ -256,7 +256,7 @@ class Registry:
             return ""
         path = f"compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
         reasons = rest.post(path, body=schema.to_dict()).get("messages") or ()
-        return "".join(f": {_printable(str(each))}" for each in reasons[:1])
+        return "".join(f": {_printable(str(reason))}" for reason in reasons[:1])
 
     def _schema(self, candidate: Candidate, find: Callable[[str, Any], int]) -> Any:
         """Return a schema as an object of the client, a Protobuf schema as text.
@@ -304,16 +304,15 @@ class Registry:
         """Return a registered schema after checking its rules, which require a request by id."""
         self._client.clear_caches()
         what = f"read the schema with id {schema_id}"
-        found = self._call(what, self._client.get_schema, schema_id, subject)
-        _reject_rules(found, subject)
+        _reject_rules(self._call(what, self._client.get_schema, schema_id, subject), subject)
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
     def _read(
         self, schema_id: int, guid: str | None, subject: str, schema: Any, format_: Format
     ) -> Registered:
         _reject_rules(schema, subject)
-        kind, wanted = schema.schema_type or "AVRO", _TYPES[format_.payload]
-        if kind != wanted:
+        kind, expected = schema.schema_type or "AVRO", _TYPES[format_.payload]
+        if kind != expected:
             raise SchemaRegistryError(
                 f"the schema with id {schema_id} has type {kind}, but the format is "
                 f"{format_.value}",
@@ -428,8 +427,8 @@ def _reject_rules(schema: Any, subject: str) -> None:
     rules = getattr(schema, "rule_set", None)
     if rules is None:
         return
-    found = [*(rules.domain_rules or ()), *(getattr(rules, "encoding_rules", None) or ())]
-    names = [f"{rule.name} ({rule.type})" for rule in found if not rule.disabled]
+    all_rules = [*(rules.domain_rules or ()), *(getattr(rules, "encoding_rules", None) or ())]
+    names = [f"{rule.name} ({rule.type})" for rule in all_rules if not rule.disabled]
     if names:
         raise SchemaRegistryError(
             f"the schema of subject {subject} has rules, which the sink does not execute: "
@@ -463,10 +462,10 @@ def _inlined(node: Any, named: Mapping[str, Any]) -> Any:
     def visit(node: Any, namespace: str) -> Any:
         if isinstance(node, str):
             name = node if "." in node else f"{namespace}.{node}" if namespace else node
-            found = name if name in pending else node
-            return visit(pending.pop(found), "") if found in pending else node
+            known = name if name in pending else node
+            return visit(pending.pop(known), "") if known in pending else node
         if isinstance(node, list):
-            return [visit(each, namespace) for each in node]
+            return [visit(branch, namespace) for branch in node]
         if not isinstance(node, dict):
             return node
         own = str(node.get("name", "")).rpartition(".")[0] or node.get("namespace") or namespace
@@ -541,10 +540,10 @@ def _bearer_fields(
             )
         issuer = login
     token = partial(revealed, bearer.token) if issuer is None else _tokens(issuer)  # type: ignore[arg-type]
-    more = {"bearer.auth.logical.cluster": bearer.logical_cluster or ""}
+    scope = {"bearer.auth.logical.cluster": bearer.logical_cluster or ""}
     if bearer.identity_pool is not None:
-        more["bearer.auth.identity.pool.id"] = bearer.identity_pool
-    return lambda _: {"bearer.auth.token": token(), **more}
+        scope["bearer.auth.identity.pool.id"] = bearer.identity_pool
+    return lambda _: {"bearer.auth.token": token(), **scope}
 
 
 def _tokens(login: ClientCredentialsLogin) -> Callable[[], str]:

@@ -29,9 +29,9 @@ def source_of(part: PartFormat, type_: pa.StructType) -> Source:
         ColumnError: a column cannot be represented in the format.
         ConfigError: the schema in the options cannot be read.
     """
-    given = given_source(part)
-    if given is not None:
-        return given
+    source = given_source(part)
+    if source is not None:
+        return source
     return derive_schema(part.format, type_, part.record_name, part.namespace)
 
 
