@@ -130,8 +130,8 @@ def install_command(extra: str) -> str:
     return f"pip install {option}{shlex.quote(f'{place}[{extra}]')}"
 
 
-OLDEST: Final = (4, 1)
-"""The first release whose Python data sources write Arrow batches."""
+OLDEST: Final = (3, 5)
+"""The oldest supported release; it has `mapInArrow`, but no Python data sources."""
 
 
 def missing() -> ModuleNotFoundError:
@@ -153,7 +153,6 @@ def reject_older(version: str) -> None:
     if found and (int(found[1]), int(found[2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise ImportError(
-            f"spark_kafka_sink needs PySpark {wanted} or newer: Python data sources of PySpark "
-            f"{version} cannot write Arrow batches",
+            f"spark_kafka_sink needs PySpark {wanted} or newer, but this is PySpark {version}",
             name="pyspark",
         )

@@ -27,12 +27,15 @@ In reading order:
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
 - `internals`: what the sink reads from Spark's internals, and what happens without it
+- `preloading`: the modules that `warm_up` imports
+- `releases`: differences between PySpark releases
 - `worker_context`: settings and shipped files that are available to a Python worker
 - `continuous_processing`: rejects streams whose rows Spark would drop
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
 - `retention`: limit the number of files that a stream writes
 - `last_report`: the latest report, also for clients of Spark Connect
+- `session_reports`: a data source that reads the reports of a Spark Connect session
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver
 - `write`: `write`, which plans and commits a write in the caller's process
@@ -42,6 +45,7 @@ In reading order:
 - `sessions`: checks of the session that is passed to a public function
 - `spark_errors`: converts exceptions of Spark to errors of this package
 - `kafka_partitions`: repartitions a DataFrame so that each Kafka partition is in one task
+- `partition_functions`: functions of `kafka_partitions` that PySpark before 4.1 does not have
 - `log_lines`: the format of log lines in Spark's Python workers
 """
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+except ImportError:  # PySpark 4.0: see `releases`
+    StreamArrowWriter = DataSourceArrowWriter  # type: ignore[assignment, misc]
 
 from spark_kafka_sink.spark.spark_errors import without_traceback
 
@@ -58,7 +59,7 @@ class KafkaProdWriter(DataSourceArrowWriter):
         self.end.abort(_deliveries(messages))
 
 
-class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
+class KafkaProdStreamWriter(StreamArrowWriter):
     """The writer for a stream's micro-batches.
 
     Spark creates one writer to plan a micro-batch, and a separate writer to commit it, which needs

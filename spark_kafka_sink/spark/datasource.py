@@ -7,16 +7,19 @@ where they are used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NoReturn
-
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.spark.preloading import COMMIT, PLANNING, TASK, load
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES, without_data_sources
 from spark_kafka_sink.spark.spark_errors import without_traceback
 
+if not HAS_DATA_SOURCES:
+    raise without_data_sources("KafkaProdDataSource")
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -134,27 +137,6 @@ def _only_writes() -> ConfigError:
     )
 
 
-_PACKAGE: Final = "spark_kafka_sink."
-PLANNING: Final = ("spark.plan", "config.builder", "diagnostics.preflight")
-TASK: Final = (
-    "spark.data_source_writers",
-    "spark.writer",
-    "spark.columns",
-    "spark.commit_messages",
-    "producer.session",
-)
-COMMIT: Final = (
-    "spark.data_source_writers",
-    "spark.writer",
-    "spark.commit_messages",
-    "spark.publication",
-    "config.model",
-)
-"""Modules of this package whose import loads everything that a worker needs to plan, write or
-commit.
-"""
-
-
 class WarmUpWriter(DataSourceArrowWriter):
     """The writer with which `registration.warm_up` starts Python workers before a first write.
 
@@ -187,9 +169,3 @@ class WarmUpWriter(DataSourceArrowWriter):
         """Import the modules of a commit."""
         del messages
         load(COMMIT)
-
-
-def load(modules: Iterable[str]) -> None:
-    """Import modules of this package, named without the package."""
-    for module in modules:
-        import_module(_PACKAGE + module)

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
@@ -19,6 +18,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.records.columns import read_bytes
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from spark_kafka_sink.spark.dataframe_schema import Contract
+from spark_kafka_sink.spark.partition_functions import bigint_udf, repartition_by_id
 from spark_kafka_sink.spark.worker_context import with_shipped_files
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def repartition_by_kafka_partition(
         KafkaProdError: the brokers cannot be reached.
     """
     call = "repartition_by_kafka_partition(df, options)"
-    check_argument(call, df, FRAME, ("schema", "withColumn", "repartitionById"))
+    check_argument(call, df, FRAME, ("schema", "withColumn", "repartition"))
     check_options(call, options)
     if isinstance(topics, str):
         topics = (topics,)
@@ -81,7 +81,8 @@ def repartition_by_kafka_partition(
     frame = df.withColumn("partition", _partition_of(df, config.producer, topic, counts))
     first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     task = sf.coalesce(_of_topic(topic, first) + sf.col("partition"), sf.lit(0))
-    return frame.repartitionById(tasks or sum(counts.values()), task.cast("int"))
+    count = tasks or sum(counts.values())
+    return repartition_by_id(frame, count, sf.pmod(task, sf.lit(count)).cast("int"))
 
 
 def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
@@ -116,13 +117,8 @@ def _partition_of(
 
 
 def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
-    """Return an Arrow UDF that hashes key columns with the producer's code."""
-
-    def hashes(keys: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark evaluates these
-        return key_hashes(partitioner, keys)
-
-    udf: Callable[[Column], Column] = arrow_udf(hashes, "bigint")  # type: ignore[call-overload]
-    return udf
+    """Return a UDF that hashes key columns with the producer's code."""
+    return bigint_udf(lambda keys: key_hashes(partitioner, keys))
 
 
 def _of_topic(topic: Column | None, numbers: Mapping[str, int]) -> Column:

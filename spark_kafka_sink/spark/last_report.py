@@ -1,67 +1,23 @@
-"""`last_report`, also for clients of Spark Connect.
-
-A client of Spark Connect cannot read the session's folder on the server. It gets the reports
-through the data source `SessionReports`. Like a write, it is planned in a Python worker on the
-driver, which can read the folder.
-"""
+"""`last_report`, also for clients of Spark Connect, which read it with `session_reports`."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pyspark.errors import PySparkException, PySparkRuntimeError
-from pyspark.sql import Row, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.report_folder import ReportFolder, kept_in_process, latest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql.types import StructType
-
-
-_QUERIES = "queries"
 _HINT = (
     "Set the option reportPath to a location that you can read, and use DeliveryReport.read(path)."
 )
-
-
-class SessionReports(DataSource):
-    """A data source with one row for each report of the session."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name for ``format(...)``."""
-        return "kafkaprod_reports"
-
-    def schema(self) -> str:
-        """Return the schema: one column with the reports as JSON."""
-        return "report string"
-
-    def reader(self, schema: StructType) -> _Reader:  # noqa: ARG002
-        """Return the reader; called on the driver."""
-        return _Reader(queries=self.options.get(_QUERIES) == "true")
-
-
-class _Reader(DataSourceReader):
-    def __init__(self, *, queries: bool) -> None:
-        self._queries = queries
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition that contains the reports, which are already read on the driver."""
-        folder = ReportFolder.here()
-        found = [] if folder is None else folder.reports(queries=self._queries)
-        return [InputPartition([each.to_json(compact=True) for each in found])]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        for report in partition.value:
-            yield (report,)
 
 
 def is_connect_session(spark: object) -> bool:
@@ -79,9 +35,12 @@ def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryRepor
     Raises:
         ReportError: the server does not provide them.
     """
+    if not HAS_DATA_SOURCES:
+        raise ReportError("PySpark 3.5 cannot read reports with Spark Connect", hint=_HINT)
+    from spark_kafka_sink.spark.session_reports import read_rows  # needs data sources
+
     try:
-        spark.dataSource.register(SessionReports)
-        rows = _read(spark, queries=queries)
+        rows = read_rows(spark, queries=queries)
     except PySparkException as error:
         raise ReportError(
             "the Spark Connect server does not provide the delivery reports of the session: "
@@ -89,11 +48,6 @@ def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryRepor
             hint=_HINT,
         ) from error
     return [DeliveryReport.from_json(row.report) for row in rows]
-
-
-def _read(spark: SparkSession, *, queries: bool) -> list[Row]:
-    reader = spark.read.format(SessionReports.name())
-    return reader.option(_QUERIES, str(queries).lower()).load().collect()
 
 
 _NONE_YET = "A write that fails before its first task has no report."
@@ -142,7 +96,7 @@ def last_report(
             "Pass a session by keyword: last_report(spark=spark).",
         )
     if spark is not None:
-        check_argument("last_report(spark=...)", spark, SESSION, ("dataSource",))
+        check_argument("last_report(spark=...)", spark, SESSION, ("createDataFrame",))
     reports = _reports(spark, queries=query is not None)
     if isinstance(query, str):
         found = latest(reports, query_id=query) or latest(reports, query_name=query)

@@ -75,7 +75,7 @@ def messages_of(pickled: Iterable[bytes]) -> list[object]:
 
 def load_task_modules(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Import the modules of a task, and drop the rows; for `warm_up`."""
-    from spark_kafka_sink.spark.datasource import TASK, load
+    from spark_kafka_sink.spark.preloading import TASK, load
 
     for _ in batches:
         pass

@@ -17,9 +17,10 @@ from weakref import WeakKeyDictionary, WeakSet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_kafka_sink.spark.datasource import COMMIT, PLANNING, WARM_UP, KafkaProdDataSource, load
 from spark_kafka_sink.spark.internals import use_this_python
 from spark_kafka_sink.spark.map_task import SCHEMA, load_task_modules
+from spark_kafka_sink.spark.preloading import COMMIT, PLANNING, load
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES, condition, without_data_sources
 from spark_kafka_sink.spark.sessions import check_session, reject_wheel
 
 if TYPE_CHECKING:
@@ -51,11 +52,15 @@ def register(spark: SparkSession | ConnectSession) -> None:
             registered.
 
     Raises:
-        ConfigError: the argument is not a running session, or `--py-files` has shipped the package
-            as a wheel.
+        ConfigError: the argument is not a running session, `--py-files` has shipped the package as
+            a wheel, or PySpark is 3.5.
         PySparkException: Spark rejects the data source.
     """
     check_session("register(spark)", spark)
+    if not HAS_DATA_SOURCES:
+        raise without_data_sources("register(spark)")
+    from spark_kafka_sink.spark.datasource import KafkaProdDataSource  # needs data sources
+
     reject_wheel(__file__)
     if isinstance(spark, SparkSession):
         spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
@@ -66,7 +71,7 @@ def register(spark: SparkSession | ConnectSession) -> None:
         try:
             spark.dataSource.register(KafkaProdDataSource)
         except PySparkException as error:
-            if error.getCondition() != _ALREADY_EXISTS:
+            if condition(error) != _ALREADY_EXISTS:
                 raise
         _known.add(spark)
 
@@ -122,4 +127,8 @@ def _write_without_kafka(spark: SparkSession | ConnectSession) -> None:
         use_this_python(spark.sparkContext)
     rows = spark.range(0, cores, 1, cores)
     rows.mapInArrow(load_task_modules, SCHEMA).collect()
+    if not HAS_DATA_SOURCES:
+        return
+    from spark_kafka_sink.spark.datasource import WARM_UP, KafkaProdDataSource
+
     rows.write.format(KafkaProdDataSource.name()).option(WARM_UP, "").mode("append").save()

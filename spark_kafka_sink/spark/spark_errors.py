@@ -32,6 +32,7 @@ from spark_kafka_sink.common.errors import (
     TornTransactionError,
 )
 from spark_kafka_sink.spark.internals import hide_traceback
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES, without_data_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,6 +160,8 @@ def _not_found() -> KafkaProdError:
 
     Spark uses a different Python, or the format is not registered in this thread.
     """
+    if not HAS_DATA_SOURCES:
+        return without_data_sources("format('kafkaprod')")
     name, taken = _python_of_spark()
     if threading.current_thread() is threading.main_thread() and _is_another(taken):
         return ConfigError(

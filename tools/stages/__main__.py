@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import pyspark
 
-from spark_kafka_sink.spark import datasource
+from spark_kafka_sink.spark import preloading
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.kafka import MeasuredKafka
 from tools.benchmarks.results import describe
@@ -57,9 +57,9 @@ _MODULES = {
 """The modules of the workers of a session's first write, in order."""
 WORKERS = {
     "lookup": _steps(_MODULES["lookup"], ["pyspark_kafkaprod"], arrow=False, pandas=False),
-    "plan": _steps(_MODULES["plan"], _sink(datasource.PLANNING), arrow=True, pandas=False),
-    "task": _steps(_MODULES["task"], _sink(datasource.TASK), arrow=True, pandas=True),
-    "commit": _steps(_MODULES["commit"], _sink(datasource.COMMIT), arrow=False, pandas=False),
+    "plan": _steps(_MODULES["plan"], _sink(preloading.PLANNING), arrow=True, pandas=False),
+    "task": _steps(_MODULES["task"], _sink(preloading.TASK), arrow=True, pandas=True),
+    "commit": _steps(_MODULES["commit"], _sink(preloading.COMMIT), arrow=False, pandas=False),
 }
 
 

@@ -80,12 +80,12 @@ def test_missing_pyspark_error(imported: str) -> None:
     assert install_command("spark") in told
 
 
-@pytest.mark.parametrize("version", ["4.1.0", "4.10.1", "5.0.0.dev1", "unknown"])
+@pytest.mark.parametrize("version", ["3.5.0", "4.10.1", "5.0.0.dev1", "unknown"])
 def test_supported_release(version: str) -> None:
     reject_older(version)
 
 
-@pytest.mark.parametrize("version", ["3.5.7", "4.0.1"])
+@pytest.mark.parametrize("version", ["3.4.4", "2.5"])
 def test_unsupported_release(version: str) -> None:
     with pytest.raises(ImportError, match=version):
         reject_older(version)
