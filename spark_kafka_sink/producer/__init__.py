@@ -6,8 +6,8 @@ requests. `buffer` contains the state that the threads share.
 
 In reading order:
 
-- `session`: the writer thread's entry point (append, flush, report), and the reuse of clients and
-  producer ids across tasks
+- `session`: the writer thread's entry point (append, flush, report)
+- `session_pool`: the reuse of clients and producer ids by the next task
 - `context`: the sink's options for a session, and the objects that the session's parts share
 - `rows`: a chunk of rows before encoding
 - `row_error`: the errors of individual rows

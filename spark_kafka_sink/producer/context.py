@@ -14,10 +14,10 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-from spark_kafka_sink.producer.buffer.batch import Compressor
-from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
+from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic

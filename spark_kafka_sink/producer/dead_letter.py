@@ -39,6 +39,16 @@ if TYPE_CHECKING:
     Parts = NDArray[np.int8]
     """Some `Part`s of each of n rows."""
 
+HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+"""The type of header columns that can become dead letters."""
+_LONGEST_DETAILS = 500
+"""Maximum length of a broker's error message, in characters."""
+_PREFIX = "__connect.errors."
+_MESSAGE = "exception.message"
+_CONNECTOR = b"kafkaprod"
+_STAGE = b"KAFKA_PRODUCE"
+SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
+
 
 class Part(IntFlag):
     """The parts of a row that a dead letter may omit."""
@@ -89,18 +99,7 @@ ENDINGS = {omitted_words(Part(parts)): Part(parts) for parts in range(1, ALL_PAR
 """The omitted parts, by the end of the error message that mentions them."""
 
 
-HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-"""The type of header columns that can become dead letters."""
-
 _EVERY_PART = range(ALL_PARTS + 1)
-_LONGEST_DETAILS = 500
-"""Maximum length of a broker's error message, in characters."""
-
-_PREFIX = "__connect.errors."
-_MESSAGE = "exception.message"
-_CONNECTOR = b"kafkaprod"
-_STAGE = b"KAFKA_PRODUCE"
-SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,8 @@ LAST_EPOCH = (1 << 15) - 1
 _granted_epochs_only: set[tuple[str, ...]] = set()
 """Bootstrap servers of clusters that reject epochs which InitProducerId has not returned."""
 
+_VALUES = {"transactional_id": None, "transaction_timeout": timedelta(milliseconds=2**31 - 1)}
+
 
 class ProducerIdState(Enum):
     """The state of the producer id: missing, requested or known."""
@@ -111,9 +113,6 @@ class ProducerState:
     def epoch_rejected(self) -> None:
         """Never increment an epoch on this cluster again; Apache Kafka accepts that, Tansu not."""
         _granted_epochs_only.add(self.cluster)
-
-
-_VALUES = {"transactional_id": None, "transaction_timeout": timedelta(milliseconds=2**31 - 1)}
 
 
 class ProducerIdRequester:

@@ -1,11 +1,7 @@
-"""One task's producer session, its progress, and the reuse of clients across tasks.
+"""One task's producer session, and its progress.
 
 The writer thread calls `ProducerSession`. Each chunk of rows passes through the stages of `append`
 once: validate, split, reserve, route, plan, encode, append.
-
-A worker process reuses its client and producer id for the next task unless a task fails. So a job
-of many small tasks opens its connections once, and each broker stores one producer state instead of
-one per task. The client and producer id of a failed task are discarded.
 """
 
 from __future__ import annotations
@@ -16,11 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S, Client
-from spark_kafka_sink.kafka.client.client_pool import ClientPool
-from spark_kafka_sink.producer.append.admission import AdmissionControl
-from spark_kafka_sink.producer.append.partitioner import Partitioner, StickyPartitioner
-from spark_kafka_sink.producer.append.planner import ChunkEncoder, RoutedChunk
-from spark_kafka_sink.producer.append.validator import RowValidator, TopicMetadata
+from spark_kafka_sink.producer.append.admission_control import AdmissionControl
+from spark_kafka_sink.producer.append.chunk import RoutedChunk
+from spark_kafka_sink.producer.append.chunk_encoder import ChunkEncoder
+from spark_kafka_sink.producer.append.partitioner import Partitioner
+from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
+from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
+from spark_kafka_sink.producer.append.validator import RowValidator
 from spark_kafka_sink.producer.context import SessionContext, SessionSettings, make_context
 from spark_kafka_sink.producer.producer_id import ProducerState
 from spark_kafka_sink.producer.row_error import RowError
@@ -31,14 +29,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from spark_kafka_sink.producer.append.planner import Chunk
+    from spark_kafka_sink.producer.append.chunk import Chunk
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
+
+ROWS_PER_SLICE = 64
+"""Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""
+_LEAST_ROWS = 16_384
+"""Rows per chunk below which the fixed cost of a chunk exceeds the cost of its rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +55,6 @@ class SessionProgress:
     """True while the writer waits for buffer space."""
     connected: bool
     """True while any broker is connected."""
-
-
-ROWS_PER_SLICE = 64
-"""Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""
-_LEAST_ROWS = 16_384
-"""Rows per chunk below which the fixed cost of a chunk exceeds the cost of its rows."""
 
 
 class ProducerSession:
@@ -280,41 +276,3 @@ def _make_sender(context: SessionContext) -> Sender:
     from spark_kafka_sink.producer.dry_run import DryRunSender  # rarely needed
 
     return DryRunSender(context)
-
-
-POOL: ClientPool[Client, ProducerState] = ClientPool()
-"""Idle clients of this process, each with the producer id for the next session."""
-
-
-def borrow_session(
-    config: ProducerConfig,
-    settings: SessionSettings | None = None,
-    transaction: TransactionSettings | None = None,
-) -> ProducerSession:
-    """Return a session on an idle client of this process, or on a new client.
-
-    Close the client if the session cannot be created.
-    """
-    client, producer_state = POOL.take(config) or (Client(config), ProducerState())
-    try:
-        return ProducerSession(client, producer_state, settings, transaction=transaction)
-    except BaseException:
-        client.close()
-        raise
-
-
-def give_back_session(session: ProducerSession) -> None:
-    """Return a flushed session's client and producer id to the pool, for the next task.
-
-    The producer id of a transaction is not reused, because records written with it later would
-    become part of the transaction.
-    """
-    session.close()
-    state = session.producer_state
-    POOL.keep(session.client, state if state.transactional_id is None else ProducerState())
-
-
-def discard_session(session: ProducerSession) -> None:
-    """Close a failed session and its client; the producer id must not be reused."""
-    session.close()
-    session.client.close()

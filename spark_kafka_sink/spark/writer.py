@@ -105,7 +105,7 @@ class TaskWriter:
                 failure.
             finish: called with the session after all rows are acknowledged.
         """
-        from spark_kafka_sink.producer import session as sessions
+        from spark_kafka_sink.producer import session_pool as sessions
         from spark_kafka_sink.report.delivery_report import DeliveryReport
 
         session: ProducerSession | None = None
@@ -261,7 +261,7 @@ class WriteJob:
 
 def _loaded_ms() -> int:
     """Import the modules of a task, and return the milliseconds since its worker started."""
-    from spark_kafka_sink.producer import session  # noqa: F401
+    from spark_kafka_sink.producer import session_pool  # noqa: F401
     from spark_kafka_sink.spark import columns  # noqa: F401
 
     return startup_ms()
@@ -269,7 +269,7 @@ def _loaded_ms() -> int:
 
 def _discard(session: ProducerSession, *, in_transaction: bool) -> None:
     """Abort the transaction of a failed task, and discard the session."""
-    from spark_kafka_sink.producer.session import discard_session
+    from spark_kafka_sink.producer.session_pool import discard_session
 
     try:
         if in_transaction:

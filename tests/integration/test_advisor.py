@@ -11,8 +11,8 @@ import pytest
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.producer.session import (
-    ProducerSession,
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import (
     borrow_session,
     discard_session,
     give_back_session,

@@ -10,7 +10,7 @@ import pytest
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.session import borrow_session, give_back_session
+from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered
 

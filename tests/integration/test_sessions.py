@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError
-from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
 from spark_kafka_sink.report.recreated_topics import WrittenTopic, check_recreated
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, numbered, rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.producer import session as pool
+from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, rows
 from tools.support.admin import Admin

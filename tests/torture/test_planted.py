@@ -10,13 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from spark_kafka_sink.producer.send import response_handler
-from spark_kafka_sink.producer.send.response_handler import (
-    Action,
-    Decision,
-    Facts,
-    ResponseHandler,
-    decide,
-)
+from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide
+from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.torture.producer.plan import PATIENT_MS, ClusterFault, Partitioning, Plan
 from tools.torture.proxy import DUPLICATE_SEQUENCE, Fault

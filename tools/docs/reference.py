@@ -52,7 +52,7 @@ from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_sch
 from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import RowError
-from spark_kafka_sink.producer.send.response_handler import Action, Facts, decide
+from spark_kafka_sink.producer.send.error_policy import Action, Facts, decide
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,

@@ -16,6 +16,10 @@ from spark_kafka_sink.kafka.security.credentials import Stamp, credentials_stamp
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
+S = TypeVar("S")
+MAX_IDLE = 4
+"""Maximum number of idle clients in a pool. The least recently used client is closed first."""
+
 
 class Reusable(Protocol):
     """A client that can be retained in a pool."""
@@ -35,10 +39,6 @@ class Reusable(Protocol):
 
 
 C = TypeVar("C", bound=Reusable)
-S = TypeVar("S")
-
-MAX_IDLE = 4
-"""Maximum number of idle clients in a pool. The least recently used client is closed first."""
 
 
 class ClientPool(Generic[C, S]):

@@ -24,6 +24,15 @@ UNASSIGNED = -1
 It equals Java's ``RecordMetadata.UNKNOWN_PARTITION``.
 """
 
+NO_LEADER = -1
+MAX_PARTITIONS = 1 << 20
+"""Maximum accepted partition count of a topic, which is far above what Kafka supports."""
+_HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})
+_RELIABLE_EPOCHS = 9
+"""First version of Metadata with reliable leader epochs. Older versions can return stale epochs
+(KAFKA-9212).
+"""
+
 
 class TopicPartition(NamedTuple):
     """A partition of a topic; `partition` is UNASSIGNED for records without a partition."""
@@ -33,11 +42,6 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-
-NO_LEADER = -1
-MAX_PARTITIONS = 1 << 20
-"""Maximum accepted partition count of a topic, which is far above what Kafka supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +188,6 @@ class Cluster:
             errors=MappingProxyType(errors),
             cluster_id=getattr(response, "cluster_id", None),
         )
-
-
-_HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})
-_RELIABLE_EPOCHS = 9
-"""First version of Metadata with reliable leader epochs. Older versions can return stale epochs
-(KAFKA-9212).
-"""
 
 
 def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:

@@ -46,6 +46,22 @@ if TYPE_CHECKING:
 _DENIED = int(ErrorCode.topic_authorization_failed)
 _UNKNOWN = int(ErrorCode.unknown_topic_or_partition)
 
+REMOVED_AFTER_S = 5.0
+"""Seconds for which all responses must agree, because lagging brokers might return the old topic.
+"""
+_LOG = logging.getLogger(__name__)
+_BLOCKED_WAIT = 0.05
+"""Seconds between two checks for an available broker."""
+_PARALLEL_AFTER_S = 0.2
+"""Seconds after which a second broker is tried in parallel if a connection attempt is pending."""
+_LEADERLESS_LOG_S = 5.0
+"""Seconds after which a missing leader is logged; an election takes less time."""
+_MAX_REUSE_AGE_S = 1.0
+"""Maximum age in seconds of topic metadata that the next session can reuse."""
+_MAX_LISTED = 10
+_BOOTSTRAP = "bootstrap servers"
+"""Name of an outage. No topic can have this name."""
+
 
 @dataclass(slots=True)
 class TopicDenials:
@@ -88,11 +104,6 @@ def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
     merged = {**cluster.errors, **changed}
     errors = {name: code for name, code in merged.items() if code is not None}
     return replace(cluster, errors=MappingProxyType(errors))
-
-
-REMOVED_AFTER_S = 5.0
-"""Seconds for which all responses must agree, because lagging brokers might return the old topic.
-"""
 
 
 @dataclass(slots=True)
@@ -171,26 +182,6 @@ class Rebootstrap:
     def restart(self, now: float) -> None:
         """Restart the timer after a rebootstrap."""
         self._since, self._required = now, False
-
-
-_LOG = logging.getLogger(__name__)
-
-_BLOCKED_WAIT = 0.05
-"""Seconds between two checks for an available broker."""
-
-_PARALLEL_AFTER_S = 0.2
-"""Seconds after which a second broker is tried in parallel if a connection attempt is pending."""
-
-_LEADERLESS_LOG_S = 5.0
-"""Seconds after which a missing leader is logged; an election takes less time."""
-
-_MAX_REUSE_AGE_S = 1.0
-"""Maximum age in seconds of topic metadata that the next session can reuse."""
-
-_MAX_LISTED = 10
-
-_BOOTSTRAP = "bootstrap servers"
-"""Name of an outage. No topic can have this name."""
 
 
 class Metadata:

@@ -5,16 +5,6 @@ RoundRobinPartitioner, random or a user function: each batch of such rows gets o
 at random and weighted towards short queues. This also applies to the partitioners
 consistent_random, murmur2_random and fnv1a_random, as it does in librdkafka by default.
 
-Normally, a batch of rows without a key gets its partition when it can be sent (see `Drainer`).
-`StickyPartitioner`, on the writer thread, assigns the partition earlier in two cases:
-
-- Some rows of the same topic have a key or an explicit partition and are not yet sent. To keep the
-  order of the records within a partition, all rows must be queued in order.
-- partitioner.adaptive.partitioning.enable is false, so the load must not affect the choice.
-
-In these cases, rows without a key are added to the open batch of a randomly drawn partition until
-it is full, then to the batch of the next drawn partition.
-
 The key hashes (murmur2, CRC-32, FNV-1a) are in `kafka/records/key_hashes`.
 
 Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``; librdkafka's
@@ -23,37 +13,31 @@ Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``; li
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
-from heapq import heapify, heappop
-from importlib import import_module
-from math import log
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import Partitioner as Kind
-from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import lengths_of
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, positive_murmur2
-from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.producer.append.route import Route, _route
+from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
 from spark_kafka_sink.producer.row_error import out_of_range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from random import Random
 
     from numpy.typing import NDArray
 
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
-    from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.rows import Rows
 
     Topics = tuple[TopicInfo, ...]
@@ -62,7 +46,6 @@ if TYPE_CHECKING:
     Partitions = NDArray[np.int32]
     """A partition for each of n rows."""
     Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
-    Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
 
 
 class Keyless(Enum):
@@ -110,144 +93,6 @@ KEY_RULES: Mapping[Kind, KeyRule] = {
     Kind.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
 }
 """The partitioners that hash the key; all others have no entry."""
-
-
-class UserPartitioner:
-    """Calls ``function(key, value, partition_count)`` for n rows.
-
-    `key` and `value` are Arrow binary arrays of length n; `key` is None if no row has a key. The
-    function returns a NumPy or Arrow int32 array of length n: partitions below `partition_count`,
-    or -1 for rows to be treated like rows without a key. If equal keys are to share a partition,
-    the result must depend only on the arguments.
-
-    Raises:
-        ConfigError: the function cannot be imported, or is not callable.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._function: Function = _find(name)
-
-    def assign(
-        self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
-    ) -> Partitions:
-        """Return the partition of each row, or UNASSIGNED, shape (n,).
-
-        Raises:
-            ColumnError: the function raised an exception, or returned an invalid result.
-        """
-        try:
-            result = self._function(key, value, topic.partition_count)
-        except Exception as error:
-            raise self._invalid(f"raised {type(error).__name__}: {error}", topic) from error
-        partitions = self._as_numpy(result, topic)
-        if partitions.shape != (len(value),):
-            raise self._invalid(
-                f"returned shape {partitions.shape} for {plural(len(value), 'row')}; it must "
-                "return one partition per row",
-                topic,
-            )
-        wrong = (partitions < UNASSIGNED) | (partitions >= topic.partition_count)
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise self._invalid(
-                f"returned partition {int(partitions[row])} for its row {row}; the topic has "
-                f"partitions 0 to {topic.partition_count - 1}, and -1 means any partition",
-                topic,
-            )
-        return partitions
-
-    def _as_numpy(self, result: Any, topic: TopicInfo) -> Partitions:
-        if isinstance(result, pa.Array):
-            if result.null_count:
-                raise self._invalid("returned nulls", topic)
-            result = np.asarray(result)
-        if not isinstance(result, np.ndarray) or result.dtype != np.int32:
-            kind = result.dtype if isinstance(result, np.ndarray) else type(result).__name__
-            raise self._invalid(
-                f"returned {kind}; it must return a NumPy or Arrow int32 array", topic
-            )
-        return result
-
-    def _invalid(self, what: str, topic: TopicInfo) -> ColumnError:
-        return ColumnError(
-            f"the partitioner {self.name} {what}",
-            topic=topic.name,
-            hint="correct the function, or remove kafka.partitioner",
-        )
-
-
-def _find(name: str) -> Function:
-    module, _, path = name.partition(":")
-    try:
-        found = attrgetter(path)(import_module(module))
-    except Exception as error:
-        raise ConfigError(
-            f"option kafka.partitioner is {name}, which cannot be imported: "
-            f"{type(error).__name__}: {error}",
-            hint="Put the module on the Python path of the executors, with --py-files or "
-            "spark.submit.pyFiles.",
-        ) from error
-    if not callable(found):
-        raise ConfigError(f"option kafka.partitioner is {name}, which is not callable")
-    function: Function = found
-    return function
-
-
-_INT16_TARGETS = 1 << 15
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """The target number of each row, shape (n,), as int16 if possible.
-
-    Target t is partition t - bases[i] of topics[i], where i is the greatest index with bases[i] <=
-    t. The number after a topic's last partition means UNASSIGNED.
-    """
-
-    targets: NDArray[np.integer]
-    topics: Topics
-    bases: NDArray[np.int64]
-
-    def target(self, number: int) -> tuple[TopicInfo, int]:
-        """Return the topic and partition of a target number."""
-        index = bisect_right(self.bases, number) - 1 if len(self.topics) > 1 else 0
-        topic, partition = self.topics[index], number - int(self.bases[index])
-        return topic, partition if partition < topic.partition_count else UNASSIGNED
-
-    def take(self, rows: NDArray[np.intp]) -> Route:
-        """Return the route of the rows at these positions."""
-        return replace(self, targets=self.targets[rows])
-
-    def number(self, index: int, partition: int) -> int:
-        """Return the target number of a partition in topics[index]."""
-        count = self.topics[index].partition_count
-        return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
-
-    def rows_of(self, partitions: Mapping[str, Collection[int]]) -> Mask | None:
-        """Return a mask of the rows for these partitions by topic; None if there are no rows."""
-        if not partitions:
-            return None
-        numbers = [
-            self.number(index, partition)
-            for index, topic in enumerate(self.topics)
-            for partition in partitions.get(topic.name, ())
-        ]
-        found = np.isin(self.targets, numbers)
-        return found if found.any() else None
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """The partitions, by topic, that do not accept rows of one chunk.
-
-    - `broken`: the circuit breaker of the partition or of its leader is open. UNASSIGNED is
-      included if all partitions that have a leader are included.
-    - `full`: the partition or its leader has used up its buffer quota.
-    """
-
-    broken: Mapping[str, Collection[int]]
-    full: Mapping[str, Collection[int]]
 
 
 class Partitioner:
@@ -425,18 +270,6 @@ def _by_topic(
     return [(topics[int(rows.topic_of[group[0]])], group) for group in groups if len(group)]
 
 
-def _route(rows: Rows, topics: Topics, counts: Partitions, partitions: Partitions) -> Route:
-    bases = np.zeros(len(topics), np.int64)
-    if len(topics) > 1:
-        (counts[:-1] + 1).cumsum(out=bases[1:])
-    targets = partitions if rows.topic_of is None else partitions + bases[rows.topic_of]
-    # NumPy sorts 16-bit integers by radix, about fifteen times faster than wider integers.
-    small = int(bases[-1] + counts[-1]) < _INT16_TARGETS
-    return Route(
-        targets=targets.astype(np.int16 if small else np.int32), topics=topics, bases=bases
-    )
-
-
 def _raise_out_of_range(rows: Rows, topics: Topics, row: int, named: Partitions) -> None:
     topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
     raise ColumnError(
@@ -446,149 +279,3 @@ def _raise_out_of_range(rows: Rows, topics: Topics, row: int, named: Partitions)
         partition=int(named[row]),
         hint="correct the `partition` column, or leave it null to let the partitioner choose",
     )
-
-
-def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
-    """Return the partitions to choose from, excluding those of unavailable brokers if possible.
-
-    `leaders` maps each partition that has a leader to its broker id.
-    """
-    if not unavailable:
-        return list(leaders)
-    reachable = [partition for partition, leader in leaders.items() if leader not in unavailable]
-    return reachable or list(leaders)
-
-
-def draw_order(
-    partitions: Sequence[int], loads: Sequence[int] | None, random: Random
-) -> Iterator[int]:
-    """Yield the partitions in a random order, weighted towards short queues.
-
-    A partition's weight is the length of the longest queue, plus one, minus the length of the
-    partition's queue. So even the partition with the longest queue has a small chance.
-
-    Args:
-        partitions: the candidates.
-        loads: batches queued or in flight for each candidate; None for equal weights.
-        random: the random number generator.
-    """
-    lengths = loads or [0] * len(partitions)
-    longest_plus_one = max(lengths, default=0) + 1
-    # The probability that one of several independent exponential variables is the smallest is
-    # proportional to its rate, so sorting them samples by weight without replacement.
-    times = [
-        (-log(1.0 - random.random()) / (longest_plus_one - length), partition)
-        for length, partition in zip(lengths, partitions, strict=True)
-    ]
-    heapify(times)
-    while times:
-        yield heappop(times)[1]
-
-
-class StickyPartitioner:
-    """Chooses the current partition of each topic for rows without a key; writer thread only."""
-
-    def __init__(self, context: SessionContext) -> None:
-        self._client = client = context.client
-        self._breakers = context.breakers
-        self._accumulator = context.accumulator
-        self._adaptive = client.config.partitioner_adaptive_partitioning_enable
-        self._batch_size = client.config.batch_size
-        self._current: dict[str, int] = {}
-
-    def assign(self, route: Route, sizes: NDArray[np.int64], admission: Admission) -> Route:
-        """Return the route with a partition for each row that needs a partition now.
-
-        Args:
-            route: the rows' route.
-            sizes: upper bounds of the records in bytes, shape (n,).
-            admission: the partitions to avoid because they do not accept the rows.
-        """
-        counts = list(_count_unassigned(route))
-        with_assigned = {topic.name for topic, _, assigned in counts if assigned}
-        self._accumulator.add_assigned_topics(with_assigned)
-        sent = [topic.name for topic, _, assigned in counts if not assigned]
-        if sent and self._adaptive:
-            self._accumulator.remove_sent_topics(sent)
-        needy = [
-            index
-            for index, (topic, missing, _) in enumerate(counts)
-            if missing
-            and topic.partition_count
-            and (not self._adaptive or self._accumulator.needs_partition(topic.name))
-        ]
-        if not needy:
-            return route
-        targets = route.targets.copy()
-        for index in needy:
-            members = np.flatnonzero(targets == route.number(index, UNASSIGNED))
-            chosen = self._choose(route.topics[index], sizes[members], admission)
-            targets[members] = chosen + route.bases[index]
-        return replace(route, targets=targets)
-
-    def _choose(
-        self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission
-    ) -> NDArray[np.int64]:
-        """Return a partition for each of n rows; the open batches are filled one after another."""
-        chosen = np.empty(len(sizes), np.int64)
-        ends = sizes.cumsum()
-        choices = self._choices(topic, admission)
-        start, before = 0, 0
-        while start < len(sizes):
-            partition, room = next(choices)
-            stop = max(int(ends.searchsorted(before + room, side="right")), start + 1)
-            chosen[start:stop] = partition
-            start, before = stop, int(ends[stop - 1])
-            self._current[topic.name] = partition
-        return chosen
-
-    def _choices(self, topic: TopicInfo, admission: Admission) -> Iterator[tuple[int, int]]:
-        """Yield partitions and the bytes left in their batches, the current partition first."""
-        partitions = self._partitions(topic, admission)
-        current = self._current.get(topic.name, UNASSIGNED)
-        if current in partitions and self._accumulator.open_batch(
-            TopicPartition(topic.name, current)
-        ):
-            yield current, self._room(topic, current)
-        while True:
-            for partition in draw_order(
-                partitions, self._queued(topic, partitions), self._client.random
-            ):
-                yield partition, self._room(topic, partition)
-
-    def _room(self, topic: TopicInfo, partition: int) -> int:
-        batch = self._accumulator.open_batch(TopicPartition(topic.name, partition))
-        largest = self._client.batch_size_limits.of(topic.name, self._client.clock.monotonic())
-        return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
-
-    def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
-        """Return the partitions to draw from.
-
-        If possible, these are the partitions that have a leader and accept records.
-        """
-        leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
-        led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
-        avoided = set(admission.broken.get(topic.name, ()))
-        if self._adaptive:
-            avoided.update(admission.full.get(topic.name, ()))
-        return [partition for partition in led if partition not in avoided] or led
-
-    def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
-        if not self._adaptive:
-            return None
-        lengths = self._accumulator.queue_lengths(topic.name)
-        return [lengths[partition] for partition in partitions]
-
-
-def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
-    """Yield each topic, the number of its unassigned rows, and the number of its assigned rows."""
-    if len(route.topics) == 1:
-        missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
-        yield route.topics[0], missing, len(route.targets) - missing
-        return
-    last = route.number(len(route.topics) - 1, UNASSIGNED)
-    counts = np.bincount(route.targets, minlength=last + 1)
-    wholes = np.add.reduceat(counts, route.bases).tolist()
-    for index, (topic, whole) in enumerate(zip(route.topics, wholes, strict=True)):
-        missing = int(counts[route.number(index, UNASSIGNED)])
-        yield topic, missing, whole - missing

@@ -5,9 +5,11 @@ In reading order:
 - `session_state`: the session's lock and error, and the writer's waits
 - `buffer_pool`: the accounting for buffer.memory
 - `buffer_quotas`: the share of the buffer for each partition and broker
-- `batch`: a batch of records for one partition, and its compression in a separate thread
+- `batch`: a batch of records for one partition
+- `compressor`: compresses closed batches in a separate thread
 - `accumulator`: open batches, and queues of closed batches
 - `events`: events of batches and producer ids, for kafka.debug
-- `breakers`: circuit breakers for each partition and broker, and for the job; the ramp-up of rates
-  after errors
+- `breakers`: the circuit breaker of one partition, one broker or the job
+- `circuit_breakers`: all circuit breakers of one session
+- `ramp`: the ramp-up of rates after errors
 """

@@ -1,7 +1,5 @@
 """A producer batch: records of one partition that are sent, retried and completed together.
 
-`Compressor` compresses closed batches in a separate thread.
-
 The writer thread fills a batch, the codec thread reads it, and the sender thread sends it. Until
 the batch is drained, the accumulator's lock guards its fields; afterwards only the sender thread
 uses them, except `charges`. After a batch is closed, `parts` is replaced but never modified, so the
@@ -12,10 +10,7 @@ Source: ``ProducerBatch``.
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Thread, current_thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,12 +31,10 @@ from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 
@@ -228,88 +221,3 @@ class ProducerBatch:
             record_count=self.records,
         )
         return [header.pack(self.parts), *self.parts]
-
-
-class CompressionResult(NamedTuple):
-    """A batch's compressed records section and the compression time in seconds, or the error."""
-
-    batch: ProducerBatch
-    payload: bytes = b""
-    seconds: float = 0.0
-    error: BaseException | None = None
-
-
-class Compressor:
-    """Compresses the batches of one session; its thread starts with the first batch.
-
-    It needs no lock, because each deque has one thread that appends and one thread that removes.
-
-    Args:
-        config: the codec and its level.
-        clock: measures the compression time.
-        on_result: called in the codec thread after each result.
-        executor: runs the compression, one batch at a time; None for a dedicated thread.
-    """
-
-    def __init__(
-        self,
-        config: ProducerConfig,
-        clock: Clock,
-        on_result: Callable[[], None],
-        executor: Executor | None = None,
-    ) -> None:
-        self.codec = config.compression_type
-        self._level = config.compression_level
-        self._clock = clock
-        self._on_result = on_result
-        self._executor = executor or ThreadPoolExecutor(
-            1, thread_name_prefix="kafkaprod-codec", initializer=self._began
-        )
-        self._pending: deque[ProducerBatch] = deque()
-        """Batches to compress. The writer and the sender append under the accumulator's lock. The
-        codec thread removes batches; if it has died, the sender removes them. Each removed batch
-        yields one result.
-        """
-        self._results: deque[CompressionResult] = deque()
-        """Results that the codec thread appends and the sender removes."""
-        self._thread: Thread | None = None
-        """The codec thread; it sets this attribute when it starts."""
-
-    def submit(self, batch: ProducerBatch) -> None:
-        """Queue a batch for compression; the caller must hold the accumulator's lock."""
-        self._pending.append(batch)
-        self._executor.submit(self._compress, batch)
-
-    def take_results(self) -> list[CompressionResult]:
-        """Return the results since the last call; sender thread only.
-
-        If the codec thread has died, return an error for each remaining batch.
-        """
-        results: list[CompressionResult] = []
-        while self._results:
-            results.append(self._results.popleft())
-        if self._thread is not None and not self._thread.is_alive():
-            error = RuntimeError("the codec thread has died")
-            while self._pending:
-                results.append(CompressionResult(self._pending.popleft(), error=error))
-        return results
-
-    def close(self) -> None:
-        """Finish the batch that is being compressed and drop the others; writer thread only."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
-
-    # Only the codec thread calls the methods below.
-
-    def _began(self) -> None:
-        self._thread = current_thread()
-
-    def _compress(self, batch: ProducerBatch) -> None:
-        started = self._clock.monotonic()
-        try:
-            payload = batch.compressed(self.codec, self._level)
-            result = CompressionResult(batch, payload, self._clock.monotonic() - started)
-        except BaseException as error:  # noqa: BLE001 - passed on to the sender
-            result = CompressionResult(batch, error=error)
-        self._results.append(result)
-        self._pending.popleft()
-        self._on_result()

@@ -1,4 +1,4 @@
-"""Circuit breakers for partitions, brokers and the job, and the ramp-up of rates after errors.
+"""The circuit breaker of one partition, one broker or the job.
 
 After too many errors a breaker blocks requests for a while, then allows one trial batch:
 
@@ -15,18 +15,13 @@ Source: "Advanced Producer Patterns", see docs/design.md.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.throttling import Thresholds, ThrottlingConfig
-
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.throttling import BreakerConfig
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds
 
 
 _SLOTS = 10
@@ -157,152 +152,3 @@ class Breaker:
     def tally(self, now: float) -> Tally:
         """Return the number of outcomes within the window."""
         return self._window.tally(now)
-
-
-_START = 1 / 16
-_DOUBLING = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ramp:
-    """The ramp-up after a retry storm or throttling: starts at 1/16 and doubles every second."""
-
-    troubled_at: float | None = None
-
-    def factor(self, now: float) -> float:
-        """Return the factor by which the rates are multiplied, from 1/16 to 1."""
-        if self.troubled_at is None:
-            return 1.0
-        doublings = int(max(0.0, now - self.troubled_at) / _DOUBLING)
-        return min(1.0, _START * 2.0 ** min(doublings, 8))
-
-    def next_step(self, now: float) -> float:
-        """Return the seconds until the factor increases; infinite at full rate."""
-        if self.troubled_at is None or self.factor(now) >= 1.0:
-            return float("inf")
-        return _DOUBLING - max(0.0, now - self.troubled_at) % _DOUBLING
-
-
-STORM = Thresholds(retry_percent=50)
-"""Retry rate above which the rate limits are reduced to 1/16."""
-
-_STORM_SECONDS = 5.0
-_STORM_BATCHES = 10
-
-
-class CircuitBreakers:
-    """One session's breakers, by partition and broker.
-
-    The sender thread records outcomes; both threads query the state.
-    """
-
-    def __init__(self, config: ThrottlingConfig | None = None) -> None:
-        self._config = (config or ThrottlingConfig()).breaker
-
-        # Replaced as a whole by the sender thread, read by any thread.
-        self.ramp = Ramp()
-        """The recovery of the rate limits since the latest retry storm or throttle pause."""
-        self.unavailable: frozenset[int] = frozenset()
-        """Brokers that have not responded for partitioner.availability.timeout.ms."""
-
-        # Entries are added by the sender thread and looked up by any thread.
-        self._each: dict[TopicPartition | int, Breaker] = {}
-
-        # Sender thread only.
-        self._job = Breaker(self._config, self._config.job)
-        self._recent = Window(_STORM_SECONDS)
-        self._errors: Counter[str] = Counter()
-        self._seen: set[TopicPartition] = set()
-        self._failing: set[TopicPartition] = set()
-        """Partitions whose latest response was an error."""
-
-    # Only the sender thread calls the methods below.
-
-    def record(
-        self,
-        topic_partition: TopicPartition,
-        node_id: int | None,
-        outcome: BatchOutcome,
-        error: str,
-        now: float,
-    ) -> DeliveryError | None:
-        """Record the outcome of a batch; return the session's error if the job breaker opens.
-
-        `node_id` is the leader, or None if the broker did not cause the outcome. `error` is Kafka's
-        name for the error; it is ignored if the batch was delivered.
-        """
-        self._recent.add(outcome, now)
-        self._seen.add(topic_partition)
-        if outcome is BatchOutcome.DELIVERED:
-            self._failing.discard(topic_partition)
-        else:
-            self._errors[error] += 1
-            self._failing.add(topic_partition)
-            if self._is_storm(now):
-                self.ramp = Ramp(now)
-        if self._config.each.enabled:
-            for target in (topic_partition,) if node_id is None else (topic_partition, node_id):
-                self._breaker(target).record(outcome, now)
-        if self._config.job.enabled and self._job.record(outcome, now):
-            return self._reason(now)
-        return None
-
-    def throttled(self, now: float) -> None:
-        """Restart the ramp after a broker requested a throttle pause."""
-        self.ramp = Ramp(now)
-
-    # Any thread may call the methods below.
-
-    def is_open(self, topic_partition: TopicPartition, node_id: int, now: float) -> bool:
-        """Return True if the partition's or its leader's breaker is open."""
-        return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
-
-    def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:
-        """Return True if the breaker is closed, or if it is half-open and `busy` is False."""
-        if not self._each:
-            return True
-        state = self._state(target, now)
-        return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
-
-    def is_probing(self, target: TopicPartition | int, now: float) -> bool:
-        """Return True if the breaker is half-open, which allows only one trial batch."""
-        return self._state(target, now) is BreakerState.HALF_OPEN
-
-    @property
-    def has_breakers(self) -> bool:
-        """True if the breaker of any partition or broker might be open."""
-        return bool(self._each)
-
-    def _state(self, target: TopicPartition | int, now: float) -> BreakerState:
-        breaker = self._each.get(target)
-        return BreakerState.CLOSED if breaker is None else breaker.state(now)
-
-    # Only the sender thread calls the methods below.
-
-    def _is_storm(self, now: float) -> bool:
-        """Return True if most responses are errors on most partitions.
-
-        Errors on only a few partitions are not a storm.
-        """
-        if 2 * len(self._failing) <= len(self._seen):
-            return False
-        return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)
-
-    def _breaker(self, target: TopicPartition | int) -> Breaker:
-        breaker = self._each.get(target)
-        if breaker is None:
-            breaker = self._each[target] = Breaker(self._config, self._config.each)
-        return breaker
-
-    def _reason(self, now: float) -> DeliveryError:
-        tally, config = self._job.tally(now), self._config
-        errors = ", ".join(f"{name} {count}" for name, count in self._errors.most_common(3))
-        return DeliveryError(
-            f"the job's circuit breaker opened: of {plural(tally.total, 'response')} in "
-            f"{config.window:g} s, {plural(tally.retried, 'retriable error')} "
-            f"({tally.retry_percent:.0f} %) and {plural(tally.failed, 'permanent failure')}; "
-            f"errors: {errors}",
-            hint="fix the cause of these errors before you run the write again; "
-            f"errors.breaker.job.retryPercent ({config.job.retry_percent or 'off'}) and "
-            f"errors.breaker.job.failures ({config.job.failures or 'off'}) set the thresholds",
-        )

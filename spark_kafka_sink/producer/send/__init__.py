@@ -2,11 +2,14 @@
 
 In reading order:
 
-- `sender`: runs the loop (close, drain, send, poll, complete) and builds Produce requests
+- `sender`: runs the loop (close, drain, send, poll, complete)
 - `drainer`: selects the batches of the next request to each broker
 - `partition_state`: tracks the order, sequences, epochs and gaps of each partition
-- `response_handler`: determines the next step for an error code, and carries it out
+- `produce_request`: builds Produce requests
+- `error_policy`: determines the next step for an error code
+- `response_handler`: carries out the next step
 - `batch_completion`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
+- `delivery_timeout`: the time from which delivery.timeout.ms of a batch is measured
 - `batch_failure`: creates the errors for failed batches, with hints
 - `batch_split`: splits rejected batches and creates dead letters for rejected records
 - `librdkafka_statistics`: statistics in librdkafka's JSON format

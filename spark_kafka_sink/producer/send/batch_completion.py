@@ -3,16 +3,6 @@
 The first permanent failure ends the session: no new batch is sent, in-flight batches are awaited,
 and then the error reports the delivery status of every record.
 
-A batch can expire in any queue. Its delivery.timeout.ms starts when it is created. Until the batch
-is first sent, the timeout restarts whenever a broker that the batch waits for acknowledges a
-different batch, and at the end of each throttle pause of such a broker (KIP-219). The reason is
-that the buffer may contain more than a slow or throttled broker accepts within delivery.timeout.ms.
-A broker that accepts nothing is still detected after delivery.timeout.ms.
-
-After the batch is first sent, only throttle pauses restart the timeout. After a broker has rejected
-the batch or a response was lost, nothing restarts it, because a quota might throttle every second
-request (see `DeliveryTimeout.paused`).
-
 If a batch expires in flight, its records are POSSIBLY_PERSISTED, because the log may contain them.
 
 Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
@@ -21,21 +11,19 @@ Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.producer.send import batch_failure
+from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
@@ -48,74 +36,6 @@ _EXPIRED = "DELIVERY_TIMEOUT"
 _REMOVED = error_name(ErrorCode.unknown_topic_or_partition)
 _GAP = error_name(ErrorCode.out_of_order_sequence_number)
 _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
-
-
-class Pause(NamedTuple):
-    """A throttle pause of a broker: when it was requested and when it ends (monotonic clock)."""
-
-    requested: float
-    until: float
-
-
-class DeliveryTimeout:
-    """Determines when a batch's delivery.timeout.ms starts.
-
-    Times are in seconds (monotonic clock).
-    """
-
-    def __init__(self, session: SessionContext) -> None:
-        self._client = session.client
-        self._progress: dict[int, float] = {}
-        """When each broker last acknowledged a batch, by broker id."""
-        self._pauses: dict[int, Pause] = {}
-        """The latest pause of each broker that restarts the timeout; see `paused`."""
-
-    def progressed(self, node_id: int) -> None:
-        """Record that a broker has acknowledged a batch."""
-        self._progress[node_id] = self._client.clock.monotonic()
-
-    def paused(self, node_id: int, now: float, seconds: float, *, by_produce: bool) -> None:
-        """Record a throttle pause if delivery.timeout.ms restarts after it.
-
-        Pauses in Produce responses always restart it. Of the pauses in other responses, only the
-        first after each acknowledgement restarts it, because a quota might throttle every response
-        although no batch is sent.
-        """
-        last = self._pauses.get(node_id)
-        if by_produce or last is None or self._progress.get(node_id, 0.0) > last.requested:
-            self._pauses[node_id] = Pause(now, now + seconds)
-
-    def is_expired(self, batch: ProducerBatch, now: float) -> bool:
-        """Return True if delivery.timeout.ms has passed for a batch."""
-        born_before = now - self._client.config.delivery_timeout_ms / 1000
-        return batch.created <= born_before and self.start_of(batch) <= born_before
-
-    def start_of(self, batch: ProducerBatch) -> float:
-        """Return the time from which delivery.timeout.ms of a batch is measured."""
-        times = [batch.created, batch.timed_from]
-        for leader in self._leaders(batch):
-            if not batch.attempts:
-                times.append(self._progress.get(leader, 0.0))
-            if not batch.retried:
-                times.append(self._paused_until(leader))
-        return max(times)
-
-    def _paused_until(self, node_id: int) -> float:
-        """Return the end of the last pause that restarts the timeout; 0 if there is none.
-
-        This may be a pause from an earlier session of the client.
-        """
-        pause = self._pauses.get(node_id)
-        return self._client.network.throttled_until(node_id) if pause is None else pause.until
-
-    def _leaders(self, batch: ProducerBatch) -> Collection[int]:
-        """Return the brokers that a batch waits for: all leaders of the topic if unassigned."""
-        topic = self._client.metadata.cluster.topics.get(batch.partition.topic)
-        if topic is None:
-            return ()
-        if batch.partition.partition == UNASSIGNED:
-            return set(topic.leaders)
-        return topic.leaders[batch.partition.partition : batch.partition.partition + 1]
 
 
 class BatchCompletion:

@@ -76,6 +76,8 @@ _THROTTLED = (
 )
 _UNREACHED = "check that the partition's leader is reachable, then run the write again"
 
+_OUT_OF_ORDER = error_name(ErrorCode.out_of_order_sequence_number)
+
 
 def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
     """Describe a batch of one record that is too large for the broker: row, key and size."""
@@ -189,9 +191,6 @@ def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryErr
         f"{remaining - 1}: the partition of {plural(batch.records, 'record')} no longer exists",
         "run the write again; records that the deleted topic had acknowledged are lost",
     )
-
-
-_OUT_OF_ORDER = error_name(ErrorCode.out_of_order_sequence_number)
 
 
 def _partition_error(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.partitioner import candidates, draw_order
+from spark_kafka_sink.producer.append.sticky_partitioner import candidates, draw_order
 from spark_kafka_sink.producer.send.partition_state import DrainedBatch
 
 if TYPE_CHECKING:

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, ProtocolError, text_of
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.enums import Acks, Codec
+from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.kafka.client.metadata_updater import Metadata
-from spark_kafka_sink.kafka.client.request import Request
-from spark_kafka_sink.kafka.protocol import produce
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
+from spark_kafka_sink.producer.send.produce_request import produce_request
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import cancelled_error
@@ -31,10 +29,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import BatchSent
 from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
-    from spark_kafka_sink.kafka.client.connection import Connection
-    from spark_kafka_sink.kafka.client.request import Completion
+    from spark_kafka_sink.kafka.client.request import Completion, Request
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.drainer import Drained
@@ -389,72 +384,3 @@ def _crash(error: BaseException) -> DeliveryError:
     )
     failure.__cause__ = error
     return failure
-
-
-_WITHOUT_TOPIC_IDS = 12
-_ADDS_PARTITIONS = 12
-"""First version of Produce that adds its partitions to the transaction (KIP-890)."""
-_ZSTD = 7
-"""First version of Produce that allows zstd batches (KIP-110)."""
-
-
-def produce_request(
-    config: ProducerConfig,
-    connection: Connection,
-    cluster: Cluster,
-    drained: list[DrainedBatch],
-    transactions: TransactionManager | None = None,
-) -> Request:
-    """Return a request with one batch per partition, and the drained batches as its context.
-
-    In a transaction, the batches are marked transactional and the request contains the
-    transactional id.
-
-    Raises:
-        ProtocolError: the broker supports no Produce version that can send these batches.
-    """
-    by_topic: dict[str, list[produce.PartitionData]] = {}
-    for _, batch in drained:
-        batch.topic_id = cluster.topics[batch.partition.topic].topic_id
-        parts = batch.encode(transactional=transactions is not None)
-        data = produce.PartitionData(batch.partition.partition, parts, batch.size)
-        by_topic.setdefault(batch.partition.topic, []).append(data)
-    topics = [
-        produce.TopicData(name, cluster.topics[name].topic_id, data)
-        for name, data in by_topic.items()
-    ]
-    has_ids = all(topic.topic_id is not None for topic in topics)
-    cap = None if has_ids else _WITHOUT_TOPIC_IDS
-    if transactions is not None:
-        cap = transactions.version.cap(ApiKey.PRODUCE) or cap
-    version = connection.version(ApiKey.PRODUCE, cap)
-    if transactions is not None and not (
-        transactions.version.needs_add_partitions or version >= _ADDS_PARTITIONS
-    ):
-        raise ProtocolError(
-            f"the cluster has finalized transaction.version 2, but this broker supports only "
-            f"Produce {version}, which does not add partitions to a transaction",
-            error=error_name(ErrorCode.unsupported_version),
-            hint="run the same release on every broker",
-        )
-    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in drained):
-        raise ProtocolError(
-            f"the broker does not support zstd: its latest Produce version is {version}",
-            error=error_name(ErrorCode.unsupported_compression_type),
-            hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
-        )
-    body = produce.produce_body(
-        version,
-        topics,
-        transactional_id=None if transactions is None else transactions.settings.transactional_id,
-        acks=int(config.acks),
-        timeout_ms=config.request_timeout_ms,
-    )
-    return Request(
-        api=ApiKey.PRODUCE,
-        version=version,
-        body=body,
-        context=drained,
-        reader=produce.produce_response_reader(version),
-        expects_response=config.acks is not Acks.NONE,
-    )

@@ -43,6 +43,27 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
 
+_FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
+_MESSAGES: Mapping[int, str] = {
+    ErrorCode.producer_fenced: _FENCED,
+    ErrorCode.invalid_producer_epoch: _FENCED,
+    ErrorCode.invalid_producer_id_mapping: "the coordinator has a different producer id for the "
+    "transactional id, or no longer has one",
+    ErrorCode.invalid_txn_state: "the transaction is no longer open",
+    ErrorCode.transaction_abortable: "the transaction must be aborted",
+    ErrorCode.unsupported_version: "the broker does not support the requested transaction",
+}
+_HINTS: Mapping[int, str] = {
+    ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to at most the brokers' "
+    "transaction.max.timeout.ms (15 minutes by default), or "
+    "raise that setting on every broker",
+    ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or a compatible "
+    "broker",
+}
+_TWO_PHASE = VersionRange(6, 6)
+"""The version of InitProducerId that supports two-phase commit (KIP-939)."""
+_NO_TIMEOUT = 2**31 - 1
+
 
 class CoordinatorAction(Enum):
     """The next step after a coordinator's response."""
@@ -86,25 +107,6 @@ def decide(api: ApiKey, code: int) -> CoordinatorAction:
 
 
 RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
-
-
-_FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
-_MESSAGES: Mapping[int, str] = {
-    ErrorCode.producer_fenced: _FENCED,
-    ErrorCode.invalid_producer_epoch: _FENCED,
-    ErrorCode.invalid_producer_id_mapping: "the coordinator has a different producer id for the "
-    "transactional id, or no longer has one",
-    ErrorCode.invalid_txn_state: "the transaction is no longer open",
-    ErrorCode.transaction_abortable: "the transaction must be aborted",
-    ErrorCode.unsupported_version: "the broker does not support the requested transaction",
-}
-_HINTS: Mapping[int, str] = {
-    ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to at most the brokers' "
-    "transaction.max.timeout.ms (15 minutes by default), or "
-    "raise that setting on every broker",
-    ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or a compatible "
-    "broker",
-}
 
 
 def coordinator_error(
@@ -222,11 +224,6 @@ class CoordinatorLookup:
         request = find_coordinator(connection, self._transactional_id, context)
         self._is_requested = True
         network.send(node.node_id, request, now)
-
-
-_TWO_PHASE = VersionRange(6, 6)
-"""The version of InitProducerId that supports two-phase commit (KIP-939)."""
-_NO_TIMEOUT = 2**31 - 1
 
 
 def find_coordinator(connection: Connection, transactional_id: str, context: object) -> Request:

@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 FIRST_EPOCH = 0
 """The epoch that InitProducerId grants to the first request for a transactional id."""
 
+RUN_AGAIN = "run the write again: read_committed consumers never see records of this transaction"
+_SHARED_PARTITION = (
+    "another task of the batch also writes to this partition, but with atomicBatch=true each "
+    "partition belongs to one task: write spark_kafka_sink.repartition_by_kafka_partition(df, "
+    "options)"
+)
+_UNEXPECTED_SEQUENCE = error_name(ErrorCode.out_of_order_sequence_number)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedTransaction:
@@ -228,15 +236,6 @@ class TransactionPartitions:
         """Record that batches were sent to these partitions."""
         if self._unused:
             self._unused.difference_update(partitions)
-
-
-RUN_AGAIN = "run the write again: read_committed consumers never see records of this transaction"
-_SHARED_PARTITION = (
-    "another task of the batch also writes to this partition, but with atomicBatch=true each "
-    "partition belongs to one task: write spark_kafka_sink.repartition_by_kafka_partition(df, "
-    "options)"
-)
-_UNEXPECTED_SEQUENCE = error_name(ErrorCode.out_of_order_sequence_number)
 
 
 def second_attempt_error(claim_id: str) -> DeliveryError:

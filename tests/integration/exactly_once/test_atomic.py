@@ -25,7 +25,11 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 )
 from spark_kafka_sink.exactly_once.transactional_id import Scope, TaskTransactionalId, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
 from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.exactly_once.simulated_writes import (

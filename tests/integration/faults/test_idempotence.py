@@ -12,7 +12,11 @@ from confluent_kafka import TopicPartition as ForeignPartition
 
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.admin.conftest import connected
 from tests.integration.support.producer_writes import config, rows

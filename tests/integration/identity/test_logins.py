@@ -9,7 +9,11 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import rows
 

@@ -15,7 +15,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.producer.session import borrow_session, discard_session
+from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.export.java_metrics import java_metrics
 from spark_kafka_sink.report.tables import print_advice, print_report

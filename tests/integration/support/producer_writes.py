@@ -12,7 +12,8 @@ from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session import ProducerSession, discard_session
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.session import borrow_session, discard_session
+from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.columns import read_rows
 from spark_kafka_sink.spark.dataframe_schema import Contract

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.session import ProducerSession, discard_session
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.integration.support.producer_writes import config
 from tools.support.raw_client import RawClient

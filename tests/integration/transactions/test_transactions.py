@@ -11,8 +11,8 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.session import borrow_session, discard_session
-from spark_kafka_sink.producer.session import give_back_session as give_back
+from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
+from spark_kafka_sink.producer.session_pool import give_back_session as give_back
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.transactions import end, settings, transaction

@@ -22,7 +22,7 @@ from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer import session as pool
+from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.rows import Rows

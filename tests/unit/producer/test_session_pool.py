@@ -19,7 +19,7 @@ from spark_kafka_sink.config.security.model import (
 )
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.session import POOL, borrow_session, give_back_session
+from spark_kafka_sink.producer.session_pool import POOL, borrow_session, give_back_session
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.world import world

@@ -35,7 +35,8 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session import ProducerSession, borrow_session
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import borrow_session
 from tools.benchmarks.kafka import PARTITIONS, new_topics
 from tools.benchmarks.payload import FOLDER, read_lines
 from tools.benchmarks.results import Sample, peak_mib, python, run_contestant, tree_cpu_s

@@ -15,7 +15,7 @@ from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer import session as pool
+from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.builder import FinishedBatch

@@ -62,6 +62,8 @@ _HINTS = {
     ),
 }
 
+_MAX_LISTED = 20
+
 
 @dataclass(frozen=True, slots=True)
 class SaslLogin:
@@ -176,9 +178,6 @@ class Authenticator:
     def _authenticate(self, message: bytes) -> Request:
         values = {"auth_bytes": message}
         return Request.of(ApiKey.SASL_AUTHENTICATE, self._authenticate_version, values)
-
-
-_MAX_LISTED = 20
 
 
 @contextmanager

@@ -36,6 +36,11 @@ _WITH_SASL = {
     SecurityProtocol.SSL: SecurityProtocol.SASL_SSL,
 }
 
+REPEATED = 3
+"""Number of repeated failures after which a failure is not considered a coincidence."""
+LASTING_S = 4.0
+"""Seconds after which failures are not considered temporary. Restarts take less time."""
+
 
 class Verdict(Enum):
     """The consequence of a failure for the next attempt."""
@@ -198,12 +203,6 @@ def _text(error: errors.KafkaProdError) -> str:
         return error.message
     stop = "" if error.message.endswith("?") else "."
     return f"{error.message}{stop} {error.hint}".removesuffix(".")
-
-
-REPEATED = 3
-"""Number of repeated failures after which a failure is not considered a coincidence."""
-LASTING_S = 4.0
-"""Seconds after which failures are not considered temporary. Restarts take less time."""
 
 
 @dataclass(slots=True)

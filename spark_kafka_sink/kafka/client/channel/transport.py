@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 Address = tuple[int, tuple[Any, ...]]
 """An address family, and the argument of `socket.connect` for it."""
 
+RECEIVE_SIZE = 64 * 1024
+MAX_BUFFERS = 1024
+"""Maximum buffers per sendmsg (IOV_MAX)."""
+
 
 class State(Enum):
     """The state of a connection."""
@@ -66,11 +70,6 @@ NEXT_STATES: dict[State, frozenset[State]] = {
 
 OPENING = frozenset(State) - {State.DISCONNECTED, State.READY, State.DRAINING}
 """States of a connection attempt, before READY."""
-
-
-RECEIVE_SIZE = 64 * 1024
-MAX_BUFFERS = 1024
-"""Maximum buffers per sendmsg (IOV_MAX)."""
 
 
 class Transport(Protocol):

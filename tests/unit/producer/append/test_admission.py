@@ -18,7 +18,7 @@ from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, Thrott
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo, TopicPartition
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
+from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.rows import Rows

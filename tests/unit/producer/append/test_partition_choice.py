@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from spark_kafka_sink.producer.append.partitioner import candidates, draw_order
+from spark_kafka_sink.producer.append.sticky_partitioner import candidates, draw_order
 
 DRAWS = 20_000
 

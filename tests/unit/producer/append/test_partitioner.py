@@ -14,7 +14,7 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
+from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.rows import Rows
 from tests.property.reference import partition_for_key
 from tests.support.harness.offline import config, topic
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.producer.append.route import Route
 
 KEYS = [b"", b"k", b"key", b"1234", b"\xff\x80", b"a longer key than the others"]
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-from spark_kafka_sink.producer.buffer.batch import Charge, Compressor, EncodedSlice, ProducerBatch
+from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
+from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from tests.support.harness.offline import config

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.producer.buffer.breakers import BatchOutcome, CircuitBreakers
+from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
+from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import DeliveryError

@@ -10,7 +10,8 @@ import pytest
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.records.compression import decompress
-from spark_kafka_sink.producer.buffer.batch import CompressionResult, Compressor, ProducerBatch
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.buffer.compressor import CompressionResult, Compressor
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.config.throttling import RateLimits
-from spark_kafka_sink.producer.append.admission import Bucket, RateLimiter
-from spark_kafka_sink.producer.buffer.breakers import Ramp
+from spark_kafka_sink.producer.append.rate_limiter import Bucket, RateLimiter
+from spark_kafka_sink.producer.buffer.ramp import Ramp
 
 NO_TROUBLE = Ramp()
 HUGE = 1 << 40

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
-from spark_kafka_sink.producer.send.response_handler import (
+from spark_kafka_sink.producer.send.error_policy import (
     Action,
     Decision,
     Facts,

@@ -12,7 +12,8 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.session import ProducerSession, discard_session
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault

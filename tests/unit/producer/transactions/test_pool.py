@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
-from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.support.harness.offline import config
 

@@ -1,0 +1,148 @@
+"""Admission control: chunk sizes, rate limits, buffer space, quotas and circuit breakers.
+
+For each chunk, `AdmissionControl.decide` determines once which partitions accept rows; the result
+is stored in the chunk. Rows wait here before they are charged to a partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.common.errors import BufferTimeoutError
+from spark_kafka_sink.config.option import MAX_INT
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.producer.append.admission import Admission
+from spark_kafka_sink.producer.append.planner import ranges_within
+from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
+from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITIONS_PART
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
+    from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
+    from spark_kafka_sink.producer.context import SessionContext
+
+
+MAX_CHUNK_BYTES = 4 << 20
+"""Maximum size of a chunk in bytes. It limits the memory that is encoded but not yet charged."""
+
+
+CHUNKS_PER_BUFFER = 8
+
+
+class AdmissionControl:
+    """Delays the chunks of one session to enforce rate limits and quotas; writer thread only."""
+
+    def __init__(self, context: SessionContext, topics: TopicMetadata) -> None:
+        accumulator = context.accumulator
+        self._client = context.client
+        self._config = config = context.config
+        self._breakers = context.breakers
+        self._state = accumulator.state
+        self._pool = accumulator.pool
+        self._quotas = accumulator.quotas
+        self._topics = topics
+        self._limiter = RateLimiter(context.settings.throttling.rates, context.clock.monotonic())
+        quota = (self._quotas.limit or config.buffer_memory) // PARTITIONS_PART
+        size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
+        self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, size))
+
+    def broken(self, topic: TopicInfo) -> frozenset[int]:
+        """Return the partitions whose circuit breaker, or whose leader's circuit breaker, is open.
+
+        The result includes UNASSIGNED if it contains all partitions that have a leader.
+        """
+        now = self._client.clock.monotonic()
+        found = {
+            number
+            for number, leader in enumerate(topic.leaders)
+            if self._breakers.is_open(TopicPartition(topic.name, number), leader, now)
+        }
+        if found and found.issuperset(topic.led_partitions):
+            found.add(UNASSIGNED)
+        return frozenset(found)
+
+    def split(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Yield the chunk in parts of acceptable size; an oversized row gets its own part."""
+        rows, sizes = len(chunk), chunk.sizes
+        if rows <= self._chunk_rows and chunk.size <= self._chunk_bytes:
+            yield chunk
+            return
+        for start, stop in ranges_within(sizes, self._chunk_bytes, self._chunk_rows):
+            yield chunk.slice(start, stop)
+
+    def reserve(self, chunk: Chunk) -> int:
+        """Wait for the rate limits and for buffer space; return the bytes charged.
+
+        Raises:
+            KafkaProdError: the session failed, or the buffer was full for max.block.ms.
+        """
+        while True:
+            self._limiter.refill(self._client.clock.monotonic(), self._breakers.ramp)
+            wait = self._limiter.wait
+            if not wait:
+                break
+            self._state.wait_for(lambda: False, wait)
+        self._limiter.acquire(len(chunk), chunk.size)
+        if not self._pool.fits(chunk.size):
+            # Batches are not sent, and free no memory, while their topic is unknown.
+            self._topics.await_expected()
+        self._pool.reserve(chunk.size)
+        return chunk.size
+
+    def decide(self, chunk: Chunk) -> Admission:
+        """Return the partitions that currently do not accept rows of the chunk."""
+        self._quotas.add_topics(chunk.topics)
+        broken = {}
+        if self._breakers.has_breakers:
+            broken = {topic.name: self.broken(topic) for topic in chunk.topics}
+        return Admission(broken, self._full(chunk.size))
+
+    def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
+        """Yield the chunk; if some partitions have used up their quota, yield their rows last.
+
+        The rows for other partitions are yielded first.
+        """
+        if not len(chunk):
+            return
+        blocked = chunk.route.rows_of(chunk.admission.full)
+        if blocked is None:
+            yield chunk
+            return
+        if not blocked.all():
+            yield chunk.take(np.flatnonzero(~blocked))
+            chunk = chunk.take(np.flatnonzero(blocked))
+
+        def blocked_now() -> NDArray[np.bool_] | None:
+            return chunk.route.rows_of(self._full(chunk.size))
+
+        if not self._pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
+            # By now, more partitions may be below their quota.
+            blocked = blocked_now()
+            row = 0 if blocked is None else int(blocked.argmax())
+            raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
+        yield chunk
+
+    def _full(self, more: int) -> Mapping[str, Collection[int]]:
+        return self._quotas.full(more, self._client.metadata.cluster)
+
+    def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
+        held = self._quotas.held(TopicPartition(topic.name, partition))
+        return BufferTimeoutError(
+            f"no buffer space for the partition or its broker within max.block.ms = "
+            f"{self._config.max_block_ms}: bufferShare limits a broker to {self._quotas.limit:,} "
+            f"bytes and a partition to half of "
+            f"that; {held:,} bytes of this partition are not yet acknowledged",
+            topic=topic.name,
+            partition=partition,
+            broker=str(self._client.metadata.cluster.leader(topic.name, partition)),
+            hint="check that this broker accepts data, or raise bufferShare, kafka.buffer.memory "
+            "or "
+            "kafka.max.block.ms",
+        )

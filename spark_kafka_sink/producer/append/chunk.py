@@ -1,0 +1,51 @@
+"""A chunk of valid rows, before and after each row is routed to a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.producer.append.admission import Admission
+    from spark_kafka_sink.producer.append.route import Route
+    from spark_kafka_sink.producer.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk of n valid rows; `topics` match `rows.topics` by position.
+
+    `sizes` are the upper bounds of the encoded records in bytes, shape (n,); `size` is their sum.
+    """
+
+    rows: Rows
+    topics: tuple[TopicInfo, ...]
+    sizes: NDArray[np.int64]
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", int(self.sizes.sum()))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def slice(self, start: int, stop: int) -> Chunk:
+        """Return rows start..stop as views."""
+        return Chunk(self.rows.slice(start, stop), self.topics, self.sizes[start:stop])
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedChunk(Chunk):
+    """A chunk, its route, and the partitions that currently do not accept rows."""
+
+    route: Route
+    admission: Admission
+
+    def take(self, numbers: NDArray[np.intp]) -> RoutedChunk:
+        """Return the rows at these positions."""
+        rows, route = self.rows.take(numbers), self.route.take(numbers)
+        return RoutedChunk(rows, self.topics, self.sizes[numbers], route, self.admission)

@@ -1,0 +1,146 @@
+"""Encode a chunk as planned, and cut it into slices, one for each batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.records.encoder import encode_records, split_records
+from spark_kafka_sink.producer.append.planner import MAX_BATCH_RECORDS, BatchLimits, Segment, plan
+from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
+from spark_kafka_sink.producer.rows import RowNumbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.producer.append.chunk import RoutedChunk
+    from spark_kafka_sink.producer.append.route import Route
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+
+    Timestamps = NDArray[np.int64] | int
+    """The timestamp of each of n rows in milliseconds, or one timestamp for all rows."""
+    Order = NDArray[np.intp] | None
+    """Row numbers in the planned order; None for the original order."""
+
+
+_NUMBERED_SIZE = 1024
+"""Minimum mean record size, in bytes, for which row numbers are stored without being charged."""
+
+
+class ChunkEncoder:
+    """Plans and encodes the chunks of one session; writer thread only."""
+
+    def __init__(self, client: Client, accumulator: Accumulator) -> None:
+        self._client = client
+        self._accumulator = accumulator
+        self._limits = BatchLimits(
+            client.config.batch_size, min(client.config.batch_num_messages, MAX_BATCH_RECORDS)
+        )
+        self._names: _TargetNames | None = None
+
+    def encode(self, chunk: RoutedChunk, arrived_ms: int) -> tuple[list[EncodedSlice], Charge]:
+        """Return encoded slices for the accumulator, and the charge for their shared buffer.
+
+        Open batches do not change until the slices are appended or discarded.
+
+        Args:
+            chunk: n rows.
+            arrived_ms: the timestamp for rows without a timestamp, in milliseconds.
+        """
+        own = chunk.rows.columns.timestamps
+        timestamps = arrived_ms if own is None else own
+        names = self._names_of(chunk.route)
+        open_batch = self._accumulator.begin()
+        layout = plan(
+            chunk.route.targets,
+            chunk.sizes,
+            timestamps,
+            lambda target: open_batch(names[target]),
+            self._limits_of(names),
+        )
+        encoded = encode_records(
+            chunk.rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
+        )
+        starts = [segment.start for segment in layout.segments]
+        views = split_records(encoded, [*starts, len(encoded)])
+        charge = Charge(sum(view.nbytes for view in views), holders=0)
+        latest = _latest(timestamps, starts, layout.order)
+        numbers = _row_numbers(chunk, layout.order)
+        return _slices(layout.segments, views, latest, names, numbers), charge
+
+    def _names_of(self, route: Route) -> _TargetNames:
+        """Return the target names of the previous chunk, or new ones if the topics have changed."""
+        if self._names is None or self._names.route.topics != route.topics:
+            self._names = _TargetNames(route)
+        return self._names
+
+    def _limits_of(self, names: _TargetNames) -> BatchLimits:
+        """Return the limits, which are lower for topics known to accept less than batch.size."""
+        ceilings = self._client.batch_size_limits
+        if not ceilings:
+            return self._limits
+        now, largest = self._client.clock.monotonic(), self._limits.size
+        return replace(
+            self._limits, lower=lambda target: ceilings.of(names[target].topic, now) or largest
+        )
+
+
+class _TargetNames(dict[int, TopicPartition]):
+    """The topic and partition of each target number, created on first use."""
+
+    def __init__(self, route: Route) -> None:
+        super().__init__()
+        self.route = route
+
+    def __missing__(self, target: int) -> TopicPartition:
+        topic, partition = self.route.target(target)
+        name = self[target] = TopicPartition(topic.name, partition)
+        return name
+
+
+def _latest(timestamps: Timestamps, starts: list[int], order: Order) -> list[int]:
+    """Return the highest timestamp of each segment; `starts` are the first rows of the segments."""
+    if isinstance(timestamps, int):
+        return [timestamps] * len(starts)
+    stamps = timestamps if order is None else timestamps[order]
+    latest: list[int] = np.maximum.reduceat(stamps, starts).tolist()
+    return latest
+
+
+def _row_numbers(chunk: RoutedChunk, order: Order) -> RowNumbers | None:
+    """Return the row numbers in this order; None if they would take too much memory."""
+    rows, partition = chunk.rows, chunk.rows.spark_partition
+    if order is None and rows.numbers is None:
+        return RowNumbers(range(rows.first_row, rows.first_row + len(rows)), partition)
+    if chunk.size < len(rows) * _NUMBERED_SIZE:
+        return None
+    numbers = rows.numbers if rows.numbers is not None else rows.first_row + np.arange(len(rows))
+    return RowNumbers(numbers if order is None else numbers[order], partition)
+
+
+def _slices(
+    segments: list[Segment],
+    views: list[memoryview],
+    latest: list[int],
+    names: _TargetNames,
+    numbers: RowNumbers | None,
+) -> list[EncodedSlice]:
+    """Return each segment's records as a view of the chunk's buffer."""
+    return [
+        EncodedSlice(
+            names[target],
+            data,
+            stop - start,
+            first_delta == 0,
+            base,
+            max_timestamp,
+            None if numbers is None else numbers.slice(start, stop),
+        )
+        for (target, start, stop, first_delta, base), data, max_timestamp in zip(
+            segments, views, latest, strict=True
+        )
+    ]

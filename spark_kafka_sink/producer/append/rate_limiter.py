@@ -1,0 +1,153 @@
+"""Rate limits for the rows of one task.
+
+Rate limits are token buckets, which may be overdrawn: the tokens of a whole chunk are taken at
+once, and the next chunk waits until the deficit is refilled. Therefore, a limit is met on average,
+and a chunk uses at most the tokens for a fraction of a second.
+
+Source: "Advanced Producer Patterns" (throttle, recover), see docs/design.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.throttling import RateLimits
+    from spark_kafka_sink.producer.buffer.ramp import Ramp
+
+_BURST = 0.1
+"""Capacity of a bucket, as the number of seconds in which it fills; excess tokens are lost."""
+
+CHUNK_SECONDS = 0.25
+"""Maximum size of a chunk, as the number of seconds that its tokens take to refill."""
+
+_SHORTEST = 0.0005
+"""Waits shorter than this many seconds are skipped; the deficit stays in the bucket."""
+
+_MEASURED_SECONDS = 10.0
+_SAMPLE_SECONDS = 0.5
+_LEAST_SECONDS = 1.0
+"""Speed measurement: longest window, sample interval, and shortest window for a rate, in
+seconds."""
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A token bucket: `rate` tokens per second, `level` tokens at time `at` (may be negative).
+
+    If the rate is 0, there is no limit.
+    """
+
+    rate: float
+    level: float = 0.0
+    at: float = 0.0
+
+    def refill(self, now: float, factor: float) -> None:
+        """Add the tokens since `at`, at `factor` times the rate."""
+        gained = max(0.0, now - self.at) * self.rate * factor
+        self.level, self.at = min(self.level + gained, self.rate * _BURST), now
+
+    def take(self, amount: float) -> None:
+        """Remove `amount` tokens."""
+        self.level -= amount
+
+    def wait(self, factor: float) -> float:
+        """Return the seconds until the level reaches zero, at `factor` times the rate."""
+        return max(0.0, -self.level / (self.rate * factor)) if self.rate else 0.0
+
+    def chunk(self, most: int) -> int:
+        """Return the maximum number of tokens for a chunk, at most `most`."""
+        return min(most, max(1, int(self.rate * CHUNK_SECONDS))) if self.rate else most
+
+
+class RateMeter:
+    """Measures the rate of the last few seconds, in bytes per second."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._samples: deque[tuple[float, int]] = deque()
+        """The time of each sample, and the total number of bytes at that time."""
+
+    def add(self, size: int, now: float) -> None:
+        """Record that `size` bytes were taken now."""
+        if not self._samples or now >= self._samples[-1][0] + _SAMPLE_SECONDS:
+            self._samples.append((now, self._total))
+            while self._samples[0][0] < now - _MEASURED_SECONDS:
+                self._samples.popleft()
+        self._total += size
+
+    def rate(self) -> float | None:
+        """Return bytes per second; None if the measured time is too short."""
+        if not self._samples:
+            return None
+        (start, before), (stop, after) = self._samples[0], self._samples[-1]
+        return (after - before) / (stop - start) if stop - start >= _LEAST_SECONDS else None
+
+    def clear(self) -> None:
+        """Restart the measurement."""
+        self._samples.clear()
+
+
+class RateLimiter:
+    """The buckets of one task; writer thread only.
+
+    Without a configured limit, the rate measured before the errors is the limit until the ramp
+    ends.
+    """
+
+    def __init__(self, limits: RateLimits, now: float) -> None:
+        self._records = Bucket(limits.records, at=now)
+        self._bytes = Bucket(limits.size, at=now)
+        self._given = self.limited
+        self._speed = RateMeter()
+        self._normal_rate: float | None = None
+        """Rate before the latest errors, in bytes per second; it is not measured during a ramp."""
+        self._now = now
+        self._factor = 1.0
+        self._next_step = float("inf")
+
+    @property
+    def limited(self) -> bool:
+        """True if any limit currently applies."""
+        return bool(self._records.rate or self._bytes.rate)
+
+    def chunk(self, rows: int, size: int) -> tuple[int, int]:
+        """Return the maximum rows and bytes of a chunk, at most `rows` and `size`."""
+        return self._records.chunk(rows), self._bytes.chunk(size)
+
+    def refill(self, now: float, ramp: Ramp) -> None:
+        """Refill the buckets up to `now` at the rates that the ramp allows."""
+        factor = ramp.factor(now)
+        if not self._given:
+            self._follow(factor, now)
+        self._records.refill(now, factor)
+        self._bytes.refill(now, factor)
+        self._now, self._factor, self._next_step = now, factor, ramp.next_step(now)
+
+    @property
+    def wait(self) -> float:
+        """Return the seconds to wait before the next chunk, as of the latest `refill`.
+
+        After the wait, refill and check again: the ramp may have changed.
+        """
+        longest = max(self._records.wait(self._factor), self._bytes.wait(self._factor))
+        wait = min(longest, self._next_step)
+        return wait if wait >= _SHORTEST else 0.0
+
+    def acquire(self, rows: int, size: int) -> None:
+        """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""
+        if not self.limited:
+            self._speed.add(size, self._now)
+        self._records.take(rows)
+        self._bytes.take(size)
+
+    def _follow(self, factor: float, now: float) -> None:
+        """Use the measured rate as the limit while the ramp lasts."""
+        if factor >= 1.0:
+            self._bytes = Bucket(0.0)
+        elif not self._bytes.rate:
+            self._normal_rate = self._speed.rate() or self._normal_rate
+            self._speed.clear()
+            self._bytes = Bucket(self._normal_rate or 0.0, at=now)

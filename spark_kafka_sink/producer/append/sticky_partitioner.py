@@ -1,0 +1,183 @@
+"""Choose the partitions of rows without a key, weighted towards short queues.
+
+Normally, a batch of rows without a key gets its partition when it can be sent (see `Drainer`).
+`StickyPartitioner`, on the writer thread, assigns the partition earlier in two cases:
+
+- Some rows of the same topic have a key or an explicit partition and are not yet sent. To keep the
+  order of the records within a partition, all rows must be queued in order.
+- partitioner.adaptive.partitioning.enable is false, so the load must not affect the choice.
+
+In these cases, rows without a key are added to the open batch of a randomly drawn partition until
+it is full, then to the batch of the next drawn partition.
+
+Source: ``BuiltInPartitioner`` (KIP-480, KIP-794).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heapify, heappop
+from math import log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from random import Random
+
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.producer.append.admission import Admission
+    from spark_kafka_sink.producer.append.route import Route
+    from spark_kafka_sink.producer.context import SessionContext
+
+
+def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
+    """Return the partitions to choose from, excluding those of unavailable brokers if possible.
+
+    `leaders` maps each partition that has a leader to its broker id.
+    """
+    if not unavailable:
+        return list(leaders)
+    reachable = [partition for partition, leader in leaders.items() if leader not in unavailable]
+    return reachable or list(leaders)
+
+
+def draw_order(
+    partitions: Sequence[int], loads: Sequence[int] | None, random: Random
+) -> Iterator[int]:
+    """Yield the partitions in a random order, weighted towards short queues.
+
+    A partition's weight is the length of the longest queue, plus one, minus the length of the
+    partition's queue. So even the partition with the longest queue has a small chance.
+
+    Args:
+        partitions: the candidates.
+        loads: batches queued or in flight for each candidate; None for equal weights.
+        random: the random number generator.
+    """
+    lengths = loads or [0] * len(partitions)
+    longest_plus_one = max(lengths, default=0) + 1
+    # The probability that one of several independent exponential variables is the smallest is
+    # proportional to its rate, so sorting them samples by weight without replacement.
+    times = [
+        (-log(1.0 - random.random()) / (longest_plus_one - length), partition)
+        for length, partition in zip(lengths, partitions, strict=True)
+    ]
+    heapify(times)
+    while times:
+        yield heappop(times)[1]
+
+
+class StickyPartitioner:
+    """Chooses the current partition of each topic for rows without a key; writer thread only."""
+
+    def __init__(self, context: SessionContext) -> None:
+        self._client = client = context.client
+        self._breakers = context.breakers
+        self._accumulator = context.accumulator
+        self._adaptive = client.config.partitioner_adaptive_partitioning_enable
+        self._batch_size = client.config.batch_size
+        self._current: dict[str, int] = {}
+
+    def assign(self, route: Route, sizes: NDArray[np.int64], admission: Admission) -> Route:
+        """Return the route with a partition for each row that needs a partition now.
+
+        Args:
+            route: the rows' route.
+            sizes: upper bounds of the records in bytes, shape (n,).
+            admission: the partitions to avoid because they do not accept the rows.
+        """
+        counts = list(_count_unassigned(route))
+        with_assigned = {topic.name for topic, _, assigned in counts if assigned}
+        self._accumulator.add_assigned_topics(with_assigned)
+        sent = [topic.name for topic, _, assigned in counts if not assigned]
+        if sent and self._adaptive:
+            self._accumulator.remove_sent_topics(sent)
+        needy = [
+            index
+            for index, (topic, missing, _) in enumerate(counts)
+            if missing
+            and topic.partition_count
+            and (not self._adaptive or self._accumulator.needs_partition(topic.name))
+        ]
+        if not needy:
+            return route
+        targets = route.targets.copy()
+        for index in needy:
+            members = np.flatnonzero(targets == route.number(index, UNASSIGNED))
+            chosen = self._choose(route.topics[index], sizes[members], admission)
+            targets[members] = chosen + route.bases[index]
+        return replace(route, targets=targets)
+
+    def _choose(
+        self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission
+    ) -> NDArray[np.int64]:
+        """Return a partition for each of n rows; the open batches are filled one after another."""
+        chosen = np.empty(len(sizes), np.int64)
+        ends = sizes.cumsum()
+        choices = self._choices(topic, admission)
+        start, before = 0, 0
+        while start < len(sizes):
+            partition, room = next(choices)
+            stop = max(int(ends.searchsorted(before + room, side="right")), start + 1)
+            chosen[start:stop] = partition
+            start, before = stop, int(ends[stop - 1])
+            self._current[topic.name] = partition
+        return chosen
+
+    def _choices(self, topic: TopicInfo, admission: Admission) -> Iterator[tuple[int, int]]:
+        """Yield partitions and the bytes left in their batches, the current partition first."""
+        partitions = self._partitions(topic, admission)
+        current = self._current.get(topic.name, UNASSIGNED)
+        if current in partitions and self._accumulator.open_batch(
+            TopicPartition(topic.name, current)
+        ):
+            yield current, self._room(topic, current)
+        while True:
+            for partition in draw_order(
+                partitions, self._queued(topic, partitions), self._client.random
+            ):
+                yield partition, self._room(topic, partition)
+
+    def _room(self, topic: TopicInfo, partition: int) -> int:
+        batch = self._accumulator.open_batch(TopicPartition(topic.name, partition))
+        largest = self._client.batch_size_limits.of(topic.name, self._client.clock.monotonic())
+        return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
+
+    def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
+        """Return the partitions to draw from.
+
+        If possible, these are the partitions that have a leader and accept records.
+        """
+        leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
+        led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
+        avoided = set(admission.broken.get(topic.name, ()))
+        if self._adaptive:
+            avoided.update(admission.full.get(topic.name, ()))
+        return [partition for partition in led if partition not in avoided] or led
+
+    def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
+        if not self._adaptive:
+            return None
+        lengths = self._accumulator.queue_lengths(topic.name)
+        return [lengths[partition] for partition in partitions]
+
+
+def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
+    """Yield each topic, the number of its unassigned rows, and the number of its assigned rows."""
+    if len(route.topics) == 1:
+        missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
+        yield route.topics[0], missing, len(route.targets) - missing
+        return
+    last = route.number(len(route.topics) - 1, UNASSIGNED)
+    counts = np.bincount(route.targets, minlength=last + 1)
+    wholes = np.add.reduceat(counts, route.bases).tolist()
+    for index, (topic, whole) in enumerate(zip(route.topics, wholes, strict=True)):
+        missing = int(counts[route.number(index, UNASSIGNED)])
+        yield topic, missing, whole - missing

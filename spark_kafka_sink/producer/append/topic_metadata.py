@@ -1,0 +1,233 @@
+"""The metadata of the topics that a session writes to, for the writer thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import (
+    BrokerUnavailableError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+from spark_kafka_sink.kafka.client.metadata_updater import is_fatal
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.producer.row_error import (
+    TOPIC_ROW_ERRORS,
+    RowError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
+    from spark_kafka_sink.producer.context import SessionContext
+
+
+_REFRESH_INTERVAL_S = 1.0
+"""Minimum time between metadata requests for rows with unknown partitions, in seconds."""
+
+
+_RETRY_TIMEOUT_S = 5.0
+"""Seconds to wait for a missing topic after a wait for another topic has timed out."""
+
+
+class TopicMetadata:
+    """Requests topic metadata, and waits for it if necessary; writer thread only.
+
+    It reads metadata snapshots, which the sender thread replaces as a whole, and a copy of the
+    reasons for connection failures.
+    """
+
+    def __init__(self, context: SessionContext) -> None:
+        self._client = context.client
+        self._acls = context.acls
+        self._config = context.config
+        self._state = context.accumulator.state
+        self._wanted: set[str] = set()
+        self._awaited: dict[str, float] = {}
+        """Deadline of each topic that was unknown to `expect`."""
+        self._next_refresh_at = 0.0
+        self._missing_topics: set[str] = set()
+        """Topics that `find` has waited for unsuccessfully; it does not wait for them again."""
+
+    def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """Return the topics in the cluster; wait at most max.block.ms for them.
+
+        Raises:
+            UnknownTopicError: a topic does not exist, or cannot be used.
+            AuthorizationError: Describe or Create on a topic is denied.
+            BrokerUnavailableError: no broker responded.
+        """
+        cluster = self._await(names, self._has_result)
+        for name in names:
+            if name not in cluster.topics:
+                raise self._missing_error(name, cluster)
+        return tuple(cluster.topics[name] for name in names)
+
+    def known(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """Return the topics from the current metadata; an unknown topic has no partitions."""
+        topics = self._client.metadata.cluster.topics
+        return tuple(topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
+
+    def expect(self, names: tuple[str, ...]) -> None:
+        """Start the max.block.ms timeout of unknown topics; wait only if it has already expired."""
+        self.want(names)
+        cluster = self._client.metadata.cluster
+        missing = tuple(name for name in names if name not in cluster.topics)
+        if not missing:
+            return
+        deadline = self._client.clock.monotonic() + self._config.max_block_ms / 1000
+        for name in missing:
+            self._awaited.setdefault(name, deadline)
+        if self._remaining_s(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
+            self.await_expected()
+
+    def await_expected(self) -> None:
+        """Wait for every topic that was unknown to `expect`; raises the same errors as `lookup`."""
+        if self._awaited:
+            self.lookup(tuple(self._awaited))
+            self._awaited.clear()
+
+    def update(self) -> bool:
+        """Request fresh metadata and wait for it; return True if it has arrived.
+
+        Return False without a request if the last request is too recent. Partitions can be added to
+        a topic during the write.
+        """
+        now, metadata = self._client.clock.monotonic(), self._client.metadata
+        if now < max(self._next_refresh_at, (metadata.updated_at or 0.0) + _REFRESH_INTERVAL_S):
+            return False
+        self._next_refresh_at = now + _REFRESH_INTERVAL_S
+        earlier = metadata.requests  # responses to earlier requests may be stale
+        metadata.refresh()
+        self._client.network.wakeup()
+        return self._wait_for(lambda: metadata.answered > earlier, self._config.max_block_ms / 1000)
+
+    def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
+        """Return each topic's metadata, or the error for its rows.
+
+        Wait at most max.block.ms for missing topics, once for each topic. After one such timeout,
+        wait only a few seconds, because the brokers probably do not create topics.
+
+        Raises:
+            UnknownTopicError: a topic is temporarily unusable, for example without a leader.
+            BrokerUnavailableError: no broker responded.
+        """
+        missing_before = self._missing_topics
+
+        def is_done(cluster: Cluster, names: tuple[str, ...]) -> bool:
+            return all(
+                name in cluster.topics
+                or is_fatal(cluster, name)
+                or (name in missing_before and name in cluster.errors)
+                for name in names
+            )
+
+        cluster = self._await(names, is_done, _RETRY_TIMEOUT_S if missing_before else None)
+        missing = {name for name in names if name not in cluster.topics}
+        self._missing_topics = missing_before.difference(names) | missing
+        found: list[TopicInfo | RowError] = []
+        for name in names:
+            info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
+            if info is None:
+                raise self._missing_error(name, cluster)
+            found.append(info)
+        return tuple(found)
+
+    def _await(
+        self,
+        names: tuple[str, ...],
+        done: Callable[[Cluster, tuple[str, ...]], bool],
+        max_seconds: float | None = None,
+    ) -> Cluster:
+        """Return the first snapshot that satisfies `done`, or the current one after the timeout.
+
+        The timeout is max.block.ms, or `max_seconds` if that is less. Callers must use the returned
+        snapshot: a topic known from an earlier session may be missing from the next response, if
+        that response was requested before this session needed the topic.
+        """
+        self.want(names)
+        cluster = self._client.metadata.cluster
+
+        def is_done() -> bool:
+            nonlocal cluster
+            cluster = self._client.metadata.cluster
+            return done(cluster, names)
+
+        if not done(cluster, names):
+            timeout = self._remaining_s(names)
+            self._wait_for(is_done, timeout if max_seconds is None else min(timeout, max_seconds))
+        return cluster
+
+    def _wait_for(self, done: Callable[[], bool], seconds: float) -> bool:
+        """Wait as `SessionState.wait_for` does, but restart the timeout after a throttle pause.
+
+        Pauses restart the timeout only until metadata arrives, because a quota may throttle every
+        response.
+        """
+        metadata, begin = self._client.metadata, 0.0
+        earlier = metadata.requests  # responses to earlier requests may be stale
+
+        def since() -> float:
+            nonlocal begin
+            if metadata.answered <= earlier:
+                begin = self._state.throttled_until
+            return begin
+
+        return self._state.wait_for(done, seconds, since)
+
+    def want(self, names: tuple[str, ...]) -> None:
+        """Include these topics in metadata requests, without waiting."""
+        if not self._wanted.issuperset(names):
+            self._wanted.update(names)
+            self._client.metadata.want(names)
+            self._client.network.wakeup()
+
+    def _remaining_s(self, names: tuple[str, ...]) -> float:
+        """Return how many seconds of max.block.ms are left for these topics."""
+        now = self._client.clock.monotonic()
+        whole = self._config.max_block_ms / 1000
+        return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
+
+    @staticmethod
+    def _has_result(cluster: Cluster, names: tuple[str, ...]) -> bool:
+        if any(is_fatal(cluster, name) for name in names):
+            return True
+        return all(name in cluster.topics for name in names)
+
+    def _missing_error(self, topic: str, cluster: Cluster) -> KafkaProdError:
+        max_block_ms = self._config.max_block_ms
+        code = cluster.errors.get(topic)
+        if code is None:
+            return self._unreachable_error()
+        if code == ErrorCode.topic_authorization_failed:
+            return self._acls.unauthorized_topic(topic)
+        is_dead_letter_topic = topic == self._acls.dead_letter_topic
+        kind = "dead letter topic" if is_dead_letter_topic else "topic"
+        return UnknownTopicError(
+            f"the {kind} was not available within max.block.ms = {max_block_ms}"
+            if not is_fatal(cluster, topic)
+            else f"the brokers reject the {kind}",
+            topic=topic,
+            error=error_name(code),
+            hint=_how_to_create(is_dead_letter_topic=is_dead_letter_topic)
+            + "; brokers create topics automatically only with auto.create.topics.enable=true and "
+            "kafka.allow.auto.create.topics=true",
+        )
+
+    def _unreachable_error(self) -> BrokerUnavailableError:
+        failures = dict(self._client.network.failures.reasons)
+        for server in self._config.bootstrap_servers:
+            failures.setdefault(server, "no answer")
+        tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
+        return BrokerUnavailableError(
+            f"no broker responded within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
+            hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
+            "machine that runs this task",
+        )
+
+
+def _how_to_create(*, is_dead_letter_topic: bool) -> str:
+    name = "errors.deadletterqueue.topic.name" if is_dead_letter_topic else "the name"
+    return f"correct {name}, or create the topic: topic.create=true, or kafka-topics"

@@ -1,0 +1,141 @@
+"""Decide on the next step after the response to a batch.
+
+`decide` has no side effects:
+
+    NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
+    MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
+    FATAL_TO_PRODUCER                            FATAL
+    INVALID_METADATA                             REFRESH_AND_RETRY
+    RETRIABLE_AT_LEADER                          RETRY
+    OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `head`, else FAIL
+    UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY unless `ambiguous`, else FAIL
+    CONCURRENT_TRANSACTIONS**                    RETRY
+    any other                                    FAIL
+
+(* idempotent producers only, ** transactions only. In a transaction, UNKNOWN_PRODUCER_ID is FAIL
+because the epoch cannot be bumped, and after FAIL the transaction must be aborted.) A retry becomes
+FAIL when delivery.timeout.ms has passed or `retries` is used up. FAIL becomes FATAL with
+enable.gapless.guarantee. The groups of error codes are in `kafka/protocol/error_codes.py`.
+
+Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction,
+KIP-360, KIP-467, KIP-890, KIP-951.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+
+
+class Action(Enum):
+    """The next step for a batch."""
+
+    COMPLETE = auto()
+    RETRY = auto()
+    REFRESH_AND_RETRY = auto()
+    """Retry after a metadata refresh."""
+    BUMP_AND_RETRY = auto()
+    """Retry in a new producer epoch (KIP-360)."""
+    SPLIT = auto()
+    """Send the records again in smaller batches."""
+    FAIL = auto()
+    FATAL = auto()
+    """Fail, without dead letters for rejected records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The inputs of the decision other than the error code.
+
+    - `idempotent`: the producer is idempotent.
+    - `head`: no earlier batch of the partition is incomplete or has left a gap.
+    - `records`: number of records in the batch.
+    - `ambiguous`: an earlier attempt got no conclusive response, so the log may contain the batch.
+      The batch may be retried only with its original sequences, so that the broker detects a
+      duplicate.
+    - `expired`: delivery.timeout.ms has passed.
+    - `attempts_left`: `retries` is not used up.
+    - `gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
+      failed batch unless the batch expired.
+    - `transactional`: the records are part of a transaction, so the epoch cannot be bumped.
+    - `own_epoch`: the producer has incremented the batch's epoch without InitProducerId.
+    """
+
+    idempotent: bool
+    head: bool
+    records: int
+    ambiguous: bool
+    expired: bool
+    attempts_left: bool
+    gapless: bool = False
+    transactional: bool = False
+    own_epoch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An action, and the delivery status of the records if the action completes them."""
+
+    action: Action
+    status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
+
+
+def decide(code: int, facts: Facts) -> Decision:
+    """Return the next step for a batch with this result: a Kafka error or a `ClientErrorCode`."""
+    if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
+        return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
+    if code == ErrorCode.message_too_large:
+        return _too_large(code, facts)
+    if code in error_codes.FENCED and facts.own_epoch and not (facts.ambiguous or facts.expired):
+        return Decision(Action.BUMP_AND_RETRY)  # The broker knows only epochs that it has returned.
+    if code in error_codes.FATAL_TO_PRODUCER:
+        return Decision(Action.FATAL, _status(code, facts))
+    action = _retriable(code, facts)
+    if action is not None and not facts.expired and facts.attempts_left:
+        return Decision(action)
+    if facts.gapless and not (action is not None and facts.expired):
+        return Decision(Action.FATAL, _status(code, facts))
+    return Decision(Action.FAIL, _status(code, facts))
+
+
+def _too_large(code: int, facts: Facts) -> Decision:
+    """Return SPLIT, which does not count as a retry, or fail a batch of a single record.
+
+    The log may contain an ambiguous batch. Its pieces keep its sequence numbers: a broker that has
+    appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
+    """
+    if facts.records > 1 and not facts.expired:
+        return Decision(Action.SPLIT)
+    gap = facts.gapless and not facts.expired
+    return Decision(Action.FATAL if gap else Action.FAIL, _status(code, facts))
+
+
+def _retriable(code: int, facts: Facts) -> Action | None:
+    if code in error_codes.INVALID_METADATA:
+        return Action.REFRESH_AND_RETRY
+    if code in error_codes.RETRIABLE_AT_LEADER:
+        return Action.RETRY
+    if not facts.idempotent:
+        return None
+    if code == ErrorCode.out_of_order_sequence_number and not facts.head:
+        return Action.RETRY
+    if facts.transactional:
+        return Action.RETRY if code == ErrorCode.concurrent_transactions else None
+    if code == ErrorCode.unknown_producer_id and not facts.ambiguous:
+        return Action.BUMP_AND_RETRY
+    return None
+
+
+def is_unclear(code: int) -> bool:
+    """Return True if the log may contain the records although the broker did not report success."""
+    return code in error_codes.MAYBE_APPENDED or not error_codes.is_known(code)
+
+
+def _status(code: int, facts: Facts) -> DeliveryStatus:
+    if facts.ambiguous or is_unclear(code):
+        return DeliveryStatus.POSSIBLY_PERSISTED
+    return DeliveryStatus.NOT_PERSISTED

@@ -1,0 +1,58 @@
+"""The reuse of clients and producer ids by the next task of a worker process.
+
+A worker process reuses its client and producer id for the next task unless a task fails. So a job
+of many small tasks opens its connections once, and each broker stores one producer state instead of
+one per task. The client and producer id of a failed task are discarded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.client.client_pool import ClientPool
+from spark_kafka_sink.producer.producer_id import ProducerState
+from spark_kafka_sink.producer.session import ProducerSession
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.context import SessionSettings
+    from spark_kafka_sink.producer.transactions.state import TransactionSettings
+
+
+POOL: ClientPool[Client, ProducerState] = ClientPool()
+"""Idle clients of this process, each with the producer id for the next session."""
+
+
+def borrow_session(
+    config: ProducerConfig,
+    settings: SessionSettings | None = None,
+    transaction: TransactionSettings | None = None,
+) -> ProducerSession:
+    """Return a session on an idle client of this process, or on a new client.
+
+    Close the client if the session cannot be created.
+    """
+    client, producer_state = POOL.take(config) or (Client(config), ProducerState())
+    try:
+        return ProducerSession(client, producer_state, settings, transaction=transaction)
+    except BaseException:
+        client.close()
+        raise
+
+
+def give_back_session(session: ProducerSession) -> None:
+    """Return a flushed session's client and producer id to the pool, for the next task.
+
+    The producer id of a transaction is not reused, because records written with it later would
+    become part of the transaction.
+    """
+    session.close()
+    state = session.producer_state
+    POOL.keep(session.client, state if state.transactional_id is None else ProducerState())
+
+
+def discard_session(session: ProducerSession) -> None:
+    """Close a failed session and its client; the producer id must not be reused."""
+    session.close()
+    session.client.close()
