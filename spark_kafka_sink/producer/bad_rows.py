@@ -59,8 +59,8 @@ class BadRows:
         Raises:
             DeliveryError: too many of the task's rows are bad.
         """
-        found, counts = np.unique(errors[errors != RowError.NONE], return_counts=True)
-        for code, count in zip(found.tolist(), counts.tolist(), strict=True):
+        codes, counts = np.unique(errors[errors != RowError.NONE], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             error = RowError(code)
             firsts = np.flatnonzero(errors == code)[:EXAMPLES_KEPT].tolist()
             examples = [
@@ -107,8 +107,8 @@ class BadRows:
         raise DeliveryError(
             f"{bad:,} of {plural(rows, 'row')} of the task cannot be written, but errors.maxRatio "
             f"is {self.policy.max_ratio}: {reasons}",
-            hint="correct the rows or the topics, or raise errors.maxRatio; dead letters of the "
-            "last rows may not have been written",
+            hint="Correct the rows or the topics, or raise errors.maxRatio; dead letters of the "
+            "last rows may not have been written.",
         )
 
     def build(self) -> tuple[PoisonCount, ...]:

@@ -101,7 +101,7 @@ def make_context(
     if transaction is not None and not config.enable_idempotence:
         raise ConfigError(
             "a transaction needs an idempotent producer",
-            hint="set kafka.enable.idempotence=true and kafka.acks=all",
+            hint="Set kafka.enable.idempotence=true and kafka.acks=all.",
         )
     client_id = config.client_id or settings.client_id or DEFAULT_CLIENT_ID
     options = (*config.pipeline(), *settings.arrow_batch_limits, *settings.formats)

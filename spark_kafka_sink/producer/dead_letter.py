@@ -129,10 +129,10 @@ class DeadLetterTopic:
         while True:
             letters = self._without(rows, errors, omitted, details)
             too_large = size_bounds(letters.columns) > self.largest
-            more = omitting_more(omitted, too_large, keys, headers)
-            if np.array_equal(more, omitted):
+            reduced = omitting_more(omitted, too_large, keys, headers)
+            if np.array_equal(reduced, omitted):
                 return letters
-            omitted = more
+            omitted = reduced
 
     def smaller(self, letter: Record) -> Record | None:
         """Return the letter with one more part omitted; None if only the context headers are left.
@@ -229,8 +229,8 @@ def constant_column(value: bytes, count: int) -> pa.Array[Any]:
 
 
 def _message(error: RowError, omitted: Part, details: str = "") -> bytes:
-    more = f": {details[:_LONGEST_DETAILS]}" if details else ""
-    return f"{error.message}{more}{omitted_words(omitted)}".encode()
+    cause = f": {details[:_LONGEST_DETAILS]}" if details else ""
+    return f"{error.message}{cause}{omitted_words(omitted)}".encode()
 
 
 def _with_problems(

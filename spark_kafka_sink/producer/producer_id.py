@@ -160,7 +160,7 @@ class ProducerIdRequester:
                 "the broker rejected the request for a producer id",
                 broker=broker,
                 error=error_name(code),
-                hint="set kafka.enable.idempotence=false to write without a producer id",
+                hint="Set kafka.enable.idempotence=false to write without a producer id.",
             )
         self._retry.record_failure(now)
 

@@ -115,8 +115,8 @@ def _topic_errors(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArr
     """Return the error of each row's topic; None if all topics can be written to."""
     if not any(isinstance(topic, RowError) for topic in topics):
         return None
-    found = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
-    errors = np.array(found, np.int8)
+    by_topic = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
+    errors = np.array(by_topic, np.int8)
     if rows.topic_of is None:
         return np.full(len(rows), errors[0])
     return errors[rows.topic_of]

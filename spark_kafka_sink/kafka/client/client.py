@@ -137,7 +137,7 @@ class Client:
         if self.is_forked:
             raise DeliveryError(
                 "the session belongs to the parent of this forked process",
-                hint="open connections after the fork: threads and sockets belong to the parent",
+                hint="Open connections after the fork: threads and sockets belong to the parent.",
             )
 
     def check_thread(self) -> None:

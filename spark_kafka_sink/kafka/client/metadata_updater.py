@@ -406,7 +406,7 @@ class Metadata:
             self.failure = DeliveryError(
                 f"the brokers now belong to cluster {theirs} instead of {ours}, which might "
                 "treat batches of this producer id as duplicates",
-                hint="check kafka.bootstrap.servers, then run the write again",
+                hint="Check kafka.bootstrap.servers, then run the write again.",
             )
             return False
         # A broker that is starting can return no brokers; keep the known brokers.

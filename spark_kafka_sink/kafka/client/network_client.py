@@ -288,15 +288,15 @@ class Network:
 
     def _take_addresses(self, now: float) -> None:
         """Connect to the brokers whose names have been resolved."""
-        for found in self._lookups.results():
+        for result in self._lookups.results():
             for broker in self.brokers():
                 is_resolving = broker.connection.state is State.RESOLVING
-                if not is_resolving or (broker.node.host, broker.node.port) != found.owner:
+                if not is_resolving or (broker.node.host, broker.node.port) != result.owner:
                     continue
                 try:
-                    if found.error is not None:
-                        raise found.error
-                    broker.resolved(found.value)
+                    if result.error is not None:
+                        raise result.error
+                    broker.resolved(result.value)
                     self._connect_next(broker, now)
                 except OSError as error:
                     self._fail(broker, error, now)

@@ -59,14 +59,14 @@ class AdmissionControl:
         The result includes UNASSIGNED if it contains all partitions that have a leader.
         """
         now = self._client.clock.monotonic()
-        found = {
+        broken = {
             number
             for number, leader in enumerate(topic.leaders)
             if self._breakers.is_open(TopicPartition(topic.name, number), leader, now)
         }
-        if found and found.issuperset(topic.led_partitions):
-            found.add(UNASSIGNED)
-        return frozenset(found)
+        if broken and broken.issuperset(topic.led_partitions):
+            broken.add(UNASSIGNED)
+        return frozenset(broken)
 
     def split(self, chunk: Chunk) -> Iterator[Chunk]:
         """Yield the chunk in parts of acceptable size; an oversized row gets its own part."""
@@ -137,12 +137,11 @@ class AdmissionControl:
         return BufferTimeoutError(
             f"no buffer space for the partition or its broker within max.block.ms = "
             f"{self._config.max_block_ms}: bufferShare limits a broker to {self._quotas.limit:,} "
-            f"bytes and a partition to half of "
-            f"that; {held:,} bytes of this partition are not yet acknowledged",
+            f"bytes and a partition to half of that; {held:,} bytes of this partition are not yet "
+            "acknowledged",
             topic=topic.name,
             partition=partition,
             broker=str(self._client.metadata.cluster.leader(topic.name, partition)),
-            hint="check that this broker accepts data, or raise bufferShare, kafka.buffer.memory "
-            "or "
-            "kafka.max.block.ms",
+            hint="Check that this broker accepts data, or raise bufferShare, kafka.buffer.memory "
+            "or kafka.max.block.ms.",
         )

@@ -277,5 +277,5 @@ def _raise_out_of_range(rows: Rows, topics: Topics, row: int, named: Partitions)
         f"the topic has partitions 0 to {topic.partition_count - 1}",
         topic=topic.name,
         partition=int(named[row]),
-        hint="correct the `partition` column, or leave it null to let the partitioner choose",
+        hint="Correct the `partition` column, or leave it null to let the partitioner choose.",
     )

@@ -64,8 +64,8 @@ class Route:
             for index, topic in enumerate(self.topics)
             for partition in partitions.get(topic.name, ())
         ]
-        found = np.isin(self.targets, numbers)
-        return found if found.any() else None
+        mask = np.isin(self.targets, numbers)
+        return mask if mask.any() else None
 
 
 def _route(rows: Rows, topics: Topics, counts: Partitions, partitions: Partitions) -> Route:

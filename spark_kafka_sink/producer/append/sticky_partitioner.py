@@ -155,7 +155,9 @@ class StickyPartitioner:
 
         If possible, these are the partitions that have a leader and accept records.
         """
-        leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
+        leaders = {
+            number: leader for number, leader in enumerate(topic.leaders) if leader != NO_LEADER
+        }
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
         avoided = set(admission.broken.get(topic.name, ()))
         if self._adaptive:

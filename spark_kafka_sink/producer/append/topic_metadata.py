@@ -127,13 +127,13 @@ class TopicMetadata:
         cluster = self._await(names, is_done, _RETRY_TIMEOUT_S if missing_before else None)
         missing = {name for name in names if name not in cluster.topics}
         self._missing_topics = missing_before.difference(names) | missing
-        found: list[TopicInfo | RowError] = []
+        results: list[TopicInfo | RowError] = []
         for name in names:
             info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
             if info is None:
                 raise self._missing_error(name, cluster)
-            found.append(info)
-        return tuple(found)
+            results.append(info)
+        return tuple(results)
 
     def _await(
         self,
@@ -212,8 +212,8 @@ class TopicMetadata:
             topic=topic,
             error=error_name(code),
             hint=_how_to_create(is_dead_letter_topic=is_dead_letter_topic)
-            + "; brokers create topics automatically only with auto.create.topics.enable=true and "
-            "kafka.allow.auto.create.topics=true",
+            + " Brokers create topics automatically only with auto.create.topics.enable=true and "
+            "kafka.allow.auto.create.topics=true.",
         )
 
     def _unreachable_error(self) -> BrokerUnavailableError:
@@ -223,11 +223,11 @@ class TopicMetadata:
         tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
         return BrokerUnavailableError(
             f"no broker responded within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
-            hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
-            "machine that runs this task",
+            hint="Check kafka.bootstrap.servers, and that the brokers can be reached from the "
+            "machine that runs this task.",
         )
 
 
 def _how_to_create(*, is_dead_letter_topic: bool) -> str:
     name = "errors.deadletterqueue.topic.name" if is_dead_letter_topic else "the name"
-    return f"correct {name}, or create the topic: topic.create=true, or kafka-topics"
+    return f"Correct {name}, or create the topic: topic.create=true, or kafka-topics."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -86,14 +86,14 @@ class UserPartitioner:
         return ColumnError(
             f"the partitioner {self.name} {what}",
             topic=topic.name,
-            hint="correct the function, or remove kafka.partitioner",
+            hint="Correct the function, or remove kafka.partitioner.",
         )
 
 
 def _find(name: str) -> Function:
     module, _, path = name.partition(":")
     try:
-        found = attrgetter(path)(import_module(module))
+        function = attrgetter(path)(import_module(module))
     except Exception as error:
         raise ConfigError(
             f"option kafka.partitioner is {name}, which cannot be imported: "
@@ -101,7 +101,6 @@ def _find(name: str) -> Function:
             hint="Put the module on the Python path of the executors, with --py-files or "
             "spark.submit.pyFiles.",
         ) from error
-    if not callable(found):
+    if not callable(function):
         raise ConfigError(f"option kafka.partitioner is {name}, which is not callable")
-    function: Function = found
-    return function
+    return cast("Function", function)

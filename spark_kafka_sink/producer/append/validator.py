@@ -77,18 +77,18 @@ class RowValidator:
 
     def _reject_bad_rows(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
         self._bad_rows.seen(len(rows))
-        found = self._topics.find(rows.topics)
-        if out_of_range(rows, found) is not None and self._topics.update():
-            found = self._topics.find(rows.topics)
-        errors = find_row_errors(rows, sizes, found, self._largest - HEADER_SIZE)
+        results = self._topics.find(rows.topics)
+        if out_of_range(rows, results) is not None and self._topics.update():
+            results = self._topics.find(rows.topics)
+        errors = find_row_errors(rows, sizes, results, self._largest - HEADER_SIZE)
         letters: list[Chunk] = []
         if errors is not None:
             letters = self.send_to_dlq(rows, errors)
             good = np.flatnonzero(errors == RowError.NONE)
             rows, sizes = rows.take(good), sizes[good]
-        topics = tuple(topic for topic in found if not isinstance(topic, RowError))
-        if len(topics) < len(found):
-            good_topics = [i for i, topic in enumerate(found) if not isinstance(topic, RowError)]
+        topics = tuple(topic for topic in results if not isinstance(topic, RowError))
+        if len(topics) < len(results):
+            good_topics = [i for i, topic in enumerate(results) if not isinstance(topic, RowError)]
             rows = rows.with_topics(good_topics)
         return letters + self._writable(Chunk(rows, topics, sizes))
 
@@ -124,5 +124,5 @@ class RowValidator:
             f"when serialized, more than {name} = {limit:,}",
             topic=topic.name,
             partition=None if partition == UNASSIGNED else partition,
-            hint=f"raise kafka.{name}{also}, or make the row smaller",
+            hint=f"Raise kafka.{name}{also}, or make the row smaller.",
         )

@@ -134,7 +134,7 @@ class Accumulator:
             if self._assigned_topics.issuperset(topics):
                 return
             self._assigned_topics.update(topics)
-            for partition in [each for each in self._open if each.partition == UNASSIGNED]:
+            for partition in [place for place in self._open if place.partition == UNASSIGNED]:
                 if partition.topic in self._assigned_topics:
                     self._close(partition, CloseReason.FLUSH)
         self.state.wake_sender()
@@ -146,7 +146,7 @@ class Accumulator:
                 return
             waiting = [partition for partition, queue in self._queues.items() if queue]
             waiting += self._open
-            busy = {each.topic for each in waiting if each.partition != UNASSIGNED}
+            busy = {place.topic for place in waiting if place.partition != UNASSIGNED}
             self._assigned_topics.difference_update(set(topics) - busy)
 
     def needs_partition(self, topic: str) -> bool:
@@ -279,7 +279,7 @@ class Accumulator:
         request.
         """
         with self._lock:
-            return [each for each, queue in self._queues.items() if queue or each in retried]
+            return [place for place, queue in self._queues.items() if queue or place in retried]
 
     def head(self, partition: TopicPartition) -> ProducerBatch | None:
         """Return the first batch of a queue, or None if no batch may be drained now.
@@ -378,11 +378,11 @@ class Accumulator:
         with self._lock:
             return list(self._open.items())
 
-    def queued(self, wanted: Callable[[TopicPartition], bool]) -> list[ProducerBatch]:
-        """Return the unsent closed batches for the `wanted` partitions."""
+    def queued(self, belongs: Callable[[TopicPartition], bool]) -> list[ProducerBatch]:
+        """Return the unsent closed batches for the partitions that `belongs` accepts."""
         with self._lock:
             queues = self._queues.items()
-            return [batch for partition, queue in queues if wanted(partition) for batch in queue]
+            return [batch for partition, queue in queues if belongs(partition) for batch in queue]
 
     def queue_lengths(self, topic: str) -> Counter[int]:
         """Return the number of queued batches for each partition of a topic."""

@@ -176,12 +176,12 @@ class ProducerBatch:
 
         A single unknown row number is `UNKNOWN_ROW`.
         """
-        known = [each for each in self.rows if each is not None]
+        known = [rows for rows in self.rows if rows is not None]
         if not known:
             return None
         numbers = [
-            np.full(records, UNKNOWN_ROW) if each is None else np.asarray(each.numbers)
-            for (_, records), each in zip(self.arrivals, self.rows, strict=True)
+            np.full(records, UNKNOWN_ROW) if rows is None else np.asarray(rows.numbers)
+            for (_, records), rows in zip(self.arrivals, self.rows, strict=True)
         ]
         return RowNumbers(np.concatenate(numbers), known[0].spark_partition)
 

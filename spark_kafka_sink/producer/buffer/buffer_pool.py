@@ -129,6 +129,6 @@ class BufferPool:
             f"no buffer space for {size:,} bytes within max.block.ms = {self._max_block_ms}: "
             f"{self.used:,} of {self.limit:,} bytes are not yet acknowledged"
             + throttled_note(self._state.throttled_ms),
-            hint="check that the brokers accept data, or raise kafka.buffer.memory or "
-            "kafka.max.block.ms",
+            hint="Check that the brokers accept data, or raise kafka.buffer.memory or "
+            "kafka.max.block.ms.",
         )

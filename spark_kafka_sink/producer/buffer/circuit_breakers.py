@@ -137,7 +137,7 @@ class CircuitBreakers:
             f"{config.window:g} s, {plural(tally.retried, 'retriable error')} "
             f"({tally.retry_percent:.0f} %) and {plural(tally.failed, 'permanent failure')}; "
             f"errors: {errors}",
-            hint="fix the cause of these errors before you run the write again; "
+            hint="Fix the cause of these errors before you run the write again; "
             f"errors.breaker.job.retryPercent ({config.job.retry_percent or 'off'}) and "
-            f"errors.breaker.job.failures ({config.job.failures or 'off'}) set the thresholds",
+            f"errors.breaker.job.failures ({config.job.failures or 'off'}) set the thresholds.",
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
-_RECONNECT = "check the connection to the brokers, then run the write again"
+_RECONNECT = "Check the connection to the brokers, then run the write again."
 _ENDED = (
     "A newer producer uses this transactional id, or the transaction exceeded "
     "transaction.timeout.ms: run the write again."
@@ -37,44 +37,44 @@ _HINTS: Mapping[int, str] = {
     ClientErrorCode.disconnected: _RECONNECT,
     ClientErrorCode.not_sent: _RECONNECT,
     ErrorCode.corrupt_message: (
-        "brokers before Kafka 2.4 also return this error for records that they reject, such as a "
-        "record with a null key in a compacted topic"
+        "Brokers before Kafka 2.4 also return this error for records that they reject, such as a "
+        "record with a null key in a compacted topic."
     ),
     ErrorCode.message_too_large: (
-        "raise max.message.bytes of the topic (message.max.bytes of the broker), or make the rows "
-        "smaller"
+        "Raise max.message.bytes of the topic (message.max.bytes of the broker), or make the rows "
+        "smaller."
     ),
-    ErrorCode.invalid_topic_exception: "correct the topic's name",
+    ErrorCode.invalid_topic_exception: "Correct the topic's name.",
     ErrorCode.not_enough_replicas: (
-        "fewer replicas are in sync than min.insync.replicas of the topic requires: check the "
-        "brokers, then run the write again"
+        "Fewer replicas are in sync than min.insync.replicas of the topic requires: check the "
+        "brokers, then run the write again."
     ),
     ErrorCode.invalid_timestamp: (
-        "correct the `timestamp` column, or raise message.timestamp.before.max.ms or "
+        "Correct the `timestamp` column, or raise message.timestamp.before.max.ms or "
         "message.timestamp.after.max.ms of the topic (brokers before Kafka 3.6: "
-        "message.timestamp.difference.max.ms)"
+        "message.timestamp.difference.max.ms)."
     ),
     ErrorCode.unsupported_for_message_format: (
-        "the topic uses a message format older than Kafka 0.11, which has no producer ids: set "
-        "kafka.enable.idempotence=false, or raise message.format.version of the topic"
+        "The topic uses a message format older than Kafka 0.11, which has no producer ids: set "
+        "kafka.enable.idempotence=false, or raise message.format.version of the topic."
     ),
     ErrorCode.out_of_order_sequence_number: (
-        "earlier records may be missing from the log, or these records may already be in it "
-        "because a response was lost: check the partition before you write to it again"
+        "Earlier records may be missing from the log, or these records may already be in it "
+        "because a response was lost: check the partition before you write to it again."
     ),
     ErrorCode.unknown_producer_id: (
-        "the broker no longer has a record of this producer, and an earlier attempt "
-        "may be in the log: check the partition before you write to it again"
+        "The broker no longer has a record of this producer, and an earlier attempt "
+        "may be in the log: check the partition before you write to it again."
     ),
     ErrorCode.invalid_record: (
-        "correct the listed records, or the topic's configuration (compacted topics need keys)"
+        "Correct the listed records, or the topic's configuration (compacted topics need keys)."
     ),
 }
 _THROTTLED = (
-    "raise the quota of this user or client.id (producer_byte_rate, request_percentage), run fewer "
-    "tasks at once, or raise kafka.delivery.timeout.ms"
+    "Raise the quota of this user or client.id (producer_byte_rate, request_percentage), run fewer "
+    "tasks at once, or raise kafka.delivery.timeout.ms."
 )
-_UNREACHED = "check that the partition's leader is reachable, then run the write again"
+_UNREACHED = "Check that the partition's leader is reachable, then run the write again."
 
 _OUT_OF_ORDER = error_name(ErrorCode.out_of_order_sequence_number)
 
@@ -106,8 +106,8 @@ def batch_error(
             topic=topic,
             partition=batch.partition.partition,
             error=error_name(code),
-            hint="raise max.message.bytes of the topic (message.max.bytes of the broker), or make "
-            "the row smaller",
+            hint="Raise max.message.bytes of the topic (message.max.bytes of the broker), or make "
+            "the row smaller.",
         )
     denied = code in error_codes.AUTHORIZATION_FAILED
     details = [acls.denied(code, topic)] if denied else []

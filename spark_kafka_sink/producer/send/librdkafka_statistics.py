@@ -109,7 +109,7 @@ class StatisticsFiles:
         self._executor.shutdown()
 
     def _maybe_begin_file(self) -> None:
-        self._pending = [each for each in self._pending if not each.done()]
+        self._pending = [part for part in self._pending if not part.done()]
         if len(self._pending) < _MOST_PARTS:
             self._begin_file()
             return
@@ -236,23 +236,23 @@ class Statistics:
     ) -> dict[str, Any]:
         brokers, memory = report.metrics.brokers, self._accumulator.pool
         sent = [batch for state in self._states for batch in (*state.in_flight, *state.retries)]
-        unsent = sum(each.open_records + each.queued_records for each in waiting.values())
+        unsent = sum(held.open_records + held.queued_records for held in waiting.values())
         return {
             "msg_cnt": unsent + _records(sent),
             "msg_size": memory.used,
             "msg_size_max": memory.limit,
             "batch_cnt": incomplete,
-            "tx": sum(one.tx for one in brokers),
-            "tx_bytes": sum(one.tx_bytes for one in brokers),
-            "rx": sum(one.rx for one in brokers),
-            "rx_bytes": sum(one.rx_bytes for one in brokers),
+            "tx": sum(broker.tx for broker in brokers),
+            "tx_bytes": sum(broker.tx_bytes for broker in brokers),
+            "rx": sum(broker.rx for broker in brokers),
+            "rx_bytes": sum(broker.rx_bytes for broker in brokers),
             "txmsgs": report.persisted + sum(part.sent for part in report.partitions),
             "txmsg_bytes": report.bytes_uncompressed,
             "metadata_cache_cnt": len(self._cluster.topics),
         }
 
     def _brokers(self, now: float) -> dict[str, Any]:
-        connections = {one.node.node_id: one for one in self._client.network.brokers()}
+        connections = {broker.node.node_id: broker for broker in self._client.network.brokers()}
         brokers: dict[str, Any] = {}
         for meter in self._report.meters.brokers.values():
             is_learned = meter.node_id >= 0
@@ -346,7 +346,9 @@ class Statistics:
         """Return the current values of the Java producer's gauges."""
         network, memory = self._client.network, self._accumulator.pool
         return {
-            "requests-in-flight": sum(len(one.connection.in_flight) for one in network.brokers()),
+            "requests-in-flight": sum(
+                len(broker.connection.in_flight) for broker in network.brokers()
+            ),
             "buffer-available-bytes": max(0, memory.limit - memory.used),
             "waiting-threads": int(self._accumulator.pool.waiting_since is not None),
             "metadata-age": -1.0 if self._updated_at is None else now - self._updated_at,
@@ -404,8 +406,8 @@ def _request_name(api: int) -> str:
 def _connection(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
     unwritten = [] if broker is None else list(broker.connection.unwritten)
     in_flight = [] if broker is None else list(broker.connection.in_flight)
-    unwritten_ids = {id(each) for each in unwritten}
-    written = [each for each in in_flight if id(each) not in unwritten_ids]
+    unwritten_ids = {id(flight) for flight in unwritten}
+    written = [flight for flight in in_flight if id(flight) not in unwritten_ids]
     queues = {
         "outbuf_cnt": len(unwritten),
         "outbuf_msg_cnt": _produced(unwritten),
@@ -435,5 +437,5 @@ def _records(batches: Iterable[ProducerBatch]) -> int:
 
 def _produced(requests: Iterable[InFlightRequest]) -> int:
     """Return the number of records in the Produce requests among `requests`."""
-    produce = (each.request for each in requests if each.request.api is ApiKey.PRODUCE)
+    produce = (flight.request for flight in requests if flight.request.api is ApiKey.PRODUCE)
     return sum(batch.records for request in produce for _, batch in request.context)

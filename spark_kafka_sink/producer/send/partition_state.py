@@ -212,8 +212,8 @@ class PartitionState:
         self._clear_ambiguous(batch)
         if 0 <= offset < last_offset:
             return rewound_error(self.partition, last_offset, offset)
-        refused = [each for each in self._retry_queue if not each.ambiguous]
-        overtaken = any(each.order < batch.order for each in refused)
+        rejected = [retry for retry in self._retry_queue if not retry.ambiguous]
+        overtaken = any(retry.order < batch.order for retry in rejected)
         return order_error(self.partition) if overtaken else None
 
     def _clear_ambiguous(self, piece: ProducerBatch) -> None:
@@ -221,9 +221,9 @@ class PartitionState:
 
         The broker cannot have appended the whole batch; otherwise it would have rejected the piece.
         """
-        for each in self._retry_queue:
-            if each.order[0] == piece.order[0] and not each.attempts:
-                each.ambiguous = False
+        for retry in self._retry_queue:
+            if retry.order[0] == piece.order[0] and not retry.attempts:
+                retry.ambiguous = False
 
     def retry(self, batch: ProducerBatch, at: float, *, in_new_epoch: bool = False) -> None:
         """Queue a batch in flight for a retry at `at` or later."""
@@ -236,7 +236,7 @@ class PartitionState:
         self._in_flight.remove(batch)
         if pieces:
             self._retried.add(self.partition)
-            position = sum(each.order < pieces[0].order for each in self._retry_queue)
+            position = sum(retry.order < pieces[0].order for retry in self._retry_queue)
             self._retry_queue[position:position] = pieces
 
     def leave_gap(self, batch: ProducerBatch) -> None:

@@ -106,8 +106,8 @@ class ResponseHandler:
             if state.contains(batch):  # otherwise, the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
-                found = partition_responses.get((key, batch.partition.partition), default)
-                self._apply(Answer(state, batch, found), completion, now)
+                result = partition_responses.get((key, batch.partition.partition), default)
+                self._apply(Answer(state, batch, result), completion, now)
             if state.can_renumber:
                 self._completion.renumber(state)
         if response is not None:

@@ -113,7 +113,7 @@ class Sender:
         cluster, config = self._metadata.cluster, self._config
         timeout = f"delivery.timeout.ms = {config.delivery_timeout_ms}"
         if node_id < 0:
-            waiting = self._accumulator.queued(lambda each: each.topic not in cluster.topics)
+            waiting = self._accumulator.queued(lambda place: place.topic not in cluster.topics)
             if config.max_block_ms <= config.delivery_timeout_ms:
                 timeout = f"max.block.ms = {config.max_block_ms}"
             return _waiting(waiting, "the metadata of their topics", timeout, now)
@@ -123,7 +123,7 @@ class Sender:
             if node_id in {state.leader, cluster.leader(*state.partition)}
             for batch in (*state.in_flight, *state.retries)
         ]
-        waiting += self._accumulator.queued(lambda each: cluster.leader(*each) == node_id)
+        waiting += self._accumulator.queued(lambda place: cluster.leader(*place) == node_id)
         return _waiting(waiting, "it", timeout, now)
 
     def crashed(self, error: BaseException) -> None:
@@ -148,14 +148,14 @@ class Sender:
     def _drain(self, now: float) -> None:
         if self._config.enable_idempotence and self._transactions is None:
             self._producer_id.maybe_send(now)
-        more = True
-        while more and self._may_send():
+        has_more = True
+        while has_more and self._may_send():
             drained = self._drainer.drain(now)
             self._session.breakers.unavailable = drained.unavailable
             for node_id, batches in drained.requests.items():
                 self._send(node_id, batches, now)
             self._act_on(drained, now)
-            more = drained.more or bool(drained.to_renumber)
+            has_more = drained.more or bool(drained.to_renumber)
 
     def _may_send(self) -> bool:
         if self._completion.failure is not None:
@@ -380,7 +380,7 @@ def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) 
 def _crash(error: BaseException) -> DeliveryError:
     failure = DeliveryError(
         f"the sender thread stopped: {type(error).__name__}: {text_of(error)}",
-        hint="this is a bug in spark-kafka-sink; please report it with the log",
+        hint="This is a bug in spark-kafka-sink; please report it with the log.",
     )
     failure.__cause__ = error
     return failure

@@ -54,11 +54,11 @@ _MESSAGES: Mapping[int, str] = {
     ErrorCode.unsupported_version: "the broker does not support the requested transaction",
 }
 _HINTS: Mapping[int, str] = {
-    ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to at most the brokers' "
+    ErrorCode.invalid_transaction_timeout: "Set transaction.timeout.ms to at most the brokers' "
     "transaction.max.timeout.ms (15 minutes by default), or "
-    "raise that setting on every broker",
-    ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or a compatible "
-    "broker",
+    "raise that setting on every broker.",
+    ErrorCode.unsupported_version: "Exactly-once needs Apache Kafka 2.1 or later, or a compatible "
+    "broker.",
 }
 _TWO_PHASE = VersionRange(6, 6)
 """The version of InitProducerId that supports two-phase commit (KIP-939)."""
@@ -237,7 +237,7 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
         raise ProtocolError(
             "the broker does not support transactions",
             error=error_name(ErrorCode.unsupported_version),
-            hint="exactly-once needs Apache Kafka 2.1 or later, or a compatible broker",
+            hint="Exactly-once needs Apache Kafka 2.1 or later, or a compatible broker.",
         )
     values = transactions.find_coordinator([transactional_id])
     return Request.of(ApiKey.FIND_COORDINATOR, version, values, context)
@@ -269,10 +269,10 @@ def _two_phase(connection: Connection) -> int:
             "two-phase commit requires InitProducerId 6, which the broker does not support "
             "(KIP-939)",
             error=error.error,
-            hint="it needs unstable.api.versions.enable=true and "
+            hint="It needs unstable.api.versions.enable=true and "
             "transaction.two.phase.commit.enable=true on every broker (Kafka 4.2 or later); "
             "without twoPhaseCommit, brokers abort transactions after "
-            "transaction.max.timeout.ms",
+            "transaction.max.timeout.ms.",
         ) from error
 
 
@@ -298,8 +298,8 @@ def opened(response: Any, settings: TransactionSettings, connection: Connection)
 
 def coordinator(response: Any | None) -> tuple[int, Node | None]:
     """Return the error code of FindCoordinator, and the coordinator if the code is 0."""
-    found = getattr(response, "coordinators", None)
-    answer = found[0] if found else response
+    coordinators = getattr(response, "coordinators", None)
+    answer = coordinators[0] if coordinators else response
     code = error_code(answer)
     if answer is None or code:
         return code, None

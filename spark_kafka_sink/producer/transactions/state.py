@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 FIRST_EPOCH = 0
 """The epoch that InitProducerId grants to the first request for a transactional id."""
 
-RUN_AGAIN = "run the write again: read_committed consumers never see records of this transaction"
+RUN_AGAIN = "Run the write again: read_committed consumers never see records of this transaction."
 _SHARED_PARTITION = (
-    "another task of the batch also writes to this partition, but with atomicBatch=true each "
+    "Another task of the batch also writes to this partition, but with atomicBatch=true each "
     "partition belongs to one task: write spark_kafka_sink.repartition_by_kafka_partition(df, "
-    "options)"
+    "options)."
 )
 _UNEXPECTED_SEQUENCE = error_name(ErrorCode.out_of_order_sequence_number)
 
@@ -243,9 +243,9 @@ def second_attempt_error(claim_id: str) -> DeliveryError:
     return DeliveryError(
         f"{claim_id}: this task ran a second time, which atomicBatch=true does not allow, or "
         "the response to its claim was lost; no record of the batch becomes visible",
-        hint="restart the stream, which continues from its checkpoint, or run the batch job again. "
+        hint="Restart the stream, which continues from its checkpoint, or run the batch job again. "
         "Spark's UI and the driver's log show why a first attempt failed. If tasks are often "
-        "retried, remove atomicBatch",
+        "retried, remove atomicBatch.",
     )
 
 
@@ -255,8 +255,8 @@ def timed_out_error(settings: TransactionSettings) -> DeliveryError:
         f"the transaction of {settings.transactional_id} has been open for transaction.timeout.ms "
         f"= {settings.timeout_ms}: the coordinator has aborted it",
         error=error_name(ErrorCode.invalid_txn_state),
-        hint="make the tasks shorter (more partitions of the DataFrame, smaller micro-batches), "
-        "or raise transaction.timeout.ms and, on the brokers, transaction.max.timeout.ms",
+        hint="Make the tasks shorter (more partitions of the DataFrame, smaller micro-batches), "
+        "or raise transaction.timeout.ms and, on the brokers, transaction.max.timeout.ms.",
     )
 
 
@@ -272,7 +272,7 @@ def aborted_write_error(transactional_id: str) -> DeliveryError:
     """Return the error for a write that the driver aborted before the transaction began."""
     return DeliveryError(
         f"{transactional_id}: the driver aborted this write before the task began",
-        hint="the write was cancelled, the query was stopped, or another task failed first",
+        hint="The write was cancelled, the query was stopped, or another task failed first.",
     )
 
 

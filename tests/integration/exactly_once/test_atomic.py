@@ -213,7 +213,7 @@ def test_task_cannot_run_twice(query: Writes) -> None:
     batch.empty(1)
     with pytest.raises(DeliveryError, match="ran a second time") as caught:
         batch.task(0, batch.rows(2))
-    assert "restart the stream" in str(caught.value)
+    assert "Restart the stream" in str(caught.value)
     with pytest.raises(DeliveryError):
         batch.empty(1)
     with pytest.raises(DeliveryError):  # the second attempt ended the transaction

@@ -39,26 +39,26 @@ Step = Callable[[], bytes | None]
 
 _NO_SASL = (
     "Use the port of a SASL listener in kafka.bootstrap.servers, or set kafka.security.protocol to "
-    "PLAINTEXT, or to SSL if the port uses TLS"
+    "PLAINTEXT, or to SSL if the port uses TLS."
 )
-_TOO_OLD = "Upgrade the broker: SaslAuthenticate requires Kafka 1.0 or later"
+_TOO_OLD = "Upgrade the broker: SaslAuthenticate requires Kafka 1.0 or later."
 _PASSWORD = (
     "Check kafka.sasl.username and kafka.sasl.password, or the values in "  # noqa: S105
-    "kafka.sasl.jaas.config, and that the user exists on the broker for this mechanism"
+    "kafka.sasl.jaas.config, and that the user exists on the broker for this mechanism."
 )
 _HINTS = {
     Mechanism.PLAIN: _PASSWORD,
     Mechanism.SCRAM_SHA_256: _PASSWORD,
     Mechanism.SCRAM_SHA_512: _PASSWORD,
     Mechanism.OAUTHBEARER: (
-        "Check that the token has the issuer, audience, scope and expiry that the broker expects"
+        "Check that the token has the issuer, audience, scope and expiry that the broker expects."
     ),
     Mechanism.AWS_MSK_IAM: (
         "Check the AWS credentials and the region, and that the policy allows "
-        "kafka-cluster:Connect on this cluster"
+        "kafka-cluster:Connect on this cluster."
     ),
     Mechanism.GSSAPI: (
-        "Check kafka.sasl.kerberos.service.name and the principal, and that the clocks are in sync"
+        "Check kafka.sasl.kerberos.service.name and the principal, and that the clocks are in sync."
     ),
 }
 
@@ -124,7 +124,7 @@ class Authenticator:
                 f"the broker does not offer the SASL mechanism {ours}: it offers "
                 f"{offered or 'none'}",
                 error=error_name(code),
-                hint="Set kafka.sasl.mechanism to a mechanism that the broker offers",
+                hint="Set kafka.sasl.mechanism to a mechanism that the broker offers.",
             )
         if code == ErrorCode.illegal_sasl_state:
             raise AuthenticationError(

@@ -34,7 +34,7 @@ class CallResult:
             return self.error
         return AuthenticationError(
             f"the SASL login failed with an unexpected {type(self.error).__name__}",
-            hint="Check the kafka.sasl.* options and the files that they specify",
+            hint="Check the kafka.sasl.* options and the files that they specify.",
         )
 
 
@@ -78,13 +78,13 @@ class BackgroundCalls:
 
     def results(self) -> list[CallResult]:
         """Return the results since the last call."""
-        found = []
+        results = []
         while not self._done.empty():
-            found.append(self._done.get())
-        self._running -= len(found)
-        self._owners.difference_update(result.owner for result in found)
+            results.append(self._done.get())
+        self._running -= len(results)
+        self._owners.difference_update(result.owner for result in results)
         self._start_threads()
-        return found
+        return results
 
     def _start_threads(self) -> None:
         while self._waiting and self._running < self._limit:

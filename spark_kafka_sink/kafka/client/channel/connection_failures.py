@@ -133,7 +133,7 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
         named = errors.BrokerUnavailableError(
             f"the port uses TLS, but kafka.security.protocol is {protocol.value}",
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
-            + (", or SASL_SSL if it requires a login" if not protocol.uses_sasl else ""),
+            + ("." if protocol.uses_sasl else ", or SASL_SSL if it requires a login."),
         )
         return _refused(named, at)
     unclear = errors.BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
@@ -163,27 +163,27 @@ def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
                 broker=broker,
                 hint="Use the port of a TLS listener. Only if the cluster has none, and passwords "
                 "and data may be sent unencrypted, set "
-                f"kafka.security.protocol={_PLAIN[protocol].value}",
+                f"kafka.security.protocol={_PLAIN[protocol].value}.",
             )
         case State.NEGOTIATING if protocol.uses_tls:
             return errors.TlsError(
                 "the server closed the connection after the TLS handshake, before it answered "
                 "ApiVersions: does it require a client certificate?",
                 broker=broker,
-                hint="If it does, set kafka.ssl.keystore.location",
+                hint="If it does, set kafka.ssl.keystore.location.",
             )
         case State.NEGOTIATING:
             return errors.BrokerUnavailableError(
                 "the server closed the connection before it answered ApiVersions: is it a Kafka "
                 f"broker, and is its listener {protocol.value}, without TLS?",
                 broker=broker,
-                hint=f"If it uses TLS, set kafka.security.protocol={_ENCRYPTED[protocol].value}",
+                hint=f"If it uses TLS, set kafka.security.protocol={_ENCRYPTED[protocol].value}.",
             )
         case State.SASL_HANDSHAKE | State.AUTHENTICATING:
             return errors.AuthenticationError(
                 "the broker closed the connection during the SASL login",
                 broker=broker,
-                hint="See the broker's log; check kafka.sasl.mechanism and kafka.security.protocol",
+                hint="Check kafka.sasl.mechanism, kafka.security.protocol and the log of the broker.",
             )
         case State.READY if at.waiting and not at.is_accepted and not protocol.uses_sasl:
             return errors.AuthenticationError(
@@ -191,7 +191,7 @@ def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
                 "require SASL?",
                 broker=broker,
                 hint=f"If it does, set kafka.security.protocol={_WITH_SASL[protocol].value} and "
-                "kafka.sasl.mechanism",
+                "kafka.sasl.mechanism.",
             )
         case _:
             return None
@@ -290,10 +290,10 @@ class ConnectionFailures:
             return True
         if streak.latest.verdict is not Verdict.REJECTED:
             return False
-        rejections = sum(each.rejections for each in self._streaks.values())
+        rejections = sum(streak.rejections for streak in self._streaks.values())
         servers = [self._streaks.get(address) for address in self._bootstrap_servers]
         is_rejected_by_all = all(
-            each is not None and each.latest.verdict is Verdict.REJECTED for each in servers
+            streak is not None and streak.latest.verdict is Verdict.REJECTED for streak in servers
         )
         return is_rejected_by_all or (
             rejections >= REPEATED and (is_old or self._all_have_failed(1))

@@ -175,11 +175,11 @@ def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
     if host.isascii() and host.isprintable():  # For a str, Python would load the IDNA tables.
         name = host.strip("[]").encode("ascii")
     try:
-        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
+        entries = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
     # A label is too long, or the name contains a NUL. Brokers can return any name.
     except ValueError as error:
         raise OSError(f"{host!r} is not a valid host name: {error}") from error
-    return list(dict.fromkeys((int(entry[0]), entry[4]) for entry in found))
+    return list(dict.fromkeys((int(entry[0]), entry[4]) for entry in entries))
 
 
 def literal(host: str, port: int) -> list[Address] | None:
