@@ -17,6 +17,7 @@ In reading order:
 - `send`: the sender thread, from draining batches to handling responses
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request
+- `report_listener`: adds the progress of batches to the report
 - `dead_letter`: dead letters for rows that cannot be written
 - `acl`: determines the missing ACL for an authorization failure, and the command that grants it
 - `dry_run`: the sender for dry runs, and the comparison of codecs

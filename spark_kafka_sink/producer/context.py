@@ -14,6 +14,7 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.batch_listener import BatchListeners
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
@@ -21,6 +22,7 @@ from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
+from spark_kafka_sink.producer.report_listener import ReportListener
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.report.builder import ReportBuilder
 from spark_kafka_sink.report.recreated_topics import WrittenTopics
@@ -66,6 +68,8 @@ class SessionContext:
     report: ReportBuilder
     written: WrittenTopics
     events: ProducerEvents
+    listeners: BatchListeners
+    """The report and the debug events, which follow the batches."""
     accumulator: Accumulator
     bad_rows: BadRows
     dead_letters: DeadLetterTopic | None
@@ -108,16 +112,19 @@ def make_context(
     transaction_acl = None if transaction is None else transaction.acl
     acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction_acl)
     events = ProducerEvents(new_id(), config.debug)
+    report = ReportBuilder(
+        tuple(sorted((*options, ("client.id", client_id)))), dry_run=settings.dry_run
+    )
+    listeners = BatchListeners((ReportListener(report), *((events,) if config.debug else ())))
     return SessionContext(
         client=client,
         producer_state=producer_state,
         settings=settings,
-        report=ReportBuilder(
-            tuple(sorted((*options, ("client.id", client_id)))), dry_run=settings.dry_run
-        ),
+        report=report,
         written=WrittenTopics(),
         events=events,
-        accumulator=_accumulator(client, settings, events, executor),
+        listeners=listeners,
+        accumulator=_accumulator(client, settings, events, listeners, executor),
         bad_rows=BadRows(settings.dead_letters, acls),
         dead_letters=_dead_letter_topic(settings, largest_record(config), acls),
         breakers=CircuitBreakers(settings.throttling),
@@ -134,7 +141,11 @@ def largest_record(config: ProducerConfig) -> int:
 
 
 def _accumulator(
-    client: Client, settings: SessionSettings, events: ProducerEvents, executor: Executor | None
+    client: Client,
+    settings: SessionSettings,
+    events: ProducerEvents,
+    listeners: BatchListeners,
+    executor: Executor | None,
 ) -> Accumulator:
     """Create the session's accumulator and the state that it shares."""
     config = client.config
@@ -144,7 +155,7 @@ def _accumulator(
         settings.throttling.buffer_share, config.buffer_memory, state.lock
     )
     compressor = Compressor(config, client.clock, client.network.wakeup, executor)
-    return Accumulator(config, state, pool, quotas, compressor, events)
+    return Accumulator(config, state, pool, quotas, compressor, events, listeners)
 
 
 def _dead_letter_topic(

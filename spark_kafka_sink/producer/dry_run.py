@@ -109,8 +109,9 @@ class DryRunSender(Sender):
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
         del request
-        self._measure(node_id, drained, now, is_sent=True)
+        self._count_request(node_id, drained)
         for state, batch in drained:
+            self._listeners.sent(batch, self._metadata.cluster.nodes[node_id], 0, now)
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)
             self._completion.complete_dry_run(state, batch)

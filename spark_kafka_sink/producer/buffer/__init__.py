@@ -8,6 +8,7 @@ In reading order:
 - `batch`: a batch of records for one partition
 - `compressor`: compresses closed batches in a separate thread
 - `accumulator`: open batches, and queues of closed batches
+- `batch_listener`: the interface through which reports and debug events follow the batches
 - `events`: events of batches and producer ids, for kafka.debug
 - `breakers`: the circuit breaker of one partition, one broker or the job
 - `circuit_breakers`: all circuit breakers of one session

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
     from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
     from spark_kafka_sink.producer.buffer.compressor import Compressor
@@ -79,6 +80,7 @@ class Accumulator:
         quotas: BufferQuotas,
         compressor: Compressor,
         events: ProducerEvents,
+        listeners: BatchListener,
     ) -> None:
         self.state = state
         self.pool = pool
@@ -86,6 +88,7 @@ class Accumulator:
         self._lock = state.lock
         self._compressor = compressor
         self._events = events
+        self._listeners = listeners
         linger = config.linger_ms / 1000
         self._linger = linger - min(TIMER_STEP_S, linger / 4)
         self._lingers_shortly = linger < SHORT_LINGER_S
@@ -422,7 +425,7 @@ class Accumulator:
             batch.charges[-1].size += size
         self._open_bytes += size
         self.quotas.change(piece.partition, size)
-        self._events.appended(batch, piece.records)
+        self._listeners.appended(batch, piece.records)
         return size if is_small else 0
 
     def _open_new(self, piece: EncodedSlice, now: float) -> ProducerBatch:

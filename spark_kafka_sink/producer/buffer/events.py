@@ -8,18 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import Debug
+from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spark_kafka_sink.common.debug_log import Context
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.common.delivery_status import DeliveryStatus
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerState
 
 
-class ProducerEvents:
+class ProducerEvents(BatchListener):
     """Logs the events of one session.
 
     Args:
@@ -83,8 +85,9 @@ class ProducerEvents:
         if (log_event := self._debug.queue) is not None:
             log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 
-    def sent(self, batch: ProducerBatch, broker: int, correlation: int) -> None:
+    def sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
         """Log that the batch was sent in the request with this correlation id."""
+        del now
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "send",
@@ -92,7 +95,7 @@ class ProducerEvents:
                 base_sequence=batch.sequence,
                 producer_id=batch.producer_id,
                 epoch=batch.epoch,
-                broker=broker,
+                broker=node.node_id,
                 correlation=correlation,
                 attempt=batch.attempts,
                 records=batch.records,
@@ -116,7 +119,7 @@ class ProducerEvents:
                 age_ms=_ms(completion.latency),
             )
 
-    def failed(self, batch: ProducerBatch, status: str, error: str) -> None:
+    def failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Log that the batch will never be acknowledged."""
         if (log_event := self._debug.msg) is not None:
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)

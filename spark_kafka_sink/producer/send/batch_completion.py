@@ -20,7 +20,6 @@ from spark_kafka_sink.producer.send import batch_failure
 from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
-from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class BatchCompletion:
         self.timeout = DeliveryTimeout(session)
         self._client = session.client
         self._events = session.events
-        self._report = session.report
+        self._listeners = session.listeners
         self._transactions = session.transactions
 
     def acknowledge(self, answer: Answer, now: float) -> None:
@@ -63,7 +62,7 @@ class BatchCompletion:
             self.fail_session(error)
         if self._transactions is not None:
             self._transactions.acknowledged()
-        self._report.acknowledged(finished_batch(batch, response), response.base_offset)
+        self._listeners.acknowledged(batch, DeliveryStatus.PERSISTED, response)
         self._accumulator.complete(batch)
 
     def _count_by_topic(self, batch: ProducerBatch) -> None:
@@ -78,21 +77,20 @@ class BatchCompletion:
         """Complete a batch that was written to the socket with acks=0."""
         self.timeout.progressed(state.leader)
         state.remove(batch)
-        self._report.sent(finished_batch(batch))
+        self._listeners.acknowledged(batch, DeliveryStatus.SENT, None)
         self._accumulator.complete(batch)
 
     def complete_dry_run(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch of a dry run without sending it."""
         state.remove(batch)
-        self._report.would_be_written(finished_batch(batch))
+        self._listeners.acknowledged(batch, DeliveryStatus.WOULD_BE_WRITTEN, None)
         self._accumulator.complete(batch)
 
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Fail a batch permanently; the batch must already be removed from all queues."""
         # Store the error first: flush may be waiting for this batch.
         self._accumulator.state.mark_failed()
-        self._report.failed(*batch.partition, batch.records, status, error)
-        self._events.failed(batch, status, error)
+        self._listeners.failed(batch, status, error)
         self._accumulator.complete(batch)
 
     def fail_removed_partitions(self, now: float) -> None:
@@ -173,7 +171,7 @@ class BatchCompletion:
         def fail_rest(batches: list[ProducerBatch]) -> None:
             for batch in batches:
                 self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
-            failure.statuses = self._report.failures()
+            failure.statuses = self._session.report.failures()
 
         for batch in self.partitions.take_retries(lambda _: True):
             self.fail(batch, status_of(batch), _ABANDONED)
@@ -192,29 +190,3 @@ def status_of(batch: ProducerBatch) -> DeliveryStatus:
     if batch.ambiguous:
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED
-
-
-def finished_batch(
-    batch: ProducerBatch, response: PartitionResponse | None = None
-) -> FinishedBatch:
-    """Return the report entry of a batch that was acknowledged or was sent with acks=0."""
-    topic, partition = batch.partition
-    return FinishedBatch(
-        topic=topic,
-        partition=partition,
-        records=batch.records,
-        raw_bytes=batch.raw_size,
-        wire_bytes=batch.size,
-        next_sequence=batch.next_sequence if batch.sequence >= 0 else None,
-        append_time=None if response is None else _append_time(batch, response),
-    )
-
-
-def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | None:
-    """Return the time at which the broker appended the batch, if the response contains it.
-
-    For a duplicate batch, a broker returns the timestamp in the log, which the producer set if the
-    topic uses CreateTime. Source: ``BatchMetadata.timestamp``.
-    """
-    repeated = batch.attempts > 1 and response.append_time == batch.max_timestamp
-    return None if repeated else response.append_time

@@ -200,8 +200,7 @@ class ResponseHandler:
         state.retry(batch, at, in_new_epoch=action is Action.BUMP_AND_RETRY)
         batch.timed_from = self._timeout.start_of(batch)
         batch.retried, batch.refused = True, max(response.code, 0) or batch.refused
-        self._report.retried(answer.error)
-        self._report.meters.retried(batch.partition.topic, batch.records)
+        self._session.listeners.retried(batch, answer.error)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""

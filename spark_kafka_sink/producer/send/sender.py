@@ -25,7 +25,6 @@ from spark_kafka_sink.producer.send.produce_request import produce_request
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import cancelled_error
-from spark_kafka_sink.report.metrics.producer_metrics import BatchSent
 from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
@@ -58,6 +57,7 @@ class Sender:
         self._metadata = session.client.metadata
         self._config = session.config
         self._report = session.report
+        self._listeners = session.listeners
         self._producer_state = session.producer_state
         self._transactions = session.transactions
         self._completion = BatchCompletion(session)
@@ -215,36 +215,17 @@ class Sender:
     ) -> None:
         """Send the request and update the metrics; a dry run overrides this method."""
         correlation = self._network.send(node_id, request, now)
-        self._measure(node_id, drained, now, is_sent=bool(correlation))
+        if correlation:
+            self._count_request(node_id, drained)
+        node = self._metadata.cluster.nodes[node_id]
         for _, batch in drained:
-            self._session.events.sent(batch, node_id, correlation)
+            self._listeners.sent(batch, node, correlation, now)
 
-    def _measure(
-        self, node_id: int, drained: list[DrainedBatch], now: float, *, is_sent: bool
-    ) -> None:
-        """Record the metrics of a request, and of its batches that are sent for the first time."""
-        report = self._report
-        broker = report.meters.brokers.of(self._metadata.cluster.nodes[node_id])
-        if is_sent:
-            report.meters.request(sum(batch.records for _, batch in drained))
-            broker.retries += any(batch.attempts > 1 for _, batch in drained)
-        for _, batch in drained:
-            topic, partition = batch.partition
-            report.set_leader(topic, partition, node_id)
-            if batch.attempts > 1:
-                continue
-            report.queue_latency(now - batch.created)
-            sent = BatchSent(
-                topic=topic,
-                records=batch.records,
-                raw_bytes=batch.raw_size,
-                wire_bytes=batch.size,
-                queued=[(now - arrived, records) for arrived, records in batch.arrivals],
-                filled=batch.closed - batch.created,
-                closed=batch.reason,
-                compression=batch.compression,
-            )
-            report.meters.batch(sent, broker)
+    def _count_request(self, node_id: int, drained: list[DrainedBatch]) -> None:
+        meters = self._report.meters
+        meters.request(sum(batch.records for _, batch in drained))
+        broker = meters.brokers.of(self._metadata.cluster.nodes[node_id])
+        broker.retries += any(batch.attempts > 1 for _, batch in drained)
 
     # The methods below process completed requests.
 

@@ -152,6 +152,6 @@ def test_disabled_event_does_not_evaluate_its_arguments() -> None:
     """None has none of the attributes that the event's text needs."""
     trace = ProducerEvents("s")
     trace.answered(None, None, "", None, 0)  # type: ignore[arg-type]
-    trace.sent(None, 0, 0)  # type: ignore[arg-type]
+    trace.sent(None, 0, 0, 0.0)  # type: ignore[arg-type]
     trace.appended(None, 0)  # type: ignore[arg-type]
     trace.closed(None)  # type: ignore[arg-type]

@@ -183,7 +183,7 @@ def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
             return errors.AuthenticationError(
                 "the broker closed the connection during the SASL login",
                 broker=broker,
-                hint="Check kafka.sasl.mechanism, kafka.security.protocol and the log of the broker.",
+                hint="Check kafka.sasl.mechanism, kafka.security.protocol and the broker's log.",
             )
         case State.READY if at.waiting and not at.is_accepted and not protocol.uses_sasl:
             return errors.AuthenticationError(

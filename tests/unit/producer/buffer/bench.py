@@ -41,6 +41,7 @@ class Bench:
             BufferQuotas(None, self.state.lock),
             compressor,
             events,
+            events,
         )
 
     def _wake(self) -> None:

@@ -1,0 +1,84 @@
+"""Adds the progress of a session's batches to its report and metrics; sender thread only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+from spark_kafka_sink.report.builder import FinishedBatch
+from spark_kafka_sink.report.metrics.producer_metrics import BatchSent
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+    from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.report.builder import ReportBuilder
+
+
+class ReportListener(BatchListener):
+    """Counts the batches of a session in its report."""
+
+    def __init__(self, report: ReportBuilder) -> None:
+        self._report = report
+
+    def sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
+        """Store the leader; record the times and sizes of a batch that is sent first."""
+        del correlation
+        report, (topic, partition) = self._report, batch.partition
+        report.set_leader(topic, partition, node.node_id)
+        if batch.attempts > 1:
+            return
+        report.queue_latency(now - batch.created)
+        sent = BatchSent(
+            topic=topic,
+            records=batch.records,
+            raw_bytes=batch.raw_size,
+            wire_bytes=batch.size,
+            queued=[(now - arrived, records) for arrived, records in batch.arrivals],
+            filled=batch.closed - batch.created,
+            closed=batch.reason,
+            compression=batch.compression,
+        )
+        report.meters.batch(sent, report.meters.brokers.of(node))
+
+    def acknowledged(
+        self, batch: ProducerBatch, status: DeliveryStatus, response: PartitionResponse | None
+    ) -> None:
+        """Count the records with their offsets, if known."""
+        topic, partition = batch.partition
+        finished = FinishedBatch(
+            topic=topic,
+            partition=partition,
+            records=batch.records,
+            raw_bytes=batch.raw_size,
+            wire_bytes=batch.size,
+            next_sequence=batch.next_sequence if batch.sequence >= 0 else None,
+            append_time=None if response is None else _append_time(batch, response),
+        )
+        match status:
+            case DeliveryStatus.SENT:
+                self._report.sent(finished)
+            case DeliveryStatus.WOULD_BE_WRITTEN:
+                self._report.would_be_written(finished)
+            case _:
+                self._report.acknowledged(finished, response and response.base_offset)
+
+    def retried(self, batch: ProducerBatch, error: str) -> None:
+        """Count the retry."""
+        self._report.retried(error)
+        self._report.meters.retried(batch.partition.topic, batch.records)
+
+    def failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
+        """Count the records by their status and error."""
+        self._report.failed(*batch.partition, batch.records, status, error)
+
+
+def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | None:
+    """Return the time at which the broker appended the batch, if the response contains it.
+
+    For a duplicate batch, a broker returns the timestamp in the log, which the producer set if the
+    topic uses CreateTime. Source: ``BatchMetadata.timestamp``.
+    """
+    repeated = batch.attempts > 1 and response.append_time == batch.max_timestamp
+    return None if repeated else response.append_time
