@@ -1,7 +1,7 @@
 """One task's producer session, and its progress.
 
 The writer thread calls `ProducerSession`. Each chunk of rows passes through the stages of `append`
-once: validate, split, reserve, route, plan, encode, append.
+once: validate, split, admit, route, plan, encode, append.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from spark_kafka_sink.producer.append.chunk import Chunk
+    from spark_kafka_sink.producer.append.chunk import AdmittedChunk, Chunk
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -87,11 +87,23 @@ class ProducerSession:
         )
         self._started = client.clock.monotonic()
         self._accumulator = self.context.accumulator
-        self._topics = TopicMetadata(self.context)
+        self._topics = TopicMetadata(client, self.context.acls, self._accumulator.state)
         self._partitioner = Partitioner(client.config, client.random)
-        self._validator = RowValidator(self.context, self._topics, self._partitioner)
-        self._admission = AdmissionControl(self.context, self._topics)
-        self._sticky = StickyPartitioner(self.context)
+        self._validator = RowValidator(
+            client.config,
+            self.context.bad_rows,
+            self.context.dead_letters,
+            self._topics,
+            self._partitioner,
+        )
+        self._admission = AdmissionControl(
+            client,
+            self.context.settings.throttling.rates,
+            self._accumulator,
+            self.context.breakers,
+            self._topics,
+        )
+        self._sticky = StickyPartitioner(client, self._accumulator, self.context.breakers)
         self._encoder = ChunkEncoder(client, self._accumulator)
         self._sender = _make_sender(self.context)
         self._slices = 0
@@ -222,13 +234,14 @@ class ProducerSession:
             self._accumulator.close()
 
     def _write(self, chunk: Chunk, arrived_ms: int) -> NDArray[np.int8] | None:
-        """Reserve, route, plan, encode and append a chunk that may be appended at once.
+        """Admit, route, plan, encode and append a chunk that may be appended at once.
 
         Return the `RowError` of each row, shape (n,), or None if all rows were written.
         """
-        reserved = self._admission.reserve(chunk)
+        admitted = self._admission.admit(chunk)
+        reserved = admitted.size
         try:
-            routed = self._route(chunk)
+            routed = self._route(admitted)
             errors = self._find_open_breakers(routed)
             if errors is not None:
                 routed = routed.take(np.flatnonzero(errors == RowError.NONE))
@@ -242,11 +255,10 @@ class ProducerSession:
                 self._accumulator.give_up(reserved)
         return errors
 
-    def _route(self, chunk: Chunk) -> RoutedChunk:
-        admission = self._admission.decide(chunk)
+    def _route(self, chunk: AdmittedChunk) -> RoutedChunk:
         route = self._partitioner.assign(chunk.rows, chunk.topics)
-        route = self._sticky.assign(route, chunk.sizes, admission)
-        return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, route, admission)
+        route = self._sticky.assign(route, chunk.sizes, chunk.admission)
+        return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, chunk.admission, route)
 
     def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).

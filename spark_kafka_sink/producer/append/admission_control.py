@@ -14,6 +14,7 @@ from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.admission import Admission
+from spark_kafka_sink.producer.append.chunk import AdmittedChunk
 from spark_kafka_sink.producer.append.planner import ranges_within
 from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
 from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITIONS_PART
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.config.throttling import RateLimits
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 
 
 MAX_CHUNK_BYTES = 4 << 20
@@ -39,16 +43,22 @@ CHUNKS_PER_BUFFER = 8
 class AdmissionControl:
     """Delays the chunks of one session to enforce rate limits and quotas; writer thread only."""
 
-    def __init__(self, context: SessionContext, topics: TopicMetadata) -> None:
-        accumulator = context.accumulator
-        self._client = context.client
-        self._config = config = context.config
-        self._breakers = context.breakers
+    def __init__(
+        self,
+        client: Client,
+        rates: RateLimits,
+        accumulator: Accumulator,
+        breakers: CircuitBreakers,
+        topics: TopicMetadata,
+    ) -> None:
+        self._client = client
+        self._config = config = client.config
+        self._breakers = breakers
         self._state = accumulator.state
         self._pool = accumulator.pool
         self._quotas = accumulator.quotas
         self._topics = topics
-        self._limiter = RateLimiter(context.settings.throttling.rates, context.clock.monotonic())
+        self._limiter = RateLimiter(rates, client.clock.monotonic())
         quota = (self._quotas.limit or config.buffer_memory) // PARTITIONS_PART
         size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, size))
@@ -77,8 +87,8 @@ class AdmissionControl:
         for start, stop in ranges_within(sizes, self._chunk_bytes, self._chunk_rows):
             yield chunk.slice(start, stop)
 
-    def reserve(self, chunk: Chunk) -> int:
-        """Wait for the rate limits and for buffer space; return the bytes charged.
+    def admit(self, chunk: Chunk) -> AdmittedChunk:
+        """Wait for the rate limits and for buffer space, and charge the chunk to the buffer.
 
         Raises:
             KafkaProdError: the session failed, or the buffer was full for max.block.ms.
@@ -94,7 +104,7 @@ class AdmissionControl:
             # Batches are not sent, and free no memory, while their topic is unknown.
             self._topics.await_expected()
         self._pool.reserve(chunk.size)
-        return chunk.size
+        return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.decide(chunk))
 
     def decide(self, chunk: Chunk) -> Admission:
         """Return the partitions that currently do not accept rows of the chunk."""

@@ -1,4 +1,4 @@
-"""A chunk of valid rows, before and after each row is routed to a partition."""
+"""The stages of a chunk: valid rows, admitted rows, and rows that are routed to partitions."""
 
 from __future__ import annotations
 
@@ -39,13 +39,19 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedChunk(Chunk):
-    """A chunk, its route, and the partitions that currently do not accept rows."""
+class AdmittedChunk(Chunk):
+    """A chunk that is charged to the buffer, and the partitions that do not accept its rows now."""
+
+    admission: Admission
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedChunk(AdmittedChunk):
+    """An admitted chunk and its route."""
 
     route: Route
-    admission: Admission
 
     def take(self, numbers: NDArray[np.intp]) -> RoutedChunk:
         """Return the rows at these positions."""
         rows, route = self.rows.take(numbers), self.route.take(numbers)
-        return RoutedChunk(rows, self.topics, self.sizes[numbers], route, self.admission)
+        return RoutedChunk(rows, self.topics, self.sizes[numbers], self.admission, route)

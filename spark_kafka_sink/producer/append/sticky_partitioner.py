@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.admission import Admission
     from spark_kafka_sink.producer.append.route import Route
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 
 
 def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
@@ -77,10 +79,10 @@ def draw_order(
 class StickyPartitioner:
     """Chooses the current partition of each topic for rows without a key; writer thread only."""
 
-    def __init__(self, context: SessionContext) -> None:
-        self._client = client = context.client
-        self._breakers = context.breakers
-        self._accumulator = context.accumulator
+    def __init__(self, client: Client, accumulator: Accumulator, breakers: CircuitBreakers) -> None:
+        self._client = client
+        self._breakers = breakers
+        self._accumulator = accumulator
         self._adaptive = client.config.partitioner_adaptive_partitioning_enable
         self._batch_size = client.config.batch_size
         self._current: dict[str, int] = {}

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
 _REFRESH_INTERVAL_S = 1.0
@@ -39,11 +41,11 @@ class TopicMetadata:
     reasons for connection failures.
     """
 
-    def __init__(self, context: SessionContext) -> None:
-        self._client = context.client
-        self._acls = context.acls
-        self._config = context.config
-        self._state = context.accumulator.state
+    def __init__(self, client: Client, acls: AclAdvisor, state: SessionState) -> None:
+        self._client = client
+        self._acls = acls
+        self._config = client.config
+        self._state = state
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
         """Deadline of each topic that was unknown to `expect`."""

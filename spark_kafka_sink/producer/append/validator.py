@@ -29,9 +29,11 @@ from spark_kafka_sink.producer.row_error import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.append.partitioner import Partitioner
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.bad_rows import BadRows
+    from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.rows import Rows
 
 
@@ -39,12 +41,17 @@ class RowValidator:
     """Validates the rows of a session, chunk by chunk; writer thread only."""
 
     def __init__(
-        self, context: SessionContext, topics: TopicMetadata, partitioner: Partitioner
+        self,
+        config: ProducerConfig,
+        bad_rows: BadRows,
+        dead_letters: DeadLetterTopic | None,
+        topics: TopicMetadata,
+        partitioner: Partitioner,
     ) -> None:
-        self._bad_rows = context.bad_rows
-        self._dead_letters = context.dead_letters
-        self._config = context.config
-        self._largest = largest_record(context.config)
+        self._bad_rows = bad_rows
+        self._dead_letters = dead_letters
+        self._config = config
+        self._largest = largest_record(config)
         self._topics = topics
         self._partitioner = partitioner
 

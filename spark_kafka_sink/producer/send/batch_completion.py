@@ -46,7 +46,7 @@ class BatchCompletion:
         self._session = session
         self._accumulator = session.accumulator
         self.partitions = PartitionStates()
-        self.timeout = DeliveryTimeout(session)
+        self.timeout = DeliveryTimeout(session.client)
         self._client = session.client
         self._events = session.events
         self._listeners = session.listeners

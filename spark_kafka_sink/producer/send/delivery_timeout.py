@@ -22,8 +22,8 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.context import SessionContext
 
 
 class Pause(NamedTuple):
@@ -39,8 +39,8 @@ class DeliveryTimeout:
     Times are in seconds (monotonic clock).
     """
 
-    def __init__(self, session: SessionContext) -> None:
-        self._client = session.client
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._progress: dict[int, float] = {}
         """When each broker last acknowledged a batch, by broker id."""
         self._pauses: dict[int, Pause] = {}

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Collection, Iterable, Iterator
 
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
+    from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 _ONE_BATCH_ONLY = 1
 """Byte limit for a half-open broker; the first batch, which may have any size, uses it up."""
@@ -92,16 +95,23 @@ class Drained:
 class Drainer:
     """Selects the batches for each Produce request in a session; sender thread only."""
 
-    def __init__(self, session: SessionContext, partitions: PartitionStates) -> None:
-        self._client = session.client
-        self._network = session.client.network
-        self._metadata = session.client.metadata
-        self._config = session.config
-        self._accumulator = session.accumulator
-        self._breakers = session.breakers
+    def __init__(
+        self,
+        client: Client,
+        accumulator: Accumulator,
+        breakers: CircuitBreakers,
+        partitions: PartitionStates,
+        transactions: TransactionManager | None,
+    ) -> None:
+        self._client = client
+        self._network = client.network
+        self._metadata = client.metadata
+        self._config = client.config
+        self._accumulator = accumulator
+        self._breakers = breakers
         self._partitions = partitions
-        self._transactions = session.transactions
-        self._slow_after = session.config.request_timeout_ms / 1000 * _SLOW
+        self._transactions = transactions
+        self._slow_after = client.config.request_timeout_ms / 1000 * _SLOW
         self._snapshot: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, from the metadata snapshot `_known`."""

@@ -62,7 +62,13 @@ class Sender:
         self._transactions = session.transactions
         self._completion = BatchCompletion(session)
         self._partitions = self._completion.partitions
-        self._drainer = Drainer(session, self._partitions)
+        self._drainer = Drainer(
+            session.client,
+            session.accumulator,
+            session.breakers,
+            self._partitions,
+            session.transactions,
+        )
         self._producer_id = ProducerIdRequester(
             session.client, session.producer_state, session.acls
         )

@@ -144,7 +144,7 @@ def test_client_is_closed_if_the_session_cannot_be_created(
     def fail(*_: object) -> NoReturn:
         raise ConfigError("no")
 
-    monkeypatch.setattr("spark_kafka_sink.producer.session.Client", Recorded)
+    monkeypatch.setattr("spark_kafka_sink.producer.session_pool.Client", Recorded)
     if is_pooled:
         client_of(config(client_id=name))
     monkeypatch.setattr(f"spark_kafka_sink.producer.session.{part}", fail)

@@ -303,7 +303,7 @@ def routed(sim: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk
     sizes = np.full(len(rows), 100, np.int64)
     route = sim.session._partitioner.assign(rows, (info,))
     admission = sim.session._admission.decide(Chunk(rows, (info,), sizes))
-    return RoutedChunk(rows, (info,), sizes, route, admission)
+    return RoutedChunk(rows, (info,), sizes, admission, route)
 
 
 def broken_rows(sim: World, rows: Rows) -> list[bool] | None:
