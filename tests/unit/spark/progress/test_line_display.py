@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from _pytest.capture import CaptureFixture
 
 
-@pytest.mark.parametrize("imported", [False, True], ids=["", "with ipykernel"])
+@pytest.mark.parametrize(
+    "imported", [False, pytest.param(True, id="with ipykernel", marks=pytest.mark.deep)]
+)
 def test_script_writes_lines_to_stderr(
     imported: bool, monkeypatch: pytest.MonkeyPatch, capsys: CaptureFixture[str]
 ) -> None:
