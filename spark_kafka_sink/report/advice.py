@@ -47,8 +47,8 @@ UNMEASURED = 2**31 - 1
 SAFE_ARROW_BATCH = 64 * 1024 * 1024
 """Spark's own limit for the size of a batch, in bytes."""
 MEASURING_COST_S = 0.09e-6
-"""JVM seconds per row that measuring batches costs: 0.27 us instead of 0.18 us, for 100-byte rows
-on Spark 4.1 and 4.3.
+"""JVM seconds per row and column that measuring batches costs: Spark adds up the sizes of all
+columns after every row.
 """
 SHORT_ARROW_BATCH = 1_000
 """Number of rows in an Arrow batch above which its fixed cost is negligible."""
@@ -79,14 +79,16 @@ def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
         return None
     if facts.waits_for_kafka or facts.has_large_rows:
         return None
-    share = facts.share(facts.report.records * MEASURING_COST_S)
+    columns = max(1, facts.number(ARROW_COLUMNS))
+    share = facts.share(facts.report.records * columns * MEASURING_COST_S)
     if share < WORTHWHILE or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
         return None
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.RAISE,
-        figure=f"rows of {plural(facts.row, 'byte')}, {facts.report.records / facts.busy:,.0f} per "
-        f"second and task: measuring each row takes about {share:.0%} of the time",
+        figure=f"rows of {plural(columns, 'column')} and {plural(facts.row, 'byte')}, "
+        f"{facts.report.records / facts.busy:,.0f} per second and task: measuring each "
+        f"row takes about {share:.0%} of the time",
         sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
         "the batch after every row; use it only for rows as small as these",
     )
@@ -120,6 +122,8 @@ MANY_BATCHES = 200
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """Spark's limits for its Arrow batches. Reports of Spark tasks contain them as plain numbers."""
+ARROW_COLUMNS = "arrow.columns"
+"""Number of the DataFrame's columns that a task writes."""
 _WITHOUT_LEADER = (
     "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PARTITION",

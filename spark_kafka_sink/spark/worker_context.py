@@ -10,7 +10,7 @@ from pyspark import TaskContext
 
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.security.credentials import located
-from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS
+from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
 from spark_kafka_sink.spark import internals
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
@@ -68,10 +68,11 @@ def _as_client_id(name: str) -> str:
     return _OTHER.sub("_", name)[:_LONGEST_NAME].strip("_")
 
 
-def arrow_batch_limits() -> tuple[tuple[str, str], ...]:
-    """Return Spark's limits for its Arrow batches (bytes and rows) by name; empty outside a task.
+def arrow_batch_limits(columns: int) -> tuple[tuple[str, str], ...]:
+    """Return what determines Spark's Arrow batches, by name; empty outside a task.
 
-    If the number of rows is not positive, there is no limit.
+    These are its limits in bytes and rows (without a limit if the number of rows is not positive),
+    and the number of columns that are written.
     """
     if TaskContext.get() is None:
         return ()
@@ -81,7 +82,8 @@ def arrow_batch_limits() -> tuple[tuple[str, str], ...]:
     }
     if sizes[ARROW_RECORDS] <= 0:
         sizes[ARROW_RECORDS] = _UNLIMITED
-    return tuple((name, str(size)) for name, size in sorted(sizes.items()))
+    numbers = {**sizes, ARROW_COLUMNS: columns}
+    return tuple((name, str(number)) for name, number in sorted(numbers.items()))
 
 
 def _number(text: str | None, default: int) -> int:

@@ -186,7 +186,7 @@ class TaskWriter:
             dry_run=self.config.dry_run,
             assumed_topics=self.config.assumed_topics,
             statistics_path=self._statistics_path(),
-            arrow_batch_limits=arrow_batch_limits(),
+            arrow_batch_limits=arrow_batch_limits(len(self.contract.used)),
             formats=self.contract.described_formats,
         )
 

@@ -110,9 +110,10 @@ def test_starts_every_kind_of_worker(spark: SparkSession, caplog: pytest.LogCapt
         writer = spark.sql("SELECT 'a' AS value").write.format("kafkaprod").mode("append")
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
         writer.options(**options).save()
+        assert kafka.end_offsets("events") == [1]
+        assert last_report().startup_ms == 0
         write(spark.sql("SELECT 'a' AS value"), options)
         assert kafka.end_offsets("events") == [2]
-        assert last_report().startup_ms == 0
     assert daemons() == before, "a write did not use the workers of the warm-up"
 
 

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.report import advisor
-from spark_kafka_sink.report.advice import Advice, Direction, PipelineFacts
+from spark_kafka_sink.report.advice import (
+    ARROW_COLUMNS,
+    MEASURING_COST_S,
+    Advice,
+    Direction,
+    PipelineFacts,
+)
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import PoisonCount
@@ -268,20 +275,26 @@ ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def arrow_batches_of(
-    rows: int, row_bytes: int, max_bytes: int, max_rows: int = 10_000
+    rows: int, row_bytes: int, max_bytes: int, max_rows: int = 10_000, columns: int = 1
 ) -> DeliveryReport:
     """Create one second of a healthy one-task job with such Arrow batches from Spark."""
     half = replace(parts(0)[0], bytes_uncompressed=rows * row_bytes // 2, persisted=rows // 2)
-    settings = {ARROW_BYTES: str(max_bytes), ARROW_ROWS: str(max_rows)}
+    settings = {
+        ARROW_BYTES: str(max_bytes),
+        ARROW_ROWS: str(max_rows),
+        ARROW_COLUMNS: str(columns),
+    }
     both = (half, replace(half, partition=1))
     return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000)
 
 
-def test_small_rows_that_spark_measures_individually() -> None:
-    found = advise(arrow_batches_of(1_000_000, 131, 67_108_864))
+@pytest.mark.parametrize(("rows", "columns"), [(1_000_000, 1), (200_000, 10)])
+def test_small_rows_that_spark_measures_individually(rows: int, columns: int) -> None:
+    found = advise(arrow_batches_of(rows, 131, 67_108_864, columns=columns))
     assert only(found) == (ARROW_BYTES, Direction.RAISE)
-    assert "rows of 131 bytes, 1,000,000 per second and task" in found[0].figure
-    assert "about 9% of the time" in found[0].figure
+    shown = f"rows of {plural(columns, 'column')} and 131 bytes, {rows:,} per second and task"
+    assert shown in found[0].figure
+    assert f"about {rows * columns * MEASURING_COST_S:.0%} of the time" in found[0].figure
     assert "2147483647, as in conf/spark-small-rows.conf" in found[0].sentence
 
 
