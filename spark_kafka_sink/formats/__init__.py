@@ -28,6 +28,8 @@ In reading order:
 - `protobuf_source`: read Protobuf schemas, and compile `.proto` text, on the driver
 - `protobuf_text`: print Protobuf schemas as `.proto` text, on the driver
 - `schemas_and_subjects`: schemas set by options or derived from columns, and their subjects
+- `schema_references`: join Avro and JSON Schemas with the schemas to which they refer
+- `registry_client_settings`: address, login and TLS of the registry's client
 - `registry`: register and look up schemas, on the driver
 - `decoder`: decode written records, for tests of users' jobs
 """

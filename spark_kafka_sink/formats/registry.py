@@ -6,11 +6,8 @@ Only the driver uses this module, once per write or start of a stream. Tasks rec
 from __future__ import annotations
 
 import json
-import os
-import ssl
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 from urllib.parse import quote
 from uuid import UUID
@@ -19,22 +16,16 @@ from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import URL
-from spark_kafka_sink.config.security.model import (
-    ClientCredentialsLogin,
-    PasswordLogin,
-    RefreshPolicy,
-    SaslConfig,
-)
 from spark_kafka_sink.formats.protobuf_files import files_of
 from spark_kafka_sink.formats.protobuf_source import BUILT_IN, completed, descriptor_set
-from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
-from spark_kafka_sink.kafka.security.tokens.token import TokenCache
+from spark_kafka_sink.formats.registry_client_settings import client_settings
+from spark_kafka_sink.formats.schema_references import bundled, inlined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from spark_kafka_sink.config.schema_registry import BearerAuth, RegistryConfig
-    from spark_kafka_sink.config.security.model import TlsConfig
+    from spark_kafka_sink.config.schema_registry import RegistryConfig
+    from spark_kafka_sink.config.security.model import SaslConfig
     from spark_kafka_sink.formats.protobuf_files import ProtoFile
 
 _TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
@@ -127,7 +118,7 @@ class Registry:
         library = import_extra("schema-registry", _MODULE, f"option {URL}")
         self._library = library
         with ExitStack() as files:
-            settings = _settings(config, sasl, files)
+            settings = client_settings(config, sasl, files)
             client = library.SchemaRegistryClient.new_client(settings)
         # Each client of mock:// has a separate registry; clients of mock://NAME share a registry,
         # as in Java.
@@ -336,7 +327,7 @@ class Registry:
             named[reference.name] = json.loads(
                 self._json_bundle(schema.schema_str, schema.references or ())
             )
-        return json.dumps(_bundled(json.loads(text), named) if named else json.loads(text))
+        return json.dumps(bundled(json.loads(text), named) if named else json.loads(text))
 
     def _avro_bundle(self, text: str, references: Any) -> str:
         """Return an Avro schema that declares each type to which it refers once."""
@@ -350,7 +341,7 @@ class Registry:
                     collect(schema.references or ())
 
         collect(references)
-        return json.dumps(_inlined(json.loads(text), named))
+        return json.dumps(inlined(json.loads(text), named))
 
     def _with_imports(self, text: str, references: Any, subject: str) -> str:
         """Return a descriptor set of a Protobuf schema, which is text or a descriptor."""
@@ -443,138 +434,6 @@ def _form(format_: Format) -> str | None:
 
 def _guid(text: str | None) -> bytes | None:
     return UUID(text).bytes if text else None
-
-
-def _bundled(schema: Any, named: Mapping[str, Any]) -> Any:
-    """Return a JSON Schema that contains the schemas to which it refers, with names as ids."""
-    inner = {
-        # In draft 4 the keyword is `id`.
-        f"{name} (reference)": {**part, "$id": name, "id": name}
-        for name, part in named.items()
-    }
-    return {**schema, "definitions": {**schema.get("definitions", {}), **inner}}
-
-
-def _inlined(node: Any, named: Mapping[str, Any]) -> Any:
-    """Return an Avro schema with the first use of each referenced name replaced by its schema."""
-    pending = dict(named)
-
-    def visit(node: Any, namespace: str) -> Any:
-        if isinstance(node, str):
-            name = node if "." in node else f"{namespace}.{node}" if namespace else node
-            known = name if name in pending else node
-            return visit(pending.pop(known), "") if known in pending else node
-        if isinstance(node, list):
-            return [visit(branch, namespace) for branch in node]
-        if not isinstance(node, dict):
-            return node
-        own = str(node.get("name", "")).rpartition(".")[0] or node.get("namespace") or namespace
-        changed = dict(node)
-        for name in ("type", "items", "values"):
-            if name in node:
-                changed[name] = visit(node[name], own)
-        if "fields" in node:
-            changed["fields"] = [
-                {**field, "type": visit(field["type"], own)} for field in node["fields"]
-            ]
-        return changed
-
-    return visit(node, "")
-
-
-def _settings(config: RegistryConfig, sasl: SaslConfig | None, files: ExitStack) -> dict[str, Any]:
-    """Return the client's settings. `files` deletes the files to which they refer."""
-    settings: dict[str, Any] = {
-        "url": config.url,
-        "timeout": config.timeout_ms / 1_000,
-        "max.retries": config.max_retries,
-        "retries.wait.ms": config.retries_wait_ms,
-        "retries.max.wait.ms": config.retries_max_wait_ms,
-    }
-    info = _user_info(config, sasl)
-    if info is not None:
-        settings["basic.auth.user.info"] = info
-    if config.bearer is not None:
-        settings |= {
-            "bearer.auth.credentials.source": "CUSTOM",
-            "bearer.auth.custom.provider.function": _bearer_fields(config.bearer, sasl),
-            "bearer.auth.custom.provider.config": {},
-        }
-    if config.tls is not None:
-        settings |= _tls_files(config.tls, files)
-    return settings
-
-
-def _user_info(config: RegistryConfig, sasl: SaslConfig | None) -> str | None:
-    if config.inherits_basic:
-        login = None if sasl is None else resolved_login(sasl)
-        if not isinstance(login, PasswordLogin):
-            raise ConfigError(
-                "option basic.auth.credentials.source is SASL_INHERIT, but the brokers' login has "
-                "no user name and password",
-                hint="Set basic.auth.credentials.source=USER_INFO and basic.auth.user.info.",
-            )
-        return f"{revealed(login.username)}:{revealed(login.password)}"
-    if config.user_info is None:
-        return None
-    text = revealed(config.user_info)
-    if ":" not in text:
-        raise ConfigError(
-            f"option {config.user_info.option} has no colon", hint="Write it as NAME:PASSWORD."
-        )
-    return text
-
-
-def _bearer_fields(
-    bearer: BearerAuth, sasl: SaslConfig | None
-) -> Callable[[Mapping[str, Any]], dict[str, str]]:
-    """Return the function that provides the client with a token for each request."""
-    issuer = bearer.issuer
-    if bearer.inherits:
-        login = None if sasl is None else resolved_login(sasl)
-        if not isinstance(login, ClientCredentialsLogin):
-            raise ConfigError(
-                "option bearer.auth.credentials.source is SASL_OAUTHBEARER_INHERIT, but the "
-                "brokers' login has no OAuth issuer",
-                hint="Set bearer.auth.credentials.source=OAUTHBEARER and the issuer.",
-            )
-        issuer = login
-    token = partial(revealed, bearer.token) if issuer is None else _tokens(issuer)  # type: ignore[arg-type]
-    scope = {"bearer.auth.logical.cluster": bearer.logical_cluster or ""}
-    if bearer.identity_pool is not None:
-        scope["bearer.auth.identity.pool.id"] = bearer.identity_pool
-    return lambda _: {"bearer.auth.token": token(), **scope}
-
-
-def _tokens(login: ClientCredentialsLogin) -> Callable[[], str]:
-    """Return a function that provides a valid token of an issuer, after requesting the first."""
-    # Requires the `oauth` extra.
-    from spark_kafka_sink.kafka.security.tokens.token_endpoint import ClientCredentialsSource
-
-    cache, source, policy = TokenCache(), ClientCredentialsSource(login), RefreshPolicy()
-    cache.token(source, policy)
-    return lambda: cache.token(source, policy).value
-
-
-def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
-    """Return the TLS settings of the client, with the certificates in short-lived files."""
-    from spark_kafka_sink.kafka.security.tls import context, stores  # slow import, only for TLS
-
-    settings: dict[str, str] = {}
-    if config.truststore is not None:
-        trusted = stores.trusted_certificates(config.truststore)
-        text = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode()
-        settings["ssl.ca.location"] = files.enter_context(context.short_lived_file(text))
-    else:
-        paths = ssl.get_default_verify_paths()
-        if paths.cafile and os.access(paths.cafile, os.R_OK):
-            settings["ssl.ca.location"] = paths.cafile
-    if config.keystore is not None:
-        identity = stores.client_identity(config.keystore)
-        key, passphrase = stores.sealed(identity.key)
-        chain = files.enter_context(context.short_lived_file(identity.chain_text() + key))
-        settings |= {"ssl.certificate.location": chain, "ssl.key.password": passphrase}
-    return settings
 
 
 def _printable(text: str) -> str:

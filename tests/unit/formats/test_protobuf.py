@@ -333,21 +333,6 @@ def test_message_indexes() -> None:
         message_indexes(schema, "p.X")
 
 
-def test_imports_are_resolved_in_a_file_set() -> None:
-    other = descriptor_pb2.FileDescriptorProto(name="o.proto", package="o", syntax="proto3")
-    other.message_type.add(name="Point").field.add(
-        name="x", number=3, type=Proto.TYPE_DOUBLE, label=Proto.LABEL_OPTIONAL
-    )
-    built = file({"type": Proto.TYPE_MESSAGE, "type_name": ".o.Point"})
-    whole = descriptor_pb2.FileDescriptorSet(file=[other, built])
-    array: Any = pa.array([{"a": {"x": 0.5}}])
-    schema = base64.b64encode(whole.SerializeToString()).decode()
-    plan = FieldPlan(format=Format.PROTOBUF, schema=schema, message="p.M")
-    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(1))
-    assert encoded.to_pylist() == [b"\n\x09\x19" + b"\0\0\0\0\0\0\xe0\x3f"]
-    assert message_indexes(schema, "p.M") == (1,)
-
-
 @pytest.mark.parametrize(
     ("type_", "message"),
     [
