@@ -6,9 +6,19 @@ encode every Arrow batch. The package is loaded only if `value.format` or `key.f
 In reading order:
 
 - `plan`: framing, the picklable plan, and `compile_encoder`
-- `fields`: column paths, faults of rows, cells at any depth, nulls, fields matched by name
-- `writer`: build rows of bytes from constants, short words, columns and nested rows
-- `text`: format numbers, dates and times as text
+- `shape`: the format-independent meaning of a column's type
+- `column`: the types of columns at any depth, and their paths
+- `names`: the names that a format allows
+- `row_faults`: faults of rows that do not fit a schema
+- `cells`: the entries of a column in a batch
+- `decimal_cells`: decimals as pairs of 64-bit numbers
+- `varints`: varints of all rows at once
+- `row_writer`: build rows of bytes from constants, short words, columns and nested rows
+- `row_encoder`: encode structs as rows, and handle nulls
+- `scalar_writers`: append values that formats encode in the same way
+- `number_text`: format numbers as text
+- `time_text`: format dates, times and intervals as text
+- `string_text`: escape strings, and encode bytes in base64
 - `json_encoder`: JSON as Spark's `to_json` writes it, and JSON Schema
 - `json_checks`: checks of rows against a JSON Schema
 - `json_schema`: match a given JSON Schema to columns, and create the checks

@@ -7,8 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.formats.avro_schema import full_name
-from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
+from spark_kafka_sink.formats.column import Column, unsupported
+from spark_kafka_sink.formats.names import Names
 from spark_kafka_sink.formats.plan import Source
+from spark_kafka_sink.formats.shape import Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,30 +21,21 @@ from spark_kafka_sink.formats.avro_defaults import default_bytes
 from spark_kafka_sink.formats.avro_derivation import derive
 from spark_kafka_sink.formats.avro_schema import AvroSchema
 from spark_kafka_sink.formats.avro_unions import candidates, chosen_branches, closeness
-from spark_kafka_sink.formats.fields import (
-    Cells,
-    Column,
-    DecimalCells,
-    RowFaults,
-    Shape,
-    field_path,
-    not_declared,
-    unsupported,
-)
-from spark_kafka_sink.formats.writer import (
-    Node,
-    RowEncoder,
-    RowWriter,
-    grouped,
+from spark_kafka_sink.formats.cells import Cells
+from spark_kafka_sink.formats.column import Column, field_path, not_declared, unsupported
+from spark_kafka_sink.formats.decimal_cells import DecimalCells
+from spark_kafka_sink.formats.row_encoder import Node, RowEncoder, write_required, write_valid
+from spark_kafka_sink.formats.row_faults import RowFaults
+from spark_kafka_sink.formats.row_writer import RowWriter, grouped
+from spark_kafka_sink.formats.scalar_writers import (
     write_boolean,
     write_bytes,
     write_float,
     write_nothing,
-    write_required,
     write_symbol,
-    write_valid,
-    zigzag,
 )
+from spark_kafka_sink.formats.shape import Shape
+from spark_kafka_sink.formats.varints import zigzag
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:

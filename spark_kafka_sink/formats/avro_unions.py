@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.avro_schema import MOST_DIGITS
-from spark_kafka_sink.formats.fields import Column, Shape
+from spark_kafka_sink.formats.shape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.formats.avro_schema import AvroSchema
+    from spark_kafka_sink.formats.column import Column
 
 _EXACT_BITS: Final = {"float": 24, "double": 53}
 """Number of bits of the integers that a floating-point number represents exactly."""

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.formats.fields import Cells, RowFaults
+from spark_kafka_sink.formats.cells import Cells
+from spark_kafka_sink.formats.row_faults import RowFaults
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.formats.fields import Mask
+    from spark_kafka_sink.formats.cells import Mask
 
 
 Check: TypeAlias = Callable[[Cells, bool], None]

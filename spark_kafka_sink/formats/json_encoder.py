@@ -17,23 +17,29 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
-from spark_kafka_sink.formats import text
-from spark_kafka_sink.formats.fields import Cells, Column, DecimalCells, Shape, unsupported
+from spark_kafka_sink.formats.column import Column, unsupported
+from spark_kafka_sink.formats.decimal_cells import DecimalCells
+from spark_kafka_sink.formats.number_text import write_decimals, write_floats, write_integers
 from spark_kafka_sink.formats.plan import Source
-from spark_kafka_sink.formats.writer import (
-    Node,
-    RowEncoder,
-    RowWriter,
-    grouped,
-    write_nothing,
-    write_valid,
+from spark_kafka_sink.formats.row_encoder import Node, RowEncoder, write_valid
+from spark_kafka_sink.formats.row_writer import RowWriter, grouped
+from spark_kafka_sink.formats.scalar_writers import write_nothing
+from spark_kafka_sink.formats.shape import Shape
+from spark_kafka_sink.formats.string_text import base64_column, escaped
+from spark_kafka_sink.formats.time_text import (
+    write_dates,
+    write_interval,
+    write_offsets,
+    write_times,
+    write_timestamps,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_kafka_sink.formats.fields import Mask
+    from spark_kafka_sink.formats.cells import Cells, Mask
     from spark_kafka_sink.formats.plan import FieldPlan
+    from spark_kafka_sink.formats.row_writer import Numbers
 
 
 def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
@@ -44,27 +50,27 @@ def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
 
 def _write_decimal(scale: int, cells: Cells, out: RowWriter) -> None:
     decimals = DecimalCells.of(cells)
-    text.write_decimals(out, decimals.low, decimals.high, scale)
+    write_decimals(out, decimals.low, decimals.high, scale)
 
 
 def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
-    out.column(text.escaped(cells.utf8(path)))
+    out.column(escaped(cells.utf8(path)))
 
 
 def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
     """Append timestamps; `zone` is None for timestamps without time zone."""
     micros = cells.integers()
     if zone is None:
-        text.write_timestamps(out, micros)
+        write_timestamps(out, micros)
     else:
         offsets = utc_offsets(micros, zone)
-        text.write_timestamps(out, micros + offsets * 1_000_000)
-        text.write_offsets(out, offsets)
+        write_timestamps(out, micros + offsets * 1_000_000)
+        write_offsets(out, offsets)
 
 
 def _write_interval(cells: Cells, out: RowWriter) -> None:
     out.constant(b"INTERVAL '")
-    text.write_interval(out, cells.integers())
+    write_interval(out, cells.integers())
     out.constant(b"' DAY TO SECOND")
 
 
@@ -97,7 +103,7 @@ def _write_or_null(node: Node, cells: Cells, out: RowWriter) -> None:
         out.flags(~valid, b"null")
 
 
-def _write_items(items: RowWriter, offsets: text.Numbers, ends: bytes, out: RowWriter) -> None:
+def _write_items(items: RowWriter, offsets: Numbers, ends: bytes, out: RowWriter) -> None:
     """Append the items of arrays or objects between `ends`, separated by commas."""
     is_full = np.diff(offsets) > 0
     is_last = np.zeros(items.rows, np.bool_)
@@ -144,13 +150,13 @@ def _write_field(
 _PLAIN: Final[dict[Shape, Node]] = {
     Shape.NULL: write_nothing,
     Shape.BOOLEAN: lambda cells, out: out.flags(cells.numbers(), b"true", b"false"),
-    Shape.INTEGER: lambda cells, out: text.write_integers(out, cells.integers()),
-    Shape.FLOAT: lambda cells, out: text.write_floats(out, cells.numbers()),
+    Shape.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
+    Shape.FLOAT: lambda cells, out: write_floats(out, cells.numbers()),
 }
 _QUOTED: Final[dict[Shape, Node]] = {
-    Shape.BYTES: lambda cells, out: out.column(text.base64_column(cells.strings())),
-    Shape.DATE: lambda cells, out: text.write_dates(out, cells.integers()),
-    Shape.TIME: lambda cells, out: text.write_times(out, cells.integers() // 1000),
+    Shape.BYTES: lambda cells, out: out.column(base64_column(cells.strings())),
+    Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
+    Shape.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
     Shape.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
     Shape.INTERVAL: _write_interval,
 }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.formats.fields import Column, Shape, field_path, not_declared
+from spark_kafka_sink.formats.column import Column, field_path, not_declared
 from spark_kafka_sink.formats.json_checks import (
     AllOf,
     AnyOf,
@@ -31,6 +31,7 @@ from spark_kafka_sink.formats.json_checks import (
     RequiredKey,
     Values,
 )
+from spark_kafka_sink.formats.shape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

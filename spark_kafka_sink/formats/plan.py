@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.formats import Format
     from spark_kafka_sink.formats.json_checks import Check
-    from spark_kafka_sink.formats.writer import RowEncoder
+    from spark_kafka_sink.formats.row_encoder import RowEncoder
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ import base64
 import re
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
+from spark_kafka_sink.formats.column import Column, unsupported
+from spark_kafka_sink.formats.names import Names
 from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.protobuf_kind import Kind, Label
 from spark_kafka_sink.formats.protobuf_schema import DURATION, TIMESTAMP
 from spark_kafka_sink.formats.protobuf_wire import number_field, sized_field
+from spark_kafka_sink.formats.shape import Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa

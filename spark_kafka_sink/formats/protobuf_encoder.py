@@ -16,15 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.fields import (
-    Cells,
-    Column,
-    DecimalCells,
-    Shape,
-    field_path,
-    not_declared,
-    unsupported,
-)
+from spark_kafka_sink.formats.column import Column, field_path, not_declared, unsupported
+from spark_kafka_sink.formats.decimal_cells import DecimalCells
+from spark_kafka_sink.formats.number_text import write_decimals
 from spark_kafka_sink.formats.protobuf_derivation import derive
 from spark_kafka_sink.formats.protobuf_kind import Kind
 from spark_kafka_sink.formats.protobuf_schema import (
@@ -36,25 +30,22 @@ from spark_kafka_sink.formats.protobuf_schema import (
     ProtoSchema,
 )
 from spark_kafka_sink.formats.protobuf_wire import tag
-from spark_kafka_sink.formats.text import write_decimals
-from spark_kafka_sink.formats.writer import (
-    Node,
-    RowEncoder,
-    RowWriter,
-    grouped,
+from spark_kafka_sink.formats.row_encoder import Node, RowEncoder, write_required, write_valid
+from spark_kafka_sink.formats.row_writer import RowWriter, grouped
+from spark_kafka_sink.formats.scalar_writers import (
     write_boolean,
     write_bytes,
     write_float,
     write_nothing,
-    write_required,
     write_symbol,
-    write_valid,
-    zigzag,
 )
+from spark_kafka_sink.formats.shape import Shape
+from spark_kafka_sink.formats.varints import zigzag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.formats.cells import Cells
     from spark_kafka_sink.formats.plan import FieldPlan
 
 __all__ = ["compile_plan", "derive"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_kafka_sink.formats.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.protobuf_wire import read_varint
-from spark_kafka_sink.formats.writer import unsigned_varint
+from spark_kafka_sink.kafka.protocol.codec import write_uvarint
 
 
 def message_indexes(schema: str, message: str | None) -> tuple[int, ...]:
@@ -26,7 +26,7 @@ def framed_indexes(schema: str, message: str | None) -> bytes:
     indexes = message_indexes(schema, message)
     if indexes == (0,):
         return b"\0"
-    return b"".join(unsigned_varint(2 * number) for number in (len(indexes), *indexes))
+    return b"".join(write_uvarint(2 * number) for number in (len(indexes), *indexes))
 
 
 def read_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:

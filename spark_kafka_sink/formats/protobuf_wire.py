@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from spark_kafka_sink.formats.writer import unsigned_varint
+from spark_kafka_sink.kafka.protocol.codec import write_uvarint
 
 Parsed: TypeAlias = dict[int, list[Any]]
 """The values of a message by field number. Each value is an int or bytes."""
@@ -64,14 +64,14 @@ def parts_of(parsed: Parsed, field: int) -> list[Parsed]:
 
 def tag(number: int, wire_type: int) -> bytes:
     """Return the bytes that precede a field's value."""
-    return unsigned_varint(number << 3 | wire_type)
+    return write_uvarint(number << 3 | wire_type)
 
 
 def sized_field(number: int, value: bytes) -> bytes:
     """Return a field with a string, bytes or a message."""
-    return tag(number, 2) + unsigned_varint(len(value)) + value
+    return tag(number, 2) + write_uvarint(len(value)) + value
 
 
 def number_field(number: int, value: int) -> bytes:
     """Return a field with an unsigned integer."""
-    return tag(number, 0) + unsigned_varint(value)
+    return tag(number, 0) + write_uvarint(value)

@@ -10,8 +10,8 @@ from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.decoder import decode
-from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Source, compile_encoder
+from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.format_plans import arrow_schema, draft_plans
 from spark_kafka_sink.spark.serialisation import fields_of

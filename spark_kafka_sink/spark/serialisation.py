@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.fields import Cells, RowFaults
+from spark_kafka_sink.formats.cells import Cells
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
+from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
 from spark_kafka_sink.producer.row_error import RowError

@@ -15,8 +15,8 @@ from pyspark.sql import functions as sf
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
+from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json_reference import ZONE
 

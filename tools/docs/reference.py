@@ -47,9 +47,9 @@ from spark_kafka_sink.config.security.names import (
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS, SecurityOptions
 from spark_kafka_sink.config.throttling import ThrottlingOptions
 from spark_kafka_sink.config.topic_creation import TopicCreationOptions
-from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
 from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
+from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.send.error_policy import Action, Facts, decide

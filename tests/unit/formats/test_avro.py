@@ -15,13 +15,13 @@ from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import (
     FieldPlan,
     Framing,
     compile_encoder,
     derive_schema,
 )
+from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 TYPES = types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))

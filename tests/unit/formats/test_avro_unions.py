@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro_schema import without_comments
-from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
+from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.test_avro import encode, read, record, try_to_encode
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}

@@ -17,8 +17,8 @@ from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder, derive_schema
+from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json_reference import ZONE, expected, read
 

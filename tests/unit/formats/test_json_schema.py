@@ -15,9 +15,10 @@ from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.fields import Cells, RowFaults
+from spark_kafka_sink.formats.cells import Cells
 from spark_kafka_sink.formats.json_schema import compile_check
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
+from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 

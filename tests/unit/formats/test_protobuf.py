@@ -21,7 +21,6 @@ from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import (
     FieldPlan,
     Framing,
@@ -29,6 +28,7 @@ from spark_kafka_sink.formats.plan import (
     derive_schema,
 )
 from spark_kafka_sink.formats.protobuf_framing import message_indexes
+from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
 
 Proto = descriptor_pb2.FieldDescriptorProto

@@ -12,10 +12,10 @@ from google.protobuf import descriptor_pb2, json_format
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format, PartFormat
 from spark_kafka_sink.formats.decoder import decode
-from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
 from spark_kafka_sink.formats.protobuf_framing import message_indexes
 from spark_kafka_sink.formats.protobuf_source import descriptor_set
+from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.formats.schemas_and_subjects import given_source
 from tests.support.protoc import compile_files, message_class
 

@@ -11,16 +11,14 @@ to one row per list. `spread` inserts empty rows for nulls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.formats.fields import Cells
+from spark_kafka_sink.formats.varints import constant_size, long_varints, short_varints
+from spark_kafka_sink.kafka.protocol.codec import write_uvarint
 from spark_kafka_sink.kafka.records.columns import (
     INLINE_SIZE,
     REGISTER_SIZE,
@@ -37,9 +35,9 @@ from spark_kafka_sink.kafka.records.views import Constant, Entries, join_views
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.formats.fields import Mask, RowFaults
+    from spark_kafka_sink.formats.cells import Mask
+    from spark_kafka_sink.formats.varints import Words
 
-    Words: TypeAlias = NDArray[np.uint64]
     Numbers: TypeAlias = NDArray[np.int64]
     _Piece: TypeAlias = InlineView | Entries | Constant
 
@@ -49,10 +47,10 @@ _KEPT_BYTES: Final = 4 << 20
 # larger block has been freed, glibc retains up to twice that block's size (``mallopt(3)``,
 # M_TRIM_THRESHOLD). Other allocators ignore this.
 np.empty(_KEPT_BYTES, np.uint8)
-
 _MOST_INLINE: Final = 16
 """Maximum size in bytes of a constant that is split into inline views instead of being referenced.
 """
+_HALF: Final = np.uint64(32)
 
 
 class RowWriter:
@@ -76,7 +74,7 @@ class RowWriter:
 
     def fixed(self, words: Words, size: int) -> None:
         """Append `size` bytes (at most eight) of a word to each row, the lowest byte first."""
-        self.word(VarintBytes(words, _size(size), size))
+        self.word(VarintBytes(words, constant_size(size), size))
 
     def flags(self, mask: Mask, text: bytes, otherwise: bytes = b"") -> None:
         """Append one of two byte strings to each row; each has at most eight bytes."""
@@ -94,11 +92,11 @@ class RowWriter:
             return
         low, high = int(values.min()), int(values.max())
         if low == high:
-            self.constant(unsigned_varint(low))
+            self.constant(write_uvarint(low))
         elif high < 1 << 7 * REGISTER_SIZE:
-            self.word(_short_varints(values, low, high))
+            self.word(short_varints(values, low, high))
         else:
-            for word in _long_varints(values):
+            for word in long_varints(values):
                 self.word(word)
 
     def column(self, column: pa.BinaryArray) -> None:
@@ -203,110 +201,6 @@ class RowWriter:
             self._word(word)
 
 
-Node: TypeAlias = Callable[[Cells, RowWriter], None]
-"""Appends the value of each cell of one column, or of one level of a nested column, in one format.
-Cells of structs, lists and maps must not be null. For other null cells, any bytes can be appended.
-"""
-
-
-def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
-    """Append `before` and the value of each cell that is not null, and nothing for null cells."""
-    valid = cells.valid()
-    if valid is None:
-        out.constant(before)
-        node(cells, out)
-    elif pa.types.is_nested(cells.array.type):
-        inner = RowWriter(int(valid.sum()))
-        inner.constant(before)
-        node(cells.without_nulls(), inner)
-        out.column(spread(inner.join(), valid))
-    elif valid.any():
-        inner = RowWriter(len(cells))
-        inner.constant(before)
-        node(cells, inner)
-        out.append(inner, valid)
-
-
-def write_required(
-    node: Node, path: str, cells: Cells, out: RowWriter, before: bytes = b""
-) -> None:
-    """Do the same as `write_valid`, but record null cells as faults."""
-    cells.fail_nulls(path)
-    write_valid(node, cells, out, before)
-
-
-@dataclass(frozen=True, slots=True)
-class RowEncoder:
-    """Encodes structs of one Arrow type."""
-
-    root: Node
-    prefix: bytes
-    is_single: bool = False
-    """True to encode the only field of the structs instead of the structs."""
-
-    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
-        """Return n rows, which are the bytes after the prefix, or null for a null value.
-
-        Rows that do not fit the schema are added to `faults`; their bytes are undefined.
-
-        Args:
-            values: n structs of the type for which the encoder was compiled; can be a slice.
-            faults: collects the faults of these n rows.
-        """
-        cells = Cells(values, faults)
-        if self.is_single:
-            cells = cells.field(0)
-        valid = cells.valid()
-        out = RowWriter(len(cells))
-        write_valid(self.root, cells, out, self.prefix)
-        rows = out.join()
-        return rows if valid is None else with_nulls(rows, valid)
-
-
-def write_nothing(_cells: Cells, _out: RowWriter) -> None:
-    """Append nothing, because the column has no values."""
-
-
-def write_boolean(cells: Cells, out: RowWriter) -> None:
-    """Append booleans as one byte."""
-    out.flags(cells.numbers(), b"\1", b"\0")
-
-
-def write_float(target: type[Any], path: str, cells: Cells, out: RowWriter) -> None:
-    """Append numbers as little-endian floating-point numbers of the target's width.
-
-    Integers that would be rounded are faults.
-    """
-    values = cells.numbers()
-    numbers = values.astype(target, copy=False)
-    if values.dtype.kind == "i":
-        with np.errstate(invalid="ignore"):
-            is_rounded = numbers.astype(values.dtype) != values
-        # Some processors convert numbers beyond the range back to the highest integer.
-        is_rounded |= numbers >= -float(np.iinfo(values.dtype).min)
-        cells.fail(is_rounded, path, f"is a number that a {8 * numbers.itemsize}-bit float rounds")
-    out.floats(numbers)
-
-
-def write_bytes(
-    text_path: str | None, cells: Cells, out: RowWriter, *, is_zigzag: bool = False
-) -> None:
-    """Append each value, preceded by its length. With `text_path`, the values must be UTF-8."""
-    column = cells.strings() if text_path is None else cells.utf8(text_path)
-    out.sized(column, is_zigzag=is_zigzag)
-
-
-def write_symbol(
-    numbers: Mapping[str, int], path: str, cells: Cells, out: RowWriter, *, is_zigzag: bool
-) -> None:
-    """Append the number of each enum symbol. Unknown symbols are faults."""
-    names = pa.array([each.encode() for each in numbers], pa.binary())
-    found: Any = pc.index_in(cells.strings(), value_set=names)
-    cells.fail(np.asarray(found.is_null()), path, "is not in the enum")
-    values = np.array([*numbers.values()], np.int64).take(np.asarray(found.fill_null(0)))
-    out.varints(zigzag(values) if is_zigzag else values.view(np.uint64))
-
-
 def _short_entries(column: pa.BinaryArray, lengths: NDArray[np.int32], longest: int) -> VarintBytes:
     """Return entries of up to eight bytes as words, which do not need separate views."""
     array = pc.cast(column, pa.binary_view(), safe=False)
@@ -360,84 +254,3 @@ def grouped(items: pa.BinaryArray, offsets: NDArray[np.int64]) -> pa.BinaryArray
     """Return n rows; row i contains the items offsets[i] to offsets[i + 1] - 1."""
     # The bytes of a row's items are already contiguous, so only the offsets change.
     return binary_array(offsets_of(items)[offsets], items.buffers()[2] or pa.py_buffer(b""))
-
-
-def unsigned_varint(value: int) -> bytes:
-    """Return an unsigned varint."""
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def zigzag(values: NDArray[np.int64]) -> Words:
-    """Return the zig-zag encoding of each number, shape (n,)."""
-    return ((values << 1) ^ (values >> 63)).view(np.uint64)
-
-
-@cache
-def _size(size: int) -> Words:
-    return np.array([size], np.uint64)
-
-
-_SEPTETS: Final = tuple(
-    (np.uint64(low), np.uint64(high), np.uint64(shift))
-    for low, high, shift in (
-        (0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
-        (0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
-        (0x007F007F007F007F, 0x3F803F803F803F80, 1),
-    )
-)
-"""Masks and shifts that spread 56 bits over eight bytes by repeated halving."""
-_STEPS: Final = ((1 << 28, 0), (1 << 14, 1), (0, 2))
-"""For each limit, the first step that is needed for numbers from the limit on."""
-_CONTINUES: Final = np.array(
-    [0x8080808080808080 & ((1 << 8 * max(size - 1, 0)) - 1) for size in range(9)]
-    + [0x8080808080808080] * 2,
-    np.uint64,
-)
-"""Continuation bits of the first eight bytes of a varint, by its size in bytes."""
-_HALF: Final = np.uint64(32)
-_EIGHT: Final = np.uint64(REGISTER_SIZE)
-_FIRST_BITS: Final = np.uint64((1 << 7 * REGISTER_SIZE) - 1)
-
-
-def _septets(values: Words, high: int) -> Words:
-    """Return numbers of up to 56 bits with seven bits per byte; `high` is the largest number."""
-    first = next(step for least, step in _STEPS if high >= least)
-    for low_mask, high_mask, shift in _SEPTETS[first:]:
-        values = (values & low_mask) | ((values & high_mask) << shift)
-    return values
-
-
-def _varint_sizes(values: Words, low: int, high: int) -> Words:
-    """Return the size of each varint in bytes; shape (1,) if it is the same for all."""
-    least, most = len(unsigned_varint(low)), len(unsigned_varint(high))
-    if least == most:
-        return _size(least)
-    sizes = np.full(len(values), least, np.uint64)
-    for size in range(least, most):
-        sizes += values >= np.uint64(1 << 7 * size)
-    return sizes
-
-
-def _short_varints(values: Words, low: int, high: int) -> VarintBytes:
-    """Return varints of at most eight bytes."""
-    sizes = _varint_sizes(values, low, high)
-    if high < 1 << 7:
-        return VarintBytes(values, sizes, 1)
-    encoded = _septets(values, high) | _CONTINUES.take(sizes.view(np.int64))
-    return VarintBytes(encoded, sizes, len(unsigned_varint(high)))
-
-
-def _long_varints(values: Words) -> tuple[VarintBytes, VarintBytes]:
-    """Return varints of up to ten bytes as two words; the second word of short varints is empty."""
-    sizes = _varint_sizes(values, 0, (1 << 64) - 1)
-    first = np.minimum(sizes, _EIGHT)
-    encoded = _septets(values & _FIRST_BITS, 1 << 55) | _CONTINUES.take(sizes.view(np.int64))
-    rest = values >> np.uint64(7 * REGISTER_SIZE)
-    second = (rest & np.uint64(0x7F)) | ((rest >> np.uint64(7)) << np.uint64(8))
-    second |= (sizes == 10).astype(np.uint64) << np.uint64(7)
-    return VarintBytes(encoded, first, REGISTER_SIZE), VarintBytes(second, sizes - first, 2)

@@ -1,0 +1,219 @@
+"""Format numbers as text, for all rows at once.
+
+Digits are looked up four at a time. Text of more than eight bytes is written as several words.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.formats.row_writer import RowWriter, spread
+from spark_kafka_sink.kafka.records.columns import REGISTER_SIZE, VarintBytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.formats.cells import Mask
+    from spark_kafka_sink.formats.row_writer import Numbers
+    from spark_kafka_sink.formats.varints import Words
+
+
+_GROUP: Final = 8
+"""Number of digits in a word."""
+_BASE: Final = np.uint64(10**_GROUP)
+_HALF: Final = np.uint64(10**4)
+_BYTE_BITS: Final = np.uint64(3)
+_WHOLE: Final = np.uint64(REGISTER_SIZE)
+_PLACES: Final = (2, 4)
+"""Numbers of digits after the point with which floating-point numbers are tried as decimals."""
+_SAMPLE: Final = 64
+"""Number of values that decide whether decimals are tried."""
+_EXACT: Final = float(1 << 53)
+_NOT_FINITE: Final = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
+_LONG_DIGITS: Final = 18
+"""Maximum number of digits for which decimals use the fast path."""
+
+
+def write_integers(out: RowWriter, values: Numbers) -> None:
+    """Append signed integers."""
+    write_sign(out, values < 0)
+    write_digits(out, magnitudes(values))
+
+
+def write_sign(out: RowWriter, negative: Mask) -> None:
+    """Append a minus sign in the rows where the mask is True."""
+    if negative.any():
+        out.flags(negative, b"-")
+
+
+def magnitudes(values: Numbers) -> Words:
+    """Return absolute values. The result is also correct for the smallest integer."""
+    sign = values >> 63
+    return ((values ^ sign) - sign).view(np.uint64)
+
+
+def write_digits(out: RowWriter, values: Words) -> None:
+    """Append unsigned integers, without leading zeros."""
+    if not len(values):
+        return
+    low, high = int(values.min()), int(values.max())
+    _write_last_digits(out, values, _digit_counts(values, low, high), len(str(high)))
+
+
+def _write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
+    """Append the last digits of numbers below 10**most, in groups of eight.
+
+    `sizes` is the number of digits in each row.
+    """
+    groups = [values]
+    for _ in range((most - 1) // _GROUP):
+        above = groups[-1] // _BASE
+        groups[-1:] = [groups[-1] - above * _BASE, above]
+    for number, group in reversed([*enumerate(groups)]):
+        below = number * _GROUP
+        digits = np.clip(sizes - below, 0, _GROUP).view(np.uint64)
+        out.word(last_digits(group, digits, min(most - below, _GROUP)))
+
+
+def last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
+    """Return the last digits of numbers of up to eight digits."""
+    table = _four_digits()
+    if largest <= 4:
+        four = table.take(values.view(np.int64))
+        return VarintBytes(four >> ((np.uint64(4) - sizes) << _BYTE_BITS), sizes, largest)
+    first = values // _HALF
+    second = values - first * _HALF
+    digits = table.take(first.view(np.int64)) | (table.take(second.view(np.int64)) << np.uint64(32))
+    return VarintBytes(digits >> ((_WHOLE - sizes) << _BYTE_BITS), sizes, largest)
+
+
+@cache
+def _four_digits() -> Words:
+    """Return the four digits of the numbers 0 to 9999, each in the lower half of a word."""
+    text = np.array([b"%04d" % number for number in range(10_000)], "S4")
+    return text.view(np.uint32).astype(np.uint64)
+
+
+def _digit_counts(values: Words, low: int, high: int) -> Numbers:
+    """Return the number of digits in each value; shape (1,) if it is the same for all values."""
+    least, most = len(str(low)), len(str(high))
+    counts = np.full(1 if least == most else len(values), least, np.int64)
+    for digits in range(least, most):
+        counts += values >= np.uint64(10**digits)
+    return counts
+
+
+def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
+    """Append floating-point numbers as JSON: the fewest digits that identify each number.
+
+    Numbers with few digits after the point are written as decimals. All other numbers are written
+    by Arrow's cast, which is ten times slower. Whole numbers end with ".0"; NaN and infinities are
+    strings.
+    """
+    for places in _PLACES if _are_short(values[:_SAMPLE]) else ():
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = np.abs(values.astype(np.float64)) * 10**places
+            whole = np.rint(scaled)
+            exact = ((whole / 10**places).astype(values.dtype) == np.abs(values)) & (whole < _EXACT)
+        if exact.all():
+            _write_decimals(out, values, whole, places)
+            return
+        if exact.sum() * 2 > len(values):
+            fast, slow = RowWriter(len(values)), RowWriter(int((~exact).sum()))
+            _write_decimals(fast, values, np.where(exact, whole, 0), places)
+            _write_shortest(slow, values[~exact])
+            out.append(fast, exact)
+            out.column(spread(slow.join(), ~exact))
+            return
+    _write_shortest(out, values)
+
+
+def _are_short(sample: NDArray[Any]) -> bool:
+    """Return True if at least half of the sample has few digits after the point."""
+    factor = 10 ** _PLACES[-1]
+    with np.errstate(invalid="ignore", over="ignore"):
+        rounded = (np.rint(sample.astype(np.float64) * factor) / factor).astype(sample.dtype)
+    return bool((rounded == sample).sum() * 2 >= len(sample))
+
+
+def _write_decimals(
+    out: RowWriter, values: NDArray[Any], whole: NDArray[np.float64], places: int
+) -> None:
+    """Append decimals with unscaled values below 2**53, without trailing zeros."""
+    write_sign(out, np.signbit(values))
+    unscaled = whole.astype(np.uint64)
+    before = unscaled // np.uint64(10**places)
+    after = unscaled - before * np.uint64(10**places)
+    write_digits(out, before)
+    sizes = _significant(places).take(after.view(np.int64))
+    digits = _four_digits().take(after.view(np.int64)) >> np.uint64(8 * (4 - places))
+    kept = (np.uint64(1) << (sizes << _BYTE_BITS)) - np.uint64(1)
+    out.constant(b".")
+    out.word(VarintBytes(digits & kept, sizes, places))
+
+
+@cache
+def _significant(places: int) -> Words:
+    """Return the number of digits before the trailing zeros of each fraction, at least one."""
+    numbers = np.arange(10**places)
+    sizes = np.full(len(numbers), places, np.uint64)
+    for zeros in range(1, places):
+        sizes -= numbers % 10**zeros == 0
+    return sizes
+
+
+def _write_shortest(out: RowWriter, values: NDArray[Any]) -> None:
+    """Append any floating-point numbers."""
+    finite = np.isfinite(values)
+    text: Any = pa.array(values, mask=~finite).cast(pa.string())
+    out.column(text.cast(pa.binary()))
+    if (values == np.rint(values)).any():
+        is_whole = pc.invert(pc.match_substring_regex(text, "[.e]"))
+        out.flags(np.asarray(is_whole.fill_null(False)), b".0")
+    if not finite.all():
+        kinds = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2))
+        numbers: Any = pa.array(kinds, mask=finite)
+        out.column(pa.array(_NOT_FINITE, pa.binary()).take(numbers))
+
+
+def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
+    """Append 128-bit decimals without an exponent.
+
+    Args:
+        out: receives the text.
+        low: lower 64 bits of the unscaled values, shape (n,).
+        high: upper 64 bits, shape (n,).
+        scale: number of digits after the point.
+    """
+    if scale <= _LONG_DIGITS and np.array_equal(low >> 63, high):
+        write_sign(out, low < 0)
+        values = magnitudes(low)
+        whole = values // np.uint64(10**scale)
+        write_digits(out, whole)
+        if scale:
+            out.constant(b".")
+            rest = values - whole * np.uint64(10**scale)
+            _write_last_digits(out, rest, np.array([scale]), scale)
+    else:
+        _write_long_decimals(out, low, high, scale)
+
+
+def _write_long_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
+    """Append decimals of more than 64 bits, in groups of 18 digits that Arrow's division yields."""
+    words = np.column_stack((low, high))
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(words).data)]
+    integers: Any = pa.Array.from_buffers(pa.decimal128(38, 0), len(low), buffers)
+    digits = pc.cast(integers, pa.string())
+    negative = high < 0
+    write_sign(out, negative)
+    plain = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), max(scale + 1, 1), "0")
+    before = pc.utf8_slice_codeunits(plain, 0, -scale) if scale else plain
+    out.column(before.cast(pa.binary()))
+    if scale:
+        out.constant(b".")
+        out.column(pc.utf8_slice_codeunits(plain, -scale).cast(pa.binary()))
