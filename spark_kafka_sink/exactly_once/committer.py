@@ -54,11 +54,13 @@ class BatchCommitter:
             pass it to `protocol.judge`.
 
         Raises:
+            ConfigError: the brokers do not support transactions.
             TornTransactionError: rows of a decided batch are lost, and no reset is requested.
             TransactionError: the record in the decision log cannot be parsed.
             BrokerUnavailableError: max.block.ms has passed.
         """
         with connected_driver(self._config, self._scope) as driver:
+            driver.check_apis()
             if self._scope.kind is ScopeKind.RUN:
                 recover_runs(driver)
             return recover_scope(driver, lambda _: self._reset)
@@ -87,6 +89,7 @@ class BatchCommitter:
             KafkaProdError: see `recover`.
         """
         with connected_driver(self._config, self._scope) as driver:
+            driver.check_apis()
             if self._scope.kind is ScopeKind.RUN:
                 recover_runs(driver)
             return shared_transaction.begin_shared(driver, timeout_ms, reset=self._reset)

@@ -107,6 +107,11 @@ class DecisionLog:
         keys = (each.key for pending in self._pending for each in pending.records)
         return any(scope_of(key) == scope for key in keys)
 
+    def has_appended(self, owner: OpenTransaction) -> bool:
+        """Return True if the latest read found records of the owner's open transaction."""
+        own = (owner.producer_id, owner.epoch)
+        return any((each.producer_id, each.epoch) == own and each.records for each in self._pending)
+
     def append(
         self,
         owner: OpenTransaction,

@@ -246,7 +246,7 @@ def _commit(call: _Call) -> CommitOutcome:
         if isinstance(step, decision_rules.Decide):
             if call.is_finished():
                 return _outcome(driver, step.decided, CommitStatus.COMMITTED)
-            return _decide(call, owner, step.decided)
+            return _decide(call, owner, step.decided, record if rolled is None else None)
         if isinstance(step, decision_rules.AlreadyDone) and record is not None:
             _append_found(driver, owner, record, step.found)
     except UnclearFenceError:
@@ -307,8 +307,14 @@ def _is_uncommitted(driver: Driver, tasks: Sequence[TaskTransaction]) -> bool:
     return not is_any_committed(tasks, descriptions)
 
 
-def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> CommitOutcome:
-    """Append the decision, which is irreversible, and commit its transactions."""
+def _decide(
+    call: _Call, owner: OpenTransaction, decided: DecidedBatch, before: Record | None
+) -> CommitOutcome:
+    """Append the decision, which is irreversible, and commit its transactions.
+
+    `before` is the scope's latest record; None if there is no record, or if this call has appended
+    another one.
+    """
     driver = call.driver
     forget = driver.scope.kind is ScopeKind.RUN
     done = Record.done(decided, driver.client.wall_ms())
@@ -322,6 +328,7 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
         record = Record.of(decided, driver.client.wall_ms())
         owner = _append_decision(driver, owner, record, check.again)
         call.may_be_decided = True
+        driver.confirm(before)
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
             call.abort_ours(decision_rules.Nothing())

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
+    ConfigError,
     FencedError,
+    KafkaProdError,
     TransactionError,
 )
 from spark_kafka_sink.common.text import plural
@@ -37,7 +39,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import (
 )
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionState
-from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from spark_kafka_sink.report.recreated_topics import check_current
 
 if TYPE_CHECKING:
@@ -166,7 +168,22 @@ def is_any_committed(
 MARKER_SECONDS: Final = 2.0
 """Maximum time in seconds to wait for the markers of a committed transaction."""
 MARKER_PAUSE: Final = 0.005
+_APIS: Final = (
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.PRODUCE,
+    ApiKey.END_TXN,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.FETCH,
+)
+"""APIs without which no batch can be decided; AddPartitionsToTxn only with transactions V1."""
 _LOG = logging.getLogger(__name__)
+
+
+_UNRELIABLE: Final = (
+    "Run the write again. If it fails again, these brokers do not keep Kafka's rules for "
+    "transactions, and cannot be used with deliveryGuarantee=exactly-once."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +287,26 @@ class Driver:
         log = TopicPartition(self._config.exactly_once.decision_log_topic, 0)
         self.producers((log,))
 
+    def check_apis(self) -> None:
+        """Raise a ConfigError unless the brokers support all APIs of transactions."""
+        self.client.await_metadata(self._deadline)
+        for broker in self.client.brokers():
+            if not broker.is_ready:
+                continue
+            version = broker.connection.transaction_version
+            needed = (*_APIS, *((ApiKey.ADD_PARTITIONS_TO_TXN,) * version.needs_add_partitions))
+            for api in needed:
+                try:
+                    broker.connection.version(api)
+                except UnsupportedApiError as error:
+                    raise ConfigError(
+                        f"deliveryGuarantee=exactly-once requires {api.name}: {error.message}",
+                        broker=str(broker.node),
+                        error=error.error,
+                        hint="Use brokers that support Kafka's transactions, or "
+                        "deliveryGuarantee=at-least-once.",
+                    ) from error
+
     def read(self, *, create: bool = True) -> decision_record.DecisionRecords:
         """Read the decision log to its end; create a missing topic, or treat it as empty."""
         with self.watch.step("read"):
@@ -283,10 +320,53 @@ class Driver:
         A former leader that has not yet detected its replacement may return an outdated end offset.
         Therefore `append` reads the log again from the current leader before it commits the first
         record of the epoch.
+
+        Raises:
+            TransactionError: the log contains an open transaction of the scope, although
+                InitProducerId ends it. It is unknown whether it will be committed.
         """
-        record = self.read().latest(self.scope)
+        record = self.read_unfenced().latest(self.scope)
+        if self._log.is_pending(self.scope):
+            self.admin.fence([driver_id(self.scope)], self.deadline_in(MARKER_SECONDS))
+            raise TransactionError(
+                f"the decision log contains an open transaction of {self.scope}, although this "
+                "driver has fenced all earlier drivers: the batch is not decided",
+                hint=_UNRELIABLE,
+            )
         self._first = _FirstRead(record)
         return record
+
+    def confirm(self, before: decision_record.Record | None) -> None:
+        """Read a decision back after its append has been committed.
+
+        If the log cannot be read now, or the marker is not written yet, the response to EndTxn
+        counts.
+
+        Args:
+            before: the scope's latest record before the append.
+
+        Raises:
+            TransactionError: the log still ends with that record.
+        """
+        deadline = self.deadline_in(MARKER_SECONDS)
+        try:
+            with self.watch.step("confirm"):
+                while self._log.read(self._deadline, create=False).latest(self.scope) == before:
+                    if self.client.now() >= deadline:
+                        break
+                    self.client.pause(MARKER_PAUSE, None)
+                else:
+                    return
+        except KafkaProdError as error:
+            _LOG.debug("the decision of %s cannot be read back: %s", self.scope, error)
+            return
+        if self.is_deciding():
+            return
+        raise TransactionError(
+            f"the brokers confirmed a decision of {self.scope}, but the decision log does not "
+            "contain it: its transactions are not committed",
+            hint=_UNRELIABLE,
+        )
 
     def set_stale_chunks(self, records: decision_record.DecisionRecords) -> None:
         """Store which chunks of the scope are in the log.
@@ -346,7 +426,7 @@ class Driver:
         def check() -> None:
             if before_commit is not None:
                 before_commit()
-            self._check_unchanged()
+            self._check_unchanged(owner)
 
         with self.watch.step(step):
             owner = self._append(owner, messages, deadline, check)
@@ -406,11 +486,24 @@ class Driver:
         """Return descriptions of these ids within max.block.ms; empty before Kafka 3.0."""
         return self.describe(ids, self._deadline) or {}
 
-    def _check_unchanged(self) -> None:
-        """Raise a BrokerUnavailableError if the log's latest record has changed since the read."""
+    def _check_unchanged(self, owner: OpenTransaction) -> None:
+        """Raise an error if the latest record has changed, or the own records are not in the log.
+
+        Raises:
+            BrokerUnavailableError: the read after fencing was out of date.
+            TransactionError: the leader confirmed the owner's records, but does not return them.
+        """
         first = self._first
-        if first is None or self.read(create=False).latest(self.scope) == first.record:
+        if first is None:
             return
+        if self.read(create=False).latest(self.scope) == first.record:
+            if self._log.has_appended(owner):
+                return
+            raise TransactionError(
+                f"the decision log does not contain the records that {self.scope} has just "
+                "written: the batch is not decided",
+                hint=_UNRELIABLE,
+            )
         raise BrokerUnavailableError(
             f"the decision log's leader returned an outdated end offset, before the latest record "
             f"of {self.scope}",

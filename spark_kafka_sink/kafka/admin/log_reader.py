@@ -58,6 +58,8 @@ TOPIC_IDS = 13
 """The first version of Fetch with topic ids instead of names."""
 _FETCH_BYTES = 4 << 20
 _WITHOUT_TOPIC_IDS = 12
+_EMPTY_WAIT_MS = 500
+"""max.wait.ms of the Fetch that follows an empty response, as in Java's consumer."""
 _NO_EPOCH = -1
 
 
@@ -97,7 +99,7 @@ class Fetched:
 
 
 class FetchHandler(LeaderHandler[Fetched]):
-    """Fetches from a partition once, without waiting for new data."""
+    """Fetches from a partition once; waits at most `wait_ms` milliseconds for data."""
 
     api = ApiKey.FETCH
     retried = LeaderHandler.retried | {ErrorCode.throttling_quota_exceeded}
@@ -108,10 +110,12 @@ class FetchHandler(LeaderHandler[Fetched]):
         client: BlockingClient,
         start: FetchFrom,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        wait_ms: int = 0,
     ) -> None:
         self._client = client
         self._from = start
         self._isolation = isolation
+        self._wait = timedelta(milliseconds=wait_ms)
 
     def cap(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
@@ -134,8 +138,8 @@ class FetchHandler(LeaderHandler[Fetched]):
         }
         return {
             "replica_id": CONSUMER,
-            "max_wait": timedelta(0),
-            "min_bytes": 0,
+            "max_wait": self._wait,
+            "min_bytes": 1 if self._wait else 0,
             "max_bytes": _FETCH_BYTES,
             "isolation_level": int(self._isolation),
             "topics": [topic],
@@ -412,15 +416,15 @@ class LogReader:
         )
         is_checked = False  # Fetch even from an empty log, to detect a missing ACL immediately.
         while place.offset < end or not is_checked:
-            fetched = self._fetch(place, deadline)
-            if fetched is None or fetched.diverged:
+            step = self._next(committed, place, end, deadline)
+            if step is None:
                 return None
+            fetched, further = step
             if position is not None and not is_checked and not fetched.by_id:
                 self._client.refresh_metadata(deadline)
                 if self._is_other(position):
                     return None
             is_checked = True
-            further = _take(fetched, committed, place)
             if further == place and place.offset < end:
                 if fetched.high_watermark >= end:
                     break  # Compaction has removed all records after this offset.
@@ -436,6 +440,29 @@ class LogReader:
         )
         return LogRead(committed.take(), new, restarted=False)
 
+    def _next(
+        self, committed: CommittedRecords, place: FetchFrom, end: int, deadline: float | None
+    ) -> tuple[Fetched, FetchFrom] | None:
+        """Fetch at `place`, add the batches, and return the response and the next place.
+
+        Return None if reading must restart. An empty response can have other reasons than
+        compaction, such as a quota, so the leader must return it twice.
+        """
+        fetched = self._fetch(place, deadline)
+        if fetched is not None and not (fetched.data or fetched.diverged) and place.offset < end:
+            fetched = self._fetch(place, deadline, _EMPTY_WAIT_MS)
+        if fetched is None or fetched.diverged:
+            return None
+        further = _take(fetched, committed, place)
+        if further == place and place.offset < end and fetched.data:
+            raise ProtocolError(
+                f"the leader returned {len(fetched.data)} bytes, but no complete batch at offset "
+                f"{place.offset} or later",
+                topic=self._key.topic,
+                partition=self._key.partition,
+            )
+        return fetched, further
+
     def _is_other(self, position: Position) -> bool:
         """Return True if the topic has been deleted and recreated since `position`."""
         info = self._client.cluster.topics.get(self._key.topic)
@@ -443,12 +470,12 @@ class LogReader:
 
     def _offset(self, timestamp: int, deadline: float | None) -> int:
         offset = self._request(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")
-        if offset is None:
+        if offset is None or offset < 0:
             raise ProtocolError("the leader returned no offset", topic=self._key.topic)
         return offset
 
-    def _fetch(self, place: FetchFrom, deadline: float | None) -> Fetched | None:
-        return self._request(FetchHandler(self._client, place), deadline, "Fetch")
+    def _fetch(self, place: FetchFrom, deadline: float | None, wait_ms: int = 0) -> Fetched | None:
+        return self._request(FetchHandler(self._client, place, wait_ms=wait_ms), deadline, "Fetch")
 
     def _request(
         self, handler: ApiHandler[TopicPartition, V], deadline: float | None, what: str

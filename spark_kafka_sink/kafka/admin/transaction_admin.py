@@ -45,7 +45,7 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     OpenTransaction,
     TransactionState,
 )
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from spark_kafka_sink.kafka.security.acl import Operation
 
 if TYPE_CHECKING:
@@ -152,7 +152,12 @@ class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
 
     def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
         """See `ApiHandler`."""
-        return _producer(key, outcome.response, outcome.transaction_version)
+        result = _producer(key, outcome.response, outcome.transaction_version)
+        if result.value is not None and result.value.producer_id < 0:
+            raise errors.ProtocolError(
+                f"InitProducerId of {key} returned no producer id", broker=str(outcome.node)
+            )
+        return result
 
 
 class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
@@ -186,8 +191,9 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
         """See `ApiHandler`."""
         ended = self._transactions[key]
         result = _producer(key, outcome.response, ended.version)
-        if result.value is not None and not ended.version.bumps_epoch:
-            result.value = ended
+        producer = result.value
+        if producer is not None and (producer.producer_id < 0 or not ended.version.bumps_epoch):
+            result.value = ended  # As in Java, without a producer id the epoch is unchanged.
         return result
 
     def action(self, code: int) -> Action:
@@ -280,6 +286,12 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
 
     def result(self, key: int, outcome: CallOutcome) -> KeyResult[list[ListedTransaction]]:
         """See `ApiHandler`."""
+        response = outcome.response
+        if unknown := response.unknown_state_filters:
+            raise errors.ProtocolError(
+                f"ListTransactions ignores the states {', '.join(unknown)}",
+                broker=str(outcome.node),
+            )
         listed = [
             ListedTransaction(
                 transactional_id=state.transactional_id,
@@ -287,9 +299,9 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
                 producer_id=int(state.producer_id),
                 coordinator=key,
             )
-            for state in outcome.response.transaction_states
+            for state in response.transaction_states
         ]
-        return KeyResult(code=int(outcome.response.error_code), value=listed)
+        return KeyResult(code=int(response.error_code), value=listed)
 
 
 class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
@@ -435,11 +447,36 @@ class TransactionAdmin:
         """Abort open transactions with InitProducerId in parallel; return error codes like `end`.
 
         Earlier producers with these ids are fenced. If a coordinator has already started to commit
-        a transaction, the transaction is committed.
+        a transaction, the transaction is committed. Some brokers fence the producer, but leave its
+        transaction open: it is aborted with EndTxn. The code of a transaction that nevertheless
+        stays open is CONCURRENT_TRANSACTIONS.
         """
         handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
         results = _run(ApiDriver(self._client, handler, transactional_ids), deadline)
-        return {key: result.code for key, result in results.items()}
+        codes = {key: result.code for key, result in results.items()}
+        fenced = [result.value for result in results.values() if result.value is not None]
+        if still_open := self._still_open(fenced, deadline):
+            codes |= self.end(still_open, commit=False, deadline=deadline)
+            for left in self._still_open(still_open, deadline):
+                codes[left.transactional_id] = int(ErrorCode.concurrent_transactions)
+        return codes
+
+    def _still_open(
+        self, fenced: Sequence[OpenTransaction], deadline: float | None
+    ) -> list[OpenTransaction]:
+        """Return the producers whose transaction is open although InitProducerId has fenced it."""
+        try:
+            described = self.describe([each.transactional_id for each in fenced], deadline)
+        except UnsupportedApiError:  # Kafka before 3.0 ends the transaction.
+            return []
+        states = [(each, described.get(each.transactional_id)) for each in fenced]
+        return [
+            producer
+            for producer, found in states
+            if found is not None
+            and found.state is TransactionState.ONGOING
+            and found.is_of(producer)
+        ]
 
     def describe(
         self, transactional_ids: Collection[str], deadline: float | None
@@ -487,11 +524,21 @@ class TransactionAdmin:
             brokers = current
             listed = self._list(brokers, states, pattern, deadline)
             if listed is None:
-                listed = self._list(brokers, states, None, deadline) or []
+                listed = self._list(brokers, states, None, deadline)
+            if listed is None:
+                raise errors.ProtocolError(
+                    "ListTransactions was rejected, although it contained no pattern",
+                    error=error_name(ErrorCode.invalid_regular_expression),
+                )
             current = self._brokers(deadline)
             if brokers == current:
                 break  # Otherwise, coordinators might have moved during the listing.
-        found = {each.transactional_id: each for each in listed if matches(each.transactional_id)}
+        found = {
+            each.transactional_id: each
+            for each in listed
+            if matches(each.transactional_id)
+            and (not states or each.state in {*states, TransactionState.UNKNOWN})
+        }
         return [found[name] for name in sorted(found)]
 
     def describe_producers(
@@ -563,7 +610,13 @@ class TransactionAdmin:
         """Return the ids of all brokers, as reported by one broker."""
         what = "Metadata"
         result = request_one(self._client, ListBrokersHandler(), what, deadline, what)
-        return result.value or frozenset()
+        if result.code or not result.value:
+            raise errors.ProtocolError(
+                "the broker listed no brokers in its response to Metadata",
+                broker=str(result.node),
+                error=error_name(result.code) if result.code else None,
+            )
+        return result.value
 
     def _producers(
         self, key: TopicPartition, result: KeyResult[tuple[ActiveProducer, ...]]

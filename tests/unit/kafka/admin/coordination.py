@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
@@ -12,6 +13,7 @@ from tests.support.harness.scripted import ScriptedCluster, code
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = -1000
 """In place of an error code: the connection is cut."""
 
@@ -73,3 +75,17 @@ def opened(
 ) -> OpenTransaction:
     """Create an open transaction."""
     return OpenTransaction(transactional_id=name, producer_id=7, epoch=epoch, version=version)
+
+
+def described(name: str, **changes: Any) -> dict[str, Any]:
+    """Return an open transaction in a DescribeTransactions response."""
+    return {
+        "transactional_id": name,
+        "transaction_state": "Ongoing",
+        "transaction_timeout": timedelta(minutes=1),
+        "transaction_start_time": STARTED,
+        "producer_id": 7,
+        "producer_epoch": 3,
+        "topics": [{"topic": "t", "partitions": [2, 0]}],
+        **changes,
+    }

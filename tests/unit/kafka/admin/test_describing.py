@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,26 +21,12 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.offline import config
 from tests.support.harness.scripted import blocking_client, code
-from tests.unit.kafka.admin.coordination import Coordination, opened
+from tests.unit.kafka.admin.coordination import STARTED, Coordination, described, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DENIED, NOT_FOUND, BAD_PATTERN = 53, 105, 128
-STARTED = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def described(name: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "transactional_id": name,
-        "transaction_state": "Ongoing",
-        "transaction_timeout": timedelta(minutes=1),
-        "transaction_start_time": STARTED,
-        "producer_id": 7,
-        "producer_epoch": 3,
-        "topics": [{"topic": "t", "partitions": [2, 0]}],
-        **changes,
-    }
 
 
 def listed(name: str, state: str = "Ongoing") -> dict[str, Any]:
@@ -261,3 +246,22 @@ def test_broker_that_started_meanwhile_lists_its_transactions() -> None:
             found = admin.list(None, deadline, ())
         assert {one.coordinator for one in found} == {1, 2}
         assert sorted(one.transactional_id for one in found) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("api", "response", "text"),
+    [
+        (ApiKey.LIST_TRANSACTIONS, {"unknown_state_filters": ["Ongoing"]}, "ignores the states"),
+        (ApiKey.LIST_TRANSACTIONS, code(BAD_PATTERN), "contained no pattern"),
+        (ApiKey.METADATA, {}, "listed no brokers"),
+    ],
+)
+def test_incomplete_list_is_an_error(api: ApiKey, response: dict[str, Any], text: str) -> None:
+    """It must not count as a list without open transactions."""
+    cluster = Coordination()
+    cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda *_: {}
+    with blocking_client(cluster) as client:
+        client.await_metadata(client.deadline(10))
+        cluster.scripts[api] = lambda *_: response
+        with pytest.raises(ProtocolError, match=text):
+            TransactionAdmin(client).list("a.*", client.deadline(10))

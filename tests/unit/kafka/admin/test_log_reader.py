@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spark_kafka_sink.common.errors import (
@@ -207,4 +209,27 @@ def test_damaged_batch_is_an_error() -> None:
     base, data = cluster.batches[1]
     cluster.batches[1] = (base, data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(ProtocolError, match="offset 2"):
+        read(cluster)
+
+
+def test_empty_response_is_not_the_end_until_the_leader_has_waited() -> None:
+    """Only compaction may leave offsets without records; a quota or a slow store may not."""
+    cluster, usual = leader(), PartitionLeader._fetch
+
+    def fetch(node: int, request: Any) -> dict[str, Any] | None:
+        response = usual(cluster, node, request)
+        if response is not None and not request.max_wait:
+            response["responses"][0]["partitions"][0]["records"] = b""
+        return response
+
+    cluster.scripts[ApiKey.FETCH] = fetch
+    assert values(read(cluster)) == ALL
+
+
+def test_batch_that_never_arrives_completely_is_an_error() -> None:
+    cluster = PartitionLeader()
+    cluster.hold(batch([b"a" * 100]))
+    ((base, data),) = cluster.batches
+    cluster.batches = [(base, data[:-1])]
+    with pytest.raises(ProtocolError, match="no complete batch at offset 0"):
         read(cluster)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,13 +11,14 @@ from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     ConfigError,
     FencedError,
+    ProtocolError,
     TransactionError,
 )
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import blocking_client
-from tests.unit.kafka.admin.coordination import LOST, Coordination, opened
+from tests.unit.kafka.admin.coordination import LOST, Coordination, described, opened
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
@@ -100,10 +101,42 @@ def test_timeout_contains_the_latest_error() -> None:
     assert "InitProducerId of orders/stream exceeded its deadline" in str(caught.value)
 
 
-def test_ids_are_fenced_concurrently() -> None:
+@pytest.mark.parametrize(
+    ("states", "code", "ends"),
+    [
+        (["CompleteAbort"], 0, 0),
+        (["Ongoing", "CompleteAbort"], 0, 1),
+        (["Ongoing", "Ongoing"], CONCURRENT, 1),
+    ],
+)
+def test_transaction_that_fencing_leaves_open_is_aborted(
+    states: list[str], code: int, ends: int
+) -> None:
+    """kfake bumps the epoch on InitProducerId without ending the transaction."""
     cluster = Coordination()
     cluster.will_answer("b", [CONCURRENT])
     cluster.will_answer("c", [DENIED])
+    cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _, request: {
+        "transaction_states": [
+            described(name, transaction_state=states[0] if name == "a" else "Empty")
+            for name in request.transactional_ids
+        ]
+    }
+
+    def end(_node: int, request: Any) -> dict[str, Any]:
+        assert (request.producer_epoch, request.committed) == (3, False)
+        states.pop(0)
+        return {"producer_id": 7, "producer_epoch": 4}
+
+    cluster.scripts[ApiKey.END_TXN] = end
     with blocking_client(cluster) as client:
         fenced = TransactionAdmin(client).fence(["a", "b", "c"], client.deadline(10))
-    assert fenced == {"a": 0, "b": 0, "c": DENIED}
+    assert fenced == {"a": code, "b": 0, "c": DENIED}
+    assert len(cluster.requests_for(ApiKey.END_TXN)) == ends
+
+
+def test_response_without_a_producer_id_is_an_error() -> None:
+    cluster = Coordination()
+    cluster.scripts[ApiKey.INIT_PRODUCER_ID] = lambda *_: {"producer_id": -1, "producer_epoch": -1}
+    with pytest.raises(ProtocolError, match="returned no producer id"):
+        init(cluster)

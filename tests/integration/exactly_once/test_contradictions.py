@@ -1,0 +1,85 @@
+"""Brokers that break the rules of transactions stop the write; nothing is written twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError, TransactionError
+from spark_kafka_sink.kafka.admin import log_reader
+from spark_kafka_sink.kafka.client.connection import Connection
+from spark_kafka_sink.kafka.protocol import transactions
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
+from tests.integration.exactly_once.simulated_writes import PARTITIONS, rows_of, stream
+from tools.support.admin import Admin
+
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from tests.integration.exactly_once.simulated_writes import Writes
+
+
+@pytest.fixture
+def query(embedded_broker: EmbeddedBroker, unique_topic: str) -> Writes:
+    """Return a stream with its own topic, prefix and decision log."""
+    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    log = {"decisionLogTopic": f"log-{unique_topic}"}
+    return stream(embedded_broker.bootstrap_servers, unique_topic, f"p-{unique_topic}", **log)
+
+
+def test_open_transaction_after_fencing_stops_the_write(
+    query: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without markers, a written batch looks unwritten."""
+    monkeypatch.setattr(log_reader.CommittedRecords, "_end", lambda *_: None)
+    query.committer.commit("0", query.tasks("0"))
+    with pytest.raises(TransactionError, match="log contains an open transaction of stream"):
+        query.committer.commit("0", query.tasks("0"))
+    assert query.visible() == rows_of("0")
+
+
+def test_records_that_cannot_be_read_back_stop_the_write(
+    query: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> log_reader.LogRead:
+        position = log_reader.Position(topic_id=None, offset=0)
+        return log_reader.LogRead((), position, restarted=False)
+
+    query.committer.recover()
+    monkeypatch.setattr(log_reader.LogReader, "read", read)
+    with pytest.raises(TransactionError, match="does not contain the records"):
+        query.committer.commit("0", query.tasks("0"))
+    assert query.visible() == Counter()
+
+
+def test_decision_that_is_not_committed_stops_the_write(
+    query: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = transactions.end_txn
+
+    def end(transaction: OpenTransaction, *, commit: bool) -> dict[str, Any]:
+        is_driver = transaction.transactional_id.endswith("/stream")
+        return dict(usual(transaction, commit=commit and not is_driver))
+
+    monkeypatch.setattr(transactions, "end_txn", end)
+    with pytest.raises(TransactionError, match=r"confirmed a decision .* does not contain it"):
+        query.committer.commit("0", query.tasks("0"))
+    assert query.visible() == Counter()
+
+
+@pytest.mark.parametrize("api", [ApiKey.END_TXN, ApiKey.FIND_COORDINATOR, ApiKey.FETCH])
+def test_missing_api_is_named_before_the_first_row(
+    query: Writes, monkeypatch: pytest.MonkeyPatch, api: ApiKey
+) -> None:
+    usual = Connection.version
+
+    def version(self: Connection, requested: ApiKey, cap: int | None = None) -> int:
+        if requested is api:
+            raise UnsupportedApiError(f"the broker does not support {api.name}")
+        return usual(self, requested, cap)
+
+    monkeypatch.setattr(Connection, "version", version)
+    with pytest.raises(ConfigError, match=f"exactly-once requires {api.name}"):
+        query.committer.recover()

@@ -1,0 +1,147 @@
+"""Batches, codecs, exactly once and aborts on kfake, a cluster that is not Apache Kafka.
+
+Another client, librdkafka, reads the records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
+from spark_kafka_sink.exactly_once.decision_record import Record
+from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.exactly_once.transactional_id import new_nonce, prefix_pattern
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from tests.integration.exactly_once.simulated_writes import (
+    PARTITIONS,
+    QUERY,
+    rows_of,
+    stream,
+    transactions_of,
+)
+from tests.integration.exactly_once.stepped_driver import (
+    DECIDED,
+    STEPS,
+    CrashError,
+    crashing_driver,
+)
+from tests.integration.support.producer_writes import numbered, produce
+from tools.support.admin import Admin
+from tools.support.kfake_cluster import VERSIONS, kfake_cluster
+from tools.support.readers import by_confluent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.exactly_once.simulated_writes import Writes
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def kfake(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run three nodes; return the bootstrap servers."""
+    with kfake_cluster(request.param) as servers:
+        yield servers
+
+
+@pytest.fixture
+def query(kfake: str, unique_topic: str) -> Writes:
+    """Return a stream with its own topic, prefix and decision log."""
+    Admin(kfake).create_topic(unique_topic, PARTITIONS)
+    log = {"decisionLogTopic": f"log-{unique_topic}"}
+    return stream(kfake, unique_topic, f"p-{unique_topic}", **log)
+
+
+def open_ids(query: Writes) -> list[str]:
+    with borrowed_client(query.config.producer) as client:
+        listed = TransactionAdmin(client).list(
+            prefix_pattern(query.scope.prefix), client.deadline(20)
+        )
+    return [each.transactional_id for each in listed]
+
+
+@pytest.mark.parametrize("acks", ["all", "1", "0"])
+@pytest.mark.parametrize("codec", [codec.name.lower() for codec in Codec])
+def test_every_codec_is_read_by_another_client(
+    kfake: str, unique_topic: str, codec: str, acks: str
+) -> None:
+    chunk = numbered(unique_topic, 0, 5_000, PARTITIONS)
+    options = {"compression_type": codec, "acks": acks, "enable_idempotence": acks == "all"}
+    report = produce(kfake, chunk, **options)
+    assert report.persisted == (0 if acks == "0" else 5_000)
+    found = Counter(int(record.value or b"-1") for record in by_confluent(kfake, unique_topic))
+    assert found == Counter(range(5_000))
+
+
+def test_repeated_batch_is_not_written_again(query: Writes) -> None:
+    first = query.committer.commit("0", query.tasks("0"))
+    again = query.committer.commit("0", query.tasks("0"))
+    following = query.committer.commit("1", query.tasks("1"))
+    statuses = [each.status for each in (first, again, following)]
+    assert statuses == [
+        CommitStatus.COMMITTED,
+        CommitStatus.ALREADY_WRITTEN,
+        CommitStatus.COMMITTED,
+    ]
+    assert query.committer.recover() == Done(QUERY, "1")
+    assert query.await_visible(rows_of("0", "1"))
+    assert open_ids(query) == []
+
+
+def test_abort_leaves_no_open_transaction(query: Writes) -> None:
+    """One task has not reported; its transaction is listed, and fenced."""
+    nonce = new_nonce()
+    results = query.tasks("0", nonce=nonce)
+    outcome = query.committer.abort("0", results[1:], complete=False, nonce=nonce)
+    assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
+    assert (outcome.left_open, outcome.problem) == ((), "")
+    assert open_ids(query) == []
+    query.committer.commit("0", query.tasks("0"))
+    assert query.await_visible(rows_of("0"))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
+    query.committer.commit("0", query.tasks("0"))
+    results = query.tasks("1")
+    caller = Caller(query=QUERY, batch="1")
+    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
+        commit_batch(driver, caller, transactions_of(results))
+    query.committer.commit("1", query.tasks("1"))
+    if step not in DECIDED:
+        left = [query.result(TaskOutcome.WRITTEN, "1", each.transaction) for each in results]
+        query.committer.abort("1", left, complete=False)
+    assert query.await_visible(rows_of("0", "1"))
+    assert open_ids(query) == []
+
+
+def test_open_transaction_of_a_crashed_driver_is_not_overlooked(
+    request: pytest.FixtureRequest, query: Writes
+) -> None:
+    """The driver crashes between the append of its decision and EndTxn."""
+
+    def crash() -> None:
+        raise CrashError
+
+    record = Record(state=Done(QUERY, "0"), at_ms=0, transactions=0, records=0)
+    with suppress(CrashError), borrowed_client(query.config.producer) as client:
+        driver = Driver(client, query.config, query.scope)
+        driver.read()
+        driver.append(driver.fence(), record, "decide", before_commit=crash)
+    if request.node.callspec.params["kfake"] == "empty-markers":  # InitProducerId does not end it.
+        results = query.tasks("0")
+        with pytest.raises(TransactionError, match="contains an open transaction"):
+            query.committer.commit("0", results)
+        query.committer.abort("0", results, complete=True)
+    assert query.committer.commit("0", query.tasks("0")).status is CommitStatus.COMMITTED
+    assert query.await_visible(rows_of("0"))
+    assert open_ids(query) == []
