@@ -14,6 +14,8 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
@@ -21,7 +23,7 @@ from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session import POOL, borrow_session, give_back_session
+from spark_kafka_sink.producer.session_pool import POOL, borrow_session, give_back_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
@@ -30,7 +32,6 @@ from tools.support.waiting import poll
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-import pyarrow as pa
 
 _START_S = 60
 _TASKS = 5
