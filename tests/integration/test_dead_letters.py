@@ -138,7 +138,7 @@ def test_missing_dead_letter_topic_fails_the_task(topics: tuple[str, str, str]) 
         write(servers, batch(_bad_rows(topic)), options)
     assert "the dead letter topic was not available" in caught.value.message
     hint = caught.value.hint or ""
-    assert "correct errors.deadletterqueue.topic.name" in hint
+    assert "Correct errors.deadletterqueue.topic.name" in hint
     assert "create the topic: topic.create=true, or kafka-topics" in hint
 
 

@@ -82,7 +82,7 @@ def test_conflicting_sequences_are_attributed_to_another_task(sim: World) -> Non
     sim.send_batches(1)
     with pytest.raises(DeliveryError) as caught:
         sim.finish()
-    assert "another task of the batch also writes to this partition" in str(caught.value)
+    assert "Another task of the batch also writes to this partition" in str(caught.value)
     assert "repartition_by_kafka_partition(df, options)" in str(caught.value)
     assert "read the partition" not in str(caught.value)
 
