@@ -1,6 +1,7 @@
 # `make demo` runs the demo, `make test` the tests; `make help` lists all targets.
 SHELL := /bin/bash
 VENV := .venv
+RELEASES := 3.5 4.0 4.1
 LOWEST := .venv-lowest
 SITE := .venv-site
 PY := $(VENV)/bin/python
@@ -29,7 +30,7 @@ INSTALL = f() { $$1/bin/uv pip install --quiet --python $$1/bin/python \
 # Otherwise, each Spark worker would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install install-all java needs jars demo test test-quick test-all test-python test-lowest torture torture-eos torture-commits model fuzz stages bench lint format docs notebooks release-check site clean
+.PHONY: help venv install install-all java needs jars demo test test-quick test-all test-releases test-python test-lowest torture torture-eos torture-commits model fuzz stages bench lint format docs notebooks release-check site clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
@@ -52,6 +53,10 @@ test-quick:
 test-all: $(if $(PART),,test) needs install-all ## run all tests; PART=spark runs one part of those that `make test` omits
 	@$(PY) -m tools.support.jars all
 	@$(PY) $(PYTEST) -n $(WORKERS) --durations=30 -m 'deep$(if $(PART), and $(PART))' tests
+
+test-releases: java $(RELEASES:%=.venv-pyspark-%/.installed) ## run the tests of older PySpark releases: RELEASES='3.5 4.0 4.1'
+	@for release in $(RELEASES); do \
+	.venv-pyspark-$$release/bin/python $(PYTEST) -n 0 tests/spark/test_releases.py || exit 1; done
 
 test-python: needs ## run the unit and packaging tests with another Python: make test-python PYTHON=python3.13
 	@test -n '$(PYTHON)' || { echo 'Specify it: make test-python PYTHON=python3.13' >&2; exit 1; }

@@ -31,7 +31,7 @@ class Extra:
 _EVERYWHERE = "the driver and every executor"
 _COMMAND = "the machine where the command runs"
 EXTRAS = {
-    "spark": Extra("PySpark, where no Spark is installed", ("pyspark",), _EVERYWHERE),
+    "spark": Extra("PySpark, where no Spark is installed", ("pyspark", "pandas"), _EVERYWHERE),
     "cli": Extra("the command `kafkaprod`", ("typer", "rich"), _COMMAND),
     "plots": Extra(
         "figures of reports, and `DeliveryReport.to_pandas()`", ("matplotlib", "pandas")

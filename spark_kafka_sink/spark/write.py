@@ -35,6 +35,7 @@ from spark_kafka_sink.spark.map_task import (
     run_task_without_rows,
 )
 from spark_kafka_sink.spark.plan import plan_batch
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.sessions import check_session, reject_wheel
 from spark_kafka_sink.spark.spark_errors import error_of
 
@@ -203,8 +204,8 @@ def _collect_in_thread(frame: DataFrame, spark: SparkSession, tag: str) -> list[
     context = spark.sparkContext
     context.addJobTag(tag)
     try:
-        # Classic sessions have tags since Spark 4.0; 3.5 accepts no classic session here.
-        inherit = inheritable_thread_target(spark) if hasattr(spark, "addTag") else None
+        # In 3.5, a classic session has no tags, and the function does not accept it.
+        inherit = inheritable_thread_target(spark) if HAS_DATA_SOURCES else None
         target = (inherit or inheritable_thread_target)(collect)
         thread = Thread(target=target, name="kafkaprod-write", daemon=True)
         thread.start()

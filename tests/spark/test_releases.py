@@ -1,0 +1,142 @@
+"""The ways to write that every PySpark release has, and `format("kafkaprod")` since 4.0.
+
+This file runs on each supported release: see `make test-releases`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from spark_kafka_sink import (
+    ConfigError,
+    EmbeddedBroker,
+    UnknownTopicError,
+    error_of,
+    last_report,
+    micro_batch_writer,
+    register,
+    repartition_by_kafka_partition,
+    warm_up,
+)
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.write import write
+from tools.support.readers import by_confluent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+ROWS = 100
+GUARANTEES = [{}, {"deliveryGuarantee": "exactly-once"}]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    """Start a session without the jars of a release, or use that of other tests."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    started = SparkSession.getActiveSession()
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    yield session
+    if started is None:
+        session.stop()
+
+
+def by_format(frame: DataFrame, options: dict[str, str]) -> None:
+    frame.write.format("kafkaprod").options(**options).mode("append").save()
+
+
+@pytest.fixture
+def options(embedded_broker: EmbeddedBroker, unique_topic: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": embedded_broker.bootstrap_servers,
+        "topic": unique_topic,
+        "transactionalIdPrefix": unique_topic,
+    }
+
+
+def written(options: dict[str, str]) -> list[int]:
+    records = by_confluent(options["kafka.bootstrap.servers"], options["topic"])
+    return sorted(int(record.value or b"") for record in records)
+
+
+def rows(session: SparkSession) -> DataFrame:
+    return session.range(ROWS).selectExpr("cast(id AS string) AS key", "cast(id AS string) value")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=["at least once", "exactly once"])
+@pytest.mark.parametrize("by", [write, by_format][: 1 + HAS_DATA_SOURCES])
+def test_batch(
+    by: Callable[[DataFrame, dict[str, str]], object],
+    guarantee: dict[str, str],
+    session: SparkSession,
+    options: dict[str, str],
+) -> None:
+    given = options | guarantee
+    if not guarantee:
+        del given["transactionalIdPrefix"]
+    by(rows(session), given)
+    assert written(options) == list(range(ROWS))
+    assert last_report().persisted == ROWS
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=["at least once", "exactly once"])
+@pytest.mark.parametrize("by", ["micro_batch_writer", "format"][: 1 + HAS_DATA_SOURCES])
+def test_stream(
+    by: str,
+    guarantee: dict[str, str],
+    session: SparkSession,
+    options: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    given = options | guarantee
+    if not guarantee:
+        del given["transactionalIdPrefix"]
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input" / "0.txt").write_text("\n".join(map(str, range(ROWS))))
+    writer = session.readStream.text(str(tmp_path / "input")).writeStream
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    if by == "format":
+        writer = writer.format("kafkaprod").options(**given)
+    else:
+        writer = writer.foreachBatch(micro_batch_writer(given))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(240)
+    assert written(options) == list(range(ROWS))
+    assert last_report(query).persisted == ROWS
+
+
+@pytest.mark.deep
+def test_errors(session: SparkSession, options: dict[str, str]) -> None:
+    del options["transactionalIdPrefix"]
+    with pytest.raises(ConfigError, match=r"Did you mean topic\?"):
+        write(rows(session), options | {"topc": "a"})
+    with EmbeddedBroker(topics={"other": 1}) as broker:
+        missing = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "missing"}
+        with pytest.raises(UnknownTopicError):
+            write(rows(session), missing | {"kafka.max.block.ms": "1000"})
+    warm_up(session).join(240)
+    if not HAS_DATA_SOURCES:
+        with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND") as caught:
+            by_format(rows(session), options)
+        assert "write(df, options)" in str(error_of(caught.value))
+        with pytest.raises(ConfigError, match=r"write\(df, options\)"):
+            register(session)
+
+
+@pytest.mark.deep
+def test_kafka_partitions(session: SparkSession, options: dict[str, str]) -> None:
+    del options["transactionalIdPrefix"]
+    frame = repartition_by_kafka_partition(rows(session), options, partitions=7, tasks=3)
+    assert frame.where("pmod(partition, 3) != spark_partition_id()").count() == 0
+    assert frame.select(sf.countDistinct("partition")).collect()[0][0] == 7
