@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
+DEFAULTS = BrokerConfig()
+READY = "kafkaprod broker ready on"
+
 
 def parse_users(texts: Iterable[str]) -> dict[str, str]:
     """Parse name=env:VARIABLE and name=file:PATH.
@@ -110,9 +113,6 @@ def client_option_lines(
         options["sasl.password"] = kafka.config.sasl[user]
     for name, value in options.items():
         yield f"kafka.{name}={value}"
-
-
-DEFAULTS = BrokerConfig()
 
 
 class LogLevel(StrEnum):
@@ -312,9 +312,6 @@ def _topic_configs(texts: Iterable[str]) -> dict[str, dict[str, str]]:
             )
         found.setdefault(topic, {})[name] = value
     return found
-
-
-READY = "kafkaprod broker ready on"
 
 
 def serve(options: dict[str, Any], ca_file: str | None = None) -> None:

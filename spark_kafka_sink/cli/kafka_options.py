@@ -29,6 +29,28 @@ if TYPE_CHECKING:
 
 OPTION = "option"
 """Key of a field's metadata for its `typer.Option`."""
+GivenOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        help="Write option, such as kafka.security.protocol=SASL_SSL; may be repeated.",
+    ),
+]
+OptionsFile = Annotated[
+    Path | None,
+    typer.Option(help="Properties file with options, as for --command-config of Kafka's tools."),
+]
+TIMEOUT_S: Final = SECONDS
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="Timeout for broker responses, in seconds.",
+    ),
+]
 
 
 def cli_option(help_text: str, default: Any = None, *names: str, **settings: Any) -> Any:
@@ -83,30 +105,6 @@ def exit_on_error() -> Iterator[None]:
     except KafkaProdError as error:
         typer.echo(f"kafkaprod: {error}", err=True)
         raise typer.Exit(1) from error
-
-
-GivenOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        "-o",
-        help="Write option, such as kafka.security.protocol=SASL_SSL; may be repeated.",
-    ),
-]
-OptionsFile = Annotated[
-    Path | None,
-    typer.Option(help="Properties file with options, as for --command-config of Kafka's tools."),
-]
-TIMEOUT_S: Final = SECONDS
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        min=0.1,
-        metavar="SECONDS",
-        help="Timeout for broker responses, in seconds.",
-    ),
-]
 
 
 def wait_for_broker(config: ProducerConfig, timeout: float) -> None:

@@ -31,6 +31,18 @@ if TYPE_CHECKING:
 _LOCATION_HELP = (
     "Delivery report, or directory with the reports of micro-batches: a path or a pyarrow.fs URI."
 )
+_STYLES = {
+    Severity.OK: "green",
+    Severity.NOTE: "cyan",
+    Severity.WARNING: "yellow",
+    Severity.ERROR: "bold red",
+}
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich would truncate option names at 80 columns.
+)
 
 
 def report(
@@ -66,14 +78,6 @@ def _names(before: str, after: str) -> tuple[str, str]:
     """Return the column names: the file names, or the full paths if these names are equal."""
     names = Path(before).name, Path(after).name
     return names if names[0] != names[1] else (before, after)
-
-
-_STYLES = {
-    Severity.OK: "green",
-    Severity.NOTE: "cyan",
-    Severity.WARNING: "yellow",
-    Severity.ERROR: "bold red",
-}
 
 
 def doctor(
@@ -155,13 +159,6 @@ def _text(finding: Finding) -> str:
 def _capitalized(hint: str) -> str:
     return hint[0].upper() + hint[1:]
 
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich would truncate option names at 80 columns.
-)
 
 app.add_typer(transactions, name="transactions")
 app.command()(doctor)

@@ -32,6 +32,18 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
+_STANDINGS = {
+    Standing.DECIDED: "committed by the next driver, or with `kafkaprod transactions commit`",
+    Standing.UNDECIDED: "a running driver may still decide its batch",
+    Standing.ORPHAN: "can no longer be decided; aborted by the next driver, or with "
+    "`kafkaprod transactions abort`",
+    Standing.DRIVER: "used by a driver for one append to the decision log",
+}
+_OUTCOMES = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none)"}
+transactions = typer.Typer(
+    no_args_is_help=True, help="List exactly-once transactions, and commit or abort them."
+)
+
 
 def transactions_table(overview: Overview) -> Table:
     """Return the table of open transactions with age, and state in the decision log."""
@@ -125,16 +137,6 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     return make_table(title, columns, rows)
 
 
-_STANDINGS = {
-    Standing.DECIDED: "committed by the next driver, or with `kafkaprod transactions commit`",
-    Standing.UNDECIDED: "a running driver may still decide its batch",
-    Standing.ORPHAN: "can no longer be decided; aborted by the next driver, or with "
-    "`kafkaprod transactions abort`",
-    Standing.DRIVER: "used by a driver for one append to the decision log",
-}
-_OUTCOMES = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none)"}
-
-
 def _status(record: Record) -> str:
     if record.is_torn:
         return "torn"
@@ -158,11 +160,6 @@ def _utc_time(at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
         return str(at_ms)
-
-
-transactions = typer.Typer(
-    no_args_is_help=True, help="List exactly-once transactions, and commit or abort them."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

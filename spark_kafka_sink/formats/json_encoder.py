@@ -41,6 +41,25 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.plan import FieldPlan
     from spark_kafka_sink.formats.row_writer import Numbers
 
+_PLAIN: Final[dict[Shape, Node]] = {
+    Shape.NULL: write_nothing,
+    Shape.BOOLEAN: lambda cells, out: out.flags(cells.numbers(), b"true", b"false"),
+    Shape.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
+    Shape.FLOAT: lambda cells, out: write_floats(out, cells.numbers()),
+}
+_SCHEMA_VERSION: Final = "http://json-schema.org/draft-07/schema#"
+_SCHEMAS: Final[dict[Shape, dict[str, Any]]] = {
+    Shape.NULL: {"type": "null"},
+    Shape.BOOLEAN: {"type": "boolean"},
+    Shape.INTEGER: {"type": "integer"},
+    Shape.FLOAT: {"oneOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]},
+    Shape.DECIMAL: {"type": "number"},
+    Shape.BYTES: {"type": "string", "contentEncoding": "base64"},
+    Shape.DATE: {"type": "string", "format": "date"},
+    Shape.TIMESTAMP: {"type": "string", "format": "date-time"},
+}
+"""JSON Schemas of plain values. All other plain values are strings."""
+
 
 def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
@@ -147,12 +166,6 @@ def _write_field(
     return None if valid is None else before | valid
 
 
-_PLAIN: Final[dict[Shape, Node]] = {
-    Shape.NULL: write_nothing,
-    Shape.BOOLEAN: lambda cells, out: out.flags(cells.numbers(), b"true", b"false"),
-    Shape.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
-    Shape.FLOAT: lambda cells, out: write_floats(out, cells.numbers()),
-}
 _QUOTED: Final[dict[Shape, Node]] = {
     Shape.BYTES: lambda cells, out: out.column(base64_column(cells.strings())),
     Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
@@ -208,7 +221,6 @@ class _Compiler:
         return partial(_write_map, partial(_write_quoted, name), self.node(value))
 
 
-_SCHEMA_VERSION: Final = "http://json-schema.org/draft-07/schema#"
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
@@ -224,17 +236,6 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     return Source(json.dumps(schema, separators=(",", ":")), full_name)
 
 
-_SCHEMAS: Final[dict[Shape, dict[str, Any]]] = {
-    Shape.NULL: {"type": "null"},
-    Shape.BOOLEAN: {"type": "boolean"},
-    Shape.INTEGER: {"type": "integer"},
-    Shape.FLOAT: {"oneOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]},
-    Shape.DECIMAL: {"type": "number"},
-    Shape.BYTES: {"type": "string", "contentEncoding": "base64"},
-    Shape.DATE: {"type": "string", "format": "date"},
-    Shape.TIMESTAMP: {"type": "string", "format": "date-time"},
-}
-"""JSON Schemas of plain values. All other plain values are strings."""
 
 
 def _schema_of(column: Column) -> dict[str, Any]:

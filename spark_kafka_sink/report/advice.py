@@ -18,6 +18,46 @@ if TYPE_CHECKING:
 
 
 MB = 1_000_000
+UNMEASURED = 2**31 - 1
+"""Value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
+SAFE_ARROW_BATCH = 64 * 1024 * 1024
+"""Spark's own limit for the size of a batch, in bytes."""
+MEASURING_COST_S = 0.09e-6
+"""JVM seconds per row and column that measuring batches costs: Spark adds up the sizes of all
+columns after every row.
+"""
+SHORT_ARROW_BATCH = 1_000
+"""Number of rows in an Arrow batch above which its fixed cost is negligible."""
+BATCH_COST_S = 70e-6
+"""Minimum time per batch in seconds, even with few rows: 50 us of the Python worker's CPU time and
+20 to 60 us of the JVM's, which are spent in parallel if each process has a core. On a busy machine,
+a batch takes longer.
+"""
+MICROS = 1_000_000
+WORTHWHILE = 0.05
+"""Share of the time below which no advice is given."""
+MANY_BATCHES = 200
+"""Number of batches per second in one task from which batches take 5% or more of the sender's time.
+"""
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""Spark's limits for its Arrow batches. Reports of Spark tasks contain them as plain numbers."""
+ARROW_COLUMNS = "arrow.columns"
+"""Number of the DataFrame's columns that a task writes."""
+_WITHOUT_LEADER = (
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNKNOWN_TOPIC_ID",
+    "LEADER_NOT_AVAILABLE",
+)
+"""Errors that brokers return for a partition that is still being created."""
+FEW_BATCHES = 20
+"""Minimum number of batches for a conclusion about a setting."""
+SMALL_BATCH = 32 * 1024
+SKEW = 3
+"""Multiple of the mean partition size of a topic that counts as skew."""
+ROW_BY_ROW = ("round_robin", "random")
+"""Partitioners that assign each row to a partition, with or without a key."""
 
 
 class Direction(StrEnum):
@@ -42,21 +82,6 @@ class Advice:
         return f"{self.direction} {self.setting}: {self.sentence} ({self.figure})"
 
 
-UNMEASURED = 2**31 - 1
-"""Value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
-SAFE_ARROW_BATCH = 64 * 1024 * 1024
-"""Spark's own limit for the size of a batch, in bytes."""
-MEASURING_COST_S = 0.09e-6
-"""JVM seconds per row and column that measuring batches costs: Spark adds up the sizes of all
-columns after every row.
-"""
-SHORT_ARROW_BATCH = 1_000
-"""Number of rows in an Arrow batch above which its fixed cost is negligible."""
-BATCH_COST_S = 70e-6
-"""Minimum time per batch in seconds, even with few rows: 50 us of the Python worker's CPU time and
-20 to 60 us of the JVM's, which are spent in parallel if each process has a core. On a busy machine,
-a batch takes longer.
-"""
 
 
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
@@ -113,24 +138,6 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
     )
 
 
-MICROS = 1_000_000
-WORTHWHILE = 0.05
-"""Share of the time below which no advice is given."""
-MANY_BATCHES = 200
-"""Number of batches per second in one task from which batches take 5% or more of the sender's time.
-"""
-ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-"""Spark's limits for its Arrow batches. Reports of Spark tasks contain them as plain numbers."""
-ARROW_COLUMNS = "arrow.columns"
-"""Number of the DataFrame's columns that a task writes."""
-_WITHOUT_LEADER = (
-    "NOT_LEADER_OR_FOLLOWER",
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "UNKNOWN_TOPIC_ID",
-    "LEADER_NOT_AVAILABLE",
-)
-"""Errors that brokers return for a partition that is still being created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,13 +376,6 @@ class PipelineFacts:
         return found
 
 
-FEW_BATCHES = 20
-"""Minimum number of batches for a conclusion about a setting."""
-SMALL_BATCH = 32 * 1024
-SKEW = 3
-"""Multiple of the mean partition size of a topic that counts as skew."""
-ROW_BY_ROW = ("round_robin", "random")
-"""Partitioners that assign each row to a partition, with or without a key."""
 
 
 def skew(facts: PipelineFacts) -> Advice | None:

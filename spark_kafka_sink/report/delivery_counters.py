@@ -24,6 +24,39 @@ if TYPE_CHECKING:
 
 EXAMPLES_KEPT = 5
 """Maximum number of examples per reason in a merged report."""
+VERSION = 1
+"""Version of the JSON format."""
+SLOWEST_KEPT = 10
+TASKS_KEPT = 10_000
+"""Maximum number of tasks listed with report.tasks=all. If there are more, only the slowest are
+listed.
+"""
+_COUNTERS = (
+    "tasks",
+    "retried_tasks",
+    "retries",
+    "splits",
+    "throttle_ms",
+    "duration_max_ms",
+    "duration_sum_ms",
+)
+_FACTS = (
+    *("version", "status", "error", "dry_run", "transaction_outcome", "query_name", "query_id"),
+    *("batch_id", "started_at", "written_at", "duration_ms", "startup_ms"),
+)
+_TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
+_LATEST = ("error", "query_name", "query_id", "written_at")
+"""Text fields for which a merged report contains the greatest value."""
+_TEXTS = (*_LATEST, "started_at", "transaction_outcome")
+_AND = " + "
+"""Separates the outcomes of a merged report."""
+_SUMMED = ("duration_ms", "startup_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
+_LATENCY_NAMES = {
+    **{name: f"{name}_us" for name in ("mean", "p50", "p99", "total")},
+    "low": "min_us",
+    "high": "max_us",
+}
+"""Names in the report for the names in `Histogram.to_dict`, because times have a unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -71,15 +104,6 @@ class PoisonCount:
             )
             for reason in sorted(examples)
         )
-
-
-VERSION = 1
-"""Version of the JSON format."""
-SLOWEST_KEPT = 10
-TASKS_KEPT = 10_000
-"""Maximum number of tasks listed with report.tasks=all. If there are more, only the slowest are
-listed.
-"""
 
 
 class WriteStatus(StrEnum):
@@ -391,28 +415,6 @@ class DeliveryCounters:
         )
 
 
-_COUNTERS = (
-    "tasks",
-    "retried_tasks",
-    "retries",
-    "splits",
-    "throttle_ms",
-    "duration_max_ms",
-    "duration_sum_ms",
-)
-_FACTS = (
-    *("version", "status", "error", "dry_run", "transaction_outcome", "query_name", "query_id"),
-    *("batch_id", "started_at", "written_at", "duration_ms", "startup_ms"),
-)
-_TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
-_LATEST = ("error", "query_name", "query_id", "written_at")
-"""Text fields for which a merged report contains the greatest value."""
-_TEXTS = (*_LATEST, "started_at", "transaction_outcome")
-_AND = " + "
-"""Separates the outcomes of a merged report."""
-_SUMMED = ("duration_ms", "startup_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
-
-
 R_co = TypeVar("R_co", bound=DeliveryCounters, covariant=True)
 
 
@@ -439,14 +441,6 @@ class ReportParts(Generic[R_co]):
             BrokerColumns.merge_all((self.brokers, *(each.brokers for each in more))),
             self.others.merge_others((self.others, *(each.others for each in more))),
         )
-
-
-_LATENCY_NAMES = {
-    **{name: f"{name}_us" for name in ("mean", "p50", "p99", "total")},
-    "low": "min_us",
-    "high": "max_us",
-}
-"""Names in the report for the names in `Histogram.to_dict`, because times have a unit."""
 
 
 def _latency_to_dict(times: Histogram) -> dict[str, Any]:

@@ -25,23 +25,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
     Column = NDArray[np.int64]
 
-
-def to_planes(rows: Numbers) -> bytes:
-    """Return k rows of n numbers as bytes: for each row, eight planes of n bytes.
-
-    The first plane contains the lowest byte of every number. Adjacent similar bytes compress well.
-    """
-    octets = rows.astype("<i8", copy=False).view(np.uint8).reshape(len(rows), -1, 8)
-    return octets.transpose(0, 2, 1).tobytes()
-
-
-def from_planes(data: bytes, rows: int) -> Numbers:
-    """Return the k x n numbers from the result of `to_planes`; `rows` is k."""
-    octets = np.frombuffer(data, np.uint8).reshape(rows, 8, -1)
-    numbers = np.ascontiguousarray(octets.transpose(0, 2, 1)).view("<i8")[:, :, 0]
-    return numbers.astype(np.int64, copy=False)
-
-
 BrokerPlanes = tuple[tuple[tuple[int, str], ...], bytes]
 """Node ids and names, and all numbers."""
 COUNTERS: Final = (
@@ -59,6 +42,29 @@ _NONE: Final = int(np.iinfo(np.int64).max)
 """Lowest value of an empty histogram."""
 _BUCKET_BITS: Final = 16
 _BUCKET: Final = (1 << _BUCKET_BITS) - 1
+Planes = tuple[tuple[str, ...], tuple[str, ...], bytes]
+"""Topics, names of the columns, and all numbers."""
+UNKNOWN: Final = int(np.iinfo(np.int64).min)
+"""The number that represents None."""
+_TOPIC_SHIFT: Final = 32
+_FIRST_PARTITION: Final = 1 << 31
+"""This is added to a partition number, because the number can be -1."""
+
+
+def to_planes(rows: Numbers) -> bytes:
+    """Return k rows of n numbers as bytes: for each row, eight planes of n bytes.
+
+    The first plane contains the lowest byte of every number. Adjacent similar bytes compress well.
+    """
+    octets = rows.astype("<i8", copy=False).view(np.uint8).reshape(len(rows), -1, 8)
+    return octets.transpose(0, 2, 1).tobytes()
+
+
+def from_planes(data: bytes, rows: int) -> Numbers:
+    """Return the k x n numbers from the result of `to_planes`; `rows` is k."""
+    octets = np.frombuffer(data, np.uint8).reshape(rows, 8, -1)
+    numbers = np.ascontiguousarray(octets.transpose(0, 2, 1)).view("<i8")[:, :, 0]
+    return numbers.astype(np.int64, copy=False)
 
 
 def _empty(*shape: int) -> Numbers:
@@ -197,15 +203,6 @@ def _renumbered(cells: Numbers, rows: Numbers) -> Numbers:
     broker, kind = np.divmod(histograms, len(HISTOGRAMS))
     moved: Numbers = (rows[broker] * len(HISTOGRAMS) + kind) << _BUCKET_BITS | cells & _BUCKET
     return moved
-
-
-Planes = tuple[tuple[str, ...], tuple[str, ...], bytes]
-"""Topics, names of the columns, and all numbers."""
-UNKNOWN: Final = int(np.iinfo(np.int64).min)
-"""The number that represents None."""
-_TOPIC_SHIFT: Final = 32
-_FIRST_PARTITION: Final = 1 << 31
-"""This is added to a partition number, because the number can be -1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -35,6 +35,14 @@ _INSTEAD = {
     "wasbs": "write it as abfss://...",
 }
 _FOLDERS = frozenset({"hdfs", "viewfs", "mock"})
+T = TypeVar("T")
+TIMEOUT_S = 30.0
+_HINT = "Check the path, the permissions, and the file system's own configuration."
+_UNREADABLE = "the delivery report cannot be read from"
+_PROBE = ".kafkaprod-probe"
+_PROBE_DATA = b"spark-kafka-sink checks whether it can write reports here.\n" * 64
+_writable: set[str] = set()
+"""Folders that this process has found to be writable; they are checked only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +103,6 @@ class ReportLocation:
         from pyarrow.fs import FileSystem  # A local report does not need Arrow.
 
         return FileSystem.from_uri(self.path)
-
-
-T = TypeVar("T")
-
-TIMEOUT_S = 30.0
-_HINT = "Check the path, the permissions, and the file system's own configuration."
-_UNREADABLE = "the delivery report cannot be read from"
-_PROBE = ".kafkaprod-probe"
-_PROBE_DATA = b"spark-kafka-sink checks whether it can write reports here.\n" * 64
-
-_writable: set[str] = set()
-"""Folders that this process has found to be writable; they are checked only once."""
 
 
 def write_report(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_COUNTS = ("records", "bytes_sent", "retries", "poison")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TaskInfo:
@@ -80,7 +82,6 @@ class TaskReport:
         return cls.from_dict(dict(zip(columns, row, strict=True)))
 
 
-_COUNTS = ("records", "bytes_sent", "retries", "poison")
 COLUMNS = ("duration_ms", *(field.name for field in fields(TaskInfo)), *_COUNTS)
 """Names of the values that `TaskReport.to_row` returns."""
 

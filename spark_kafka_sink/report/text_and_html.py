@@ -33,6 +33,13 @@ PARTITION_COLUMNS = (
     "encoded",
     "to be sent",
 )
+TOPICS_SHOWN = 8
+ERRORS_SHOWN = 5
+ADVICE_SHOWN = 3
+_SHOWN_STARTUP_S = 0.05
+"""Minimum startup time of Python workers to display, because less would be rounded to 0.0 s."""
+PARTITIONS_SHOWN = 20
+_COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent", "offsets")
 
 
 def dry_run_title(report: DeliveryCounters) -> str:
@@ -113,13 +120,6 @@ def _codecs(report: DeliveryCounters) -> list[tuple[str, str]]:
     size = size_text(one.bytes_uncompressed)
     sample = f"measured on {one.batches:,} of the batches, {size}"
     return [("codecs", sample), *((f"  {each.codec}", codec_text(each)) for each in report.codecs)]
-
-
-TOPICS_SHOWN = 8
-ERRORS_SHOWN = 5
-ADVICE_SHOWN = 3
-_SHOWN_STARTUP_S = 0.05
-"""Minimum startup time of Python workers to display, because less would be rounded to 0.0 s."""
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
@@ -342,10 +342,6 @@ def _records(parts: Sequence[PartitionReport]) -> int:
 
 def _lost(parts: Sequence[PartitionReport]) -> int:
     return _records(parts) - sum(part.as_intended for part in parts)
-
-
-PARTITIONS_SHOWN = 20
-_COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent", "offsets")
 
 
 def to_html(report: DeliveryCounters) -> str:

@@ -26,6 +26,15 @@ LINE = "line"
 
 Row = tuple[object, ...]
 """One flight's values, in the order of `Flights.columns`."""
+SETTINGS: dict[str, bool | float | int | str | None] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "WARN",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +86,6 @@ def _whole_numbers(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     if not pc.all(pc.equal(pc.floor(column), column)).as_py():
         return column
     return column.cast(pa.int64())
-
-
-SETTINGS: dict[str, bool | float | int | str | None] = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "WARN",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
 
 
 @contextmanager

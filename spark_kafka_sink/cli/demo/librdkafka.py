@@ -29,6 +29,9 @@ _HINT = (
     "Give certificates as PEM, which keytool -exportcert -rfc writes; or write without the demo "
     "and check with your own client."
 )
+TIMEOUT_S = 10.0
+STALLED_S = 30.0
+BATCH = 10_000
 
 
 def librdkafka_config(security: model.SecurityConfig) -> dict[str, str]:
@@ -108,11 +111,6 @@ def _unsupported(what: str) -> ConfigError:
     return ConfigError(
         f"the demo reads the records with librdkafka, which does not support {what}", hint=_HINT
     )
-
-
-TIMEOUT_S = 10.0
-STALLED_S = 30.0
-BATCH = 10_000
 
 
 @dataclass(slots=True)

@@ -43,6 +43,10 @@ LEAST_JAVA = 17
 NEEDED = (
     f"Java {LEAST_JAVA} or newer is needed to run Spark: install a JRE and put java on the PATH"
 )
+BOOTSTRAP = "kafka.bootstrap.servers"
+POLL_INTERVAL_S = 0.2
+LINES_SHOWN = 40
+PIPE_WIDTH = 120
 
 
 def find_java() -> str | None:
@@ -72,12 +76,6 @@ def major_version(printed: str) -> int | None:
     """Return the major version in the output of `java -version` (8 for 1.8), or None."""
     matched = re.search(r'version "(?:1\.)?(\d+)', printed)
     return int(matched.group(1)) if matched else None
-
-
-BOOTSTRAP = "kafka.bootstrap.servers"
-POLL_INTERVAL_S = 0.2
-LINES_SHOWN = 40
-PIPE_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

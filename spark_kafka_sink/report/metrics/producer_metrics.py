@@ -26,6 +26,13 @@ MILLION = 1_000_000
 """Factor for compression rates, which are stored in millionths because sums of whole numbers are
 exact in any order.
 """
+_KEYS = ("node_id", "name", "topic")
+"""Fields that identify a broker or topic."""
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "Histogram": Histogram.from_dict,
+    "int": int,
+    "str": str,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,9 +206,6 @@ class ProducerMetrics:
         )
 
 
-_KEYS = ("node_id", "name", "topic")
-"""Fields that identify a broker or topic."""
-
 Part = TypeVar("Part", BrokerMetrics, TopicMetrics)
 
 
@@ -245,13 +249,6 @@ def _plain(part: Any) -> dict[str, Any]:
     return {
         name: value.to_dict() if isinstance(value, Histogram) else value for name, value in values
     }
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "Histogram": Histogram.from_dict,
-    "int": int,
-    "str": str,
-}
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:

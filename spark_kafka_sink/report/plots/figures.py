@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
+_SHOWN = {
+    "slowest task": "slowest task",
+    "rate": "rate",
+    "sent": "sent",
+    "records per batch": "records per batch",
+    "request latency p99": "request, p99",
+}
+"""The figures of a comparison that are shown, with their short names."""
+_SETTINGS_SHOWN = 12
+
 
 def show(report: DeliveryReport) -> Figure:
     """Return a figure of one write with six plots.
@@ -116,15 +126,6 @@ def _stream_title(reports: Sequence[DeliveryReport]) -> str:
     return "; ".join(parts)
 
 
-_SHOWN = {
-    "slowest task": "slowest task",
-    "rate": "rate",
-    "sent": "sent",
-    "records per batch": "records per batch",
-    "request latency p99": "request, p99",
-}
-"""The figures of a comparison that are shown, with their short names."""
-_SETTINGS_SHOWN = 12
 MULTIPLIED, DIVIDED = "\N{MULTIPLICATION SIGN}", "\N{DIVISION SIGN}"
 
 

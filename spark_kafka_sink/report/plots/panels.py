@@ -30,6 +30,12 @@ lines and marks.
 """
 NOT_DELIVERED = "possibly not delivered"
 MB = 1_000_000
+PARTITIONS_SHOWN = 32
+"""Maximum number of partitions in a plot. The largest partitions are selected."""
+_LABELLED = 8
+"""Maximum number of bars that are labeled individually."""
+_ROOM = 48
+"""Number of characters that fit below the bars, including one space per name."""
 
 
 def number(value: float) -> str:
@@ -121,14 +127,6 @@ def done(figure: Figure, title: str = "") -> Figure:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     plt.close(figure)
     return figure
-
-
-PARTITIONS_SHOWN = 32
-"""Maximum number of partitions in a plot. The largest partitions are selected."""
-_LABELLED = 8
-"""Maximum number of bars that are labeled individually."""
-_ROOM = 48
-"""Number of characters that fit below the bars, including one space per name."""
 
 
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
