@@ -36,17 +36,17 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
         ConfigError: an option contains a password instead of a reference. Every process on the
             machine can read command lines.
     """
-    found = {}
+    passwords = {}
     for text in texts:
         name, equals, password = text.partition("=")
         if not (name and equals and password.startswith((ENVIRONMENT, FILE))):
             raise ConfigError(
                 f"--sasl-user {name} has no password reference",
                 hint="Use alice=env:VARIABLE or alice=file:PATH: every process on the machine can "
-                "read command lines",
+                "read command lines.",
             )
-        found[name] = password
-    return found
+        passwords[name] = password
+    return passwords
 
 
 def certificate(
@@ -57,13 +57,13 @@ def certificate(
     Raises:
         ConfigError: only some of the files are given.
     """
-    given = [path for path in (certificate, key, ca) if path is not None]
-    if not given:
+    files = [path for path in (certificate, key, ca) if path is not None]
+    if not files:
         return tls
     if certificate is None or key is None or ca is None:
         raise ConfigError(
             "the options for certificate files are incomplete",
-            hint="Set --tls-certificate, --tls-key and --tls-ca",
+            hint="Set --tls-certificate, --tls-key and --tls-ca.",
         )
     return TlsFiles(certificate=certificate, key=key, ca=ca, key_password=password)
 
@@ -81,7 +81,7 @@ def token_validator(jwks: str | None) -> TokenValidator:
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"--oauthbearer-jwks {jwks} cannot be read: {error}",
-            hint="Use a file with the issuer's JSON Web Key Set",
+            hint="Use a file with the issuer's JSON Web Key Set.",
         ) from None
 
 
@@ -295,23 +295,24 @@ class TopicArgument:
         valid = name and len(numbers) <= 2 and all(n.isdecimal() and int(n) for n in numbers)
         if not valid:
             raise ConfigError(
-                f"--topic {text} is invalid", hint="Use name:partitions or name:partitions:replicas"
+                f"--topic {text} is invalid",
+                hint="Use name:partitions or name:partitions:replicas.",
             )
         return cls(name, *map(int, numbers))
 
 
 def _topic_configs(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    configs: dict[str, dict[str, str]] = {}
     for text in texts:
         topic, _, setting = text.partition(":")
         name, equals, value = setting.partition("=")
         if not (topic and name and equals):
             raise ConfigError(
                 f"--topic-config {text} is invalid",
-                hint="Use topic:name=value, for example events:retention.ms=60000",
+                hint="Use topic:name=value, for example events:retention.ms=60000.",
             )
-        found.setdefault(topic, {})[name] = value
-    return found
+        configs.setdefault(topic, {})[name] = value
+    return configs
 
 
 def serve(options: dict[str, Any], ca_file: str | None = None) -> None:
@@ -328,7 +329,7 @@ def serve(options: dict[str, Any], ca_file: str | None = None) -> None:
         KafkaProdError: the broker cannot be started.
     """
     if ca_file is not None and not options.get("tls"):
-        raise ConfigError("--ca-file requires --tls", hint="Add --tls, or remove --ca-file")
+        raise ConfigError("--ca-file requires --tls", hint="Add --tls, or remove --ca-file.")
     stop = threading.Event()
     previous_handlers = {
         number: signal.signal(number, lambda *_: stop.set())

@@ -73,7 +73,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     def wrapper(**given: Any) -> None:
         for name, kind in groups.items():
-            given[name] = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         function(**given)
 
     wrapper.__doc__ = function.__doc__
@@ -89,12 +89,12 @@ def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterato
             yield parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
             continue
         field_hints = get_type_hints(kind, include_extras=True)
-        for each in fields(kind):
-            default = Parameter.empty if each.default is MISSING else each.default
-            hint = field_hints[each.name]
-            if OPTION in each.metadata:
-                hint = Annotated[hint, each.metadata[OPTION]]
-            yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        for option in fields(kind):
+            default = Parameter.empty if option.default is MISSING else option.default
+            hint = field_hints[option.name]
+            if OPTION in option.metadata:
+                hint = Annotated[hint, option.metadata[OPTION]]
+            yield Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 @contextmanager
@@ -157,17 +157,17 @@ def connection_options(
     if servers is not None:
         options[BOOTSTRAP] = servers
     if BOOTSTRAP not in options:
-        raise ConfigError("no bootstrap servers are set", hint="Add --bootstrap-servers host:port")
+        raise ConfigError("no bootstrap servers are set", hint="Add --bootstrap-servers host:port.")
     return options
 
 
 def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
     try:
-        found = parse_properties(config.read_text(encoding="utf-8"))
+        properties = parse_properties(config.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"--config {config} cannot be read: {reason}") from error
-    unprefixed = {name.removeprefix(PREFIX): value for name, value in found.items()}
+    unprefixed = {name.removeprefix(PREFIX): value for name, value in properties.items()}
     return {
         _prefixed_name(name, known): value
         for name, value in unprefixed.items()
@@ -200,11 +200,11 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
 def _option(text: str, known: Mapping[str, str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals and (name.lower() in SINK_NAMES or is_kafka_option(name.removeprefix(PREFIX))):
-        raise ConfigError(f"--option {name} has no value", hint=f"Use --option {name}=value")
+        raise ConfigError(f"--option {name} has no value", hint=f"Use --option {name}=value.")
     if not name or not equals or name.lower() in SINK_NAMES.keys() - known.keys():
         shown = shown_name(name) if equals else "…"
         raise ConfigError(
             f"--option {shown} is not a Kafka option",
-            hint="Use --option kafka.name=value, for example kafka.security.protocol=SASL_SSL",
+            hint="Use --option kafka.name=value, for example kafka.security.protocol=SASL_SSL.",
         )
     return _prefixed_name(name, known), value

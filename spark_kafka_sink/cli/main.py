@@ -58,20 +58,20 @@ def report(
     """Show a delivery report, or compare two delivery reports."""
     with kafka_options.exit_on_error():
         parts = DeliveryReport.read_all(location)
-        found = DeliveryReport.merge_all(parts)
+        merged = DeliveryReport.merge_all(parts)
         other_report = None if other is None else DeliveryReport.read(other)
     if other_report is not None and other is not None:
-        comparison = compare(found, other_report)
+        comparison = compare(merged, other_report)
         if as_json:
             typer.echo(json.dumps(comparison.to_dict(), indent=2))
         else:
             print_comparison(comparison, _names(location, other))
     elif as_json:
-        typer.echo(found.to_json())
+        typer.echo(merged.to_json())
     else:
-        print_report(found, parts=parts if len(parts) > 1 else ())
+        print_report(merged, parts=parts if len(parts) > 1 else ())
     if advise and not as_json:
-        print_advice(found if other_report is None else other_report)
+        print_advice(merged if other_report is None else other_report)
 
 
 def _names(before: str, after: str) -> tuple[str, str]:
@@ -124,7 +124,7 @@ def doctor(
         shown = list(findings) if as_json else list(_print_each(findings))
     failed = worst(shown) is Severity.ERROR
     if as_json:
-        output = {"ok": not failed, "findings": [each.to_json() for each in shown]}
+        output = {"ok": not failed, "findings": [finding.to_json() for finding in shown]}
         typer.echo(json.dumps(output, indent=2))
     if failed:
         raise typer.Exit(1)
@@ -133,10 +133,10 @@ def doctor(
 def _config(
     servers: str | None, topic: str | None, option: list[str] | None, file: Path | None
 ) -> SinkConfig:
-    given = kafka_options.connection_options(file, option or (), servers, allow_sink_options=True)
+    options = kafka_options.connection_options(file, option or (), servers, allow_sink_options=True)
     if topic is not None:
-        given["topic"] = topic
-    return SinkConfig.parse(given)
+        options["topic"] = topic
+    return SinkConfig.parse(options)
 
 
 def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:

@@ -94,13 +94,13 @@ def read(arguments: ReadArguments) -> None:
     with _client(arguments) as client:
         reader = TopicReader(client, arguments.topic, isolation, arguments.timeout)
         ranges = reader.ranges(arguments.first_offset, arguments.partition)
-        found = _followed(client, reader, ranges) if arguments.follow else _all(reader, ranges)
+        records = _followed(client, reader, ranges) if arguments.follow else _all(reader, ranges)
         line = _json_line if arguments.as_json else record_line
         count = 0
-        for record in islice(found, limit):
+        for record in islice(records, limit):
             typer.echo(line(record))
             count += 1
-        is_cut = limit == LIMIT and arguments.limit is None and next(found, None) is not None
+        is_cut = limit == LIMIT and arguments.limit is None and next(records, None) is not None
     rest = "; there are more: set --limit, --partition or --offset" if is_cut else ""
     typer.echo(f"kafkaprod: {plural(count, 'record')}{rest}", err=True)
 
@@ -116,7 +116,7 @@ def _followed(
     while True:
         yield from _all(reader, ranges)
         client.pause(_POLL_S, None)
-        ends = [(each.end, reader.bounds(each.key.partition)) for each in ranges]
+        ends = [(span.end, reader.bounds(span.key.partition)) for span in ranges]
         ranges = tuple(replace(now, start=min(end, now.end)) for end, now in ends)
 
 
@@ -140,7 +140,8 @@ def _text(data: bytes | None) -> str:
 def _shown(text: str) -> str:
     """Escape characters that a terminal would not print unchanged."""
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
@@ -207,9 +208,9 @@ def verify(arguments: VerifyArguments) -> None:
     with _client(arguments) as client:
         report = DeliveryReport.read(arguments.location)
         checks = list(verify_report(client, report, arguments.timeout))
-    bad = [each for each in checks if each.verdict in {Verdict.MISSING, Verdict.OPEN}]
+    bad = [check for check in checks if check.verdict in {Verdict.MISSING, Verdict.OPEN}]
     if arguments.as_json:
-        output = {"ok": not bad, "partitions": [each.to_dict() for each in checks]}
+        output = {"ok": not bad, "partitions": [check.to_dict() for check in checks]}
         typer.echo(json.dumps(output, indent=2))
     else:
         _print_checks(checks)
@@ -222,20 +223,20 @@ def _print_checks(checks: list[PartitionCheck]) -> None:
     columns = ("partition", ">acknowledged", ">found", ">missing", "verdict", "reason")
     rows = [
         (
-            place_name(each.topic, each.partition),
-            f"{each.acknowledged:,}",
-            f"{each.found:,}",
-            f"{each.missing:,}",
-            each.verdict.value,
-            each.reason,
+            place_name(check.topic, check.partition),
+            f"{check.acknowledged:,}",
+            f"{check.found:,}",
+            f"{check.missing:,}",
+            check.verdict.value,
+            check.reason,
         )
-        for each in checks
+        for check in checks
     ]
     if checks:
         wide_console().print(make_table("Partitions", columns, rows))
-    acknowledged = sum(each.acknowledged for each in checks)
-    missing = sum(each.missing for each in checks if each.verdict is not Verdict.UNKNOWN)
-    unknown = sum(each.acknowledged for each in checks if each.verdict is Verdict.UNKNOWN)
+    acknowledged = sum(check.acknowledged for check in checks)
+    missing = sum(check.missing for check in checks if check.verdict is not Verdict.UNKNOWN)
+    unknown = sum(check.acknowledged for check in checks if check.verdict is Verdict.UNKNOWN)
     parts = [f"{plural(acknowledged, 'acknowledged record')}: {missing:,} missing"]
     if unknown:
         parts.append(f"{unknown:,} cannot be checked")

@@ -49,12 +49,17 @@ def transactions_table(overview: Overview) -> Table:
     """Return the table of open transactions with age, and state in the decision log."""
     columns = ("transactional id", "batch", "standing", "state", "open for", "time left")
     rows = []
-    for each in overview.transactions:
-        age = _age_ms(each, overview.now_ms)
-        found = each.description
-        left = None if age is None else max(0, found.timeout_ms - age)
-        texts = (each.transactional_id, each.batch, each.standing.value, found.state.value)
-        rows.append((*texts, _seconds(age), _seconds(left), str(len(found.partitions))))
+    for transaction in overview.transactions:
+        age = _age_ms(transaction, overview.now_ms)
+        description = transaction.description
+        left = None if age is None else max(0, description.timeout_ms - age)
+        texts = (
+            transaction.transactional_id,
+            transaction.batch,
+            transaction.standing.value,
+            description.state.value,
+        )
+        rows.append((*texts, _seconds(age), _seconds(left), str(len(description.partitions))))
     title = f"Open transactions: {len(overview.transactions)}"
     return make_table(title, (*columns, ">partitions"), rows)
 
@@ -63,13 +68,13 @@ def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
     """Return the table of partitions in which a transaction blocks read_committed readers."""
     rows = (
         (
-            f"{each.topic}-{each.partition}",
-            f"{each.stable_offset:,}",
-            f"{each.end_offset:,}",
-            f"{each.records:,}",
-            each.transactional_id or "a transaction of another application",
+            f"{partition.topic}-{partition.partition}",
+            f"{partition.stable_offset:,}",
+            f"{partition.end_offset:,}",
+            f"{partition.records:,}",
+            partition.transactional_id or "a transaction of another application",
         )
-        for each in partitions
+        for partition in partitions
     )
     return make_table(
         f"Partitions with blocked readers: {len(partitions)}",
@@ -98,19 +103,24 @@ def records_table(records: Mapping[str, Record]) -> Table:
 
 def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     """Return the table with the details of one open transaction."""
-    table, found = Table(title=view.transactional_id, show_header=False), view.description
-    started = "" if found.started_ms is None else _utc_time(found.started_ms)
+    table, description = Table(title=view.transactional_id, show_header=False), view.description
+    started = "" if description.started_ms is None else _utc_time(description.started_ms)
     age = _age_ms(view, now_ms)
     rows = (
         ("scope", str(view.scope)),
         ("batch", view.batch),
         ("standing", f"{view.standing.value}: {_STANDINGS[view.standing]}"),
-        ("state", found.state.value),
-        ("producer id, epoch", f"{found.producer_id}, {found.epoch}"),
+        ("state", description.state.value),
+        ("producer id, epoch", f"{description.producer_id}, {description.epoch}"),
         ("coordinator", f"broker {view.coordinator}"),
         ("open since", f"{started} ({_seconds(age)})"),
-        ("transaction.timeout.ms", f"{found.timeout_ms:,}"),
-        ("partitions", ", ".join(f"{each.topic}-{each.partition}" for each in found.partitions)),
+        ("transaction.timeout.ms", f"{description.timeout_ms:,}"),
+        (
+            "partitions",
+            ", ".join(
+                f"{partition.topic}-{partition.partition}" for partition in description.partitions
+            ),
+        ),
     )
     for row in rows:
         table.add_row(*row)
@@ -121,17 +131,17 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     """Return the table of a decided transaction's partitions and their transaction markers."""
     rows = [
         (
-            f"{each.topic}-{each.partition}",
-            f"{each.records:,}",
-            "" if each.first_offset is None else f"{each.first_offset:,}",
-            "" if each.last_offset is None else f"{each.last_offset:,}",
+            f"{partition.topic}-{partition.partition}",
+            f"{partition.records:,}",
+            "" if partition.first_offset is None else f"{partition.first_offset:,}",
+            "" if partition.last_offset is None else f"{partition.last_offset:,}",
             _OUTCOMES[fate],
         )
-        for each, fate in zip(task.partitions, fates, strict=True)
+        for partition, fate in zip(task.partitions, fates, strict=True)
     ]
     if task.unnamed_partitions:
-        more = f"and {task.unnamed_partitions:,} more"
-        rows.append((more, f"{task.unnamed_records:,}", "", "", ""))
+        rest = f"and {task.unnamed_partitions:,} more"
+        rows.append((rest, f"{task.unnamed_records:,}", "", "", ""))
     title = f"{task.transactional_id}: {plural(task.records, 'record')}"
     columns = ("partition", ">records", ">first offset", ">last offset", "outcome")
     return make_table(title, columns, rows)
@@ -233,10 +243,11 @@ def commit(
     """
     with _operator(arguments) as operator:
         finished = operator.commit() if accept_loss is None else [operator.accept_loss(accept_loss)]
-    for each in finished:
-        lost = f"; lost of them: {each.lost}" if each.lost else ""
-        counts = f"{plural(each.transactions, 'transaction')} with {plural(each.records, 'record')}"
-        typer.echo(f"{each.scope}: batch {each.batch} is committed, {counts}{lost}")
+    for batch in finished:
+        lost = f"; lost of them: {batch.lost}" if batch.lost else ""
+        number = plural(batch.transactions, "transaction")
+        counts = f"{number} with {plural(batch.records, 'record')}"
+        typer.echo(f"{batch.scope}: batch {batch.batch} is committed, {counts}{lost}")
     if not finished:
         typer.echo("No decided transaction is incomplete.")
 
@@ -294,7 +305,9 @@ def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
 def _describe(operator: TransactionOperator, name: str) -> None:
     """Print the details of an open or decided transaction."""
     overview = operator.overview()
-    open_now = [each for each in overview.transactions if each.transactional_id == name]
+    open_now = [
+        transaction for transaction in overview.transactions if transaction.transactional_id == name
+    ]
     decided = [
         task
         for record in operator.records().values()
@@ -305,7 +318,7 @@ def _describe(operator: TransactionOperator, name: str) -> None:
     if not open_now and not decided:
         raise TransactionError(
             f"{name} is neither open nor decided",
-            hint="Run `kafkaprod transactions list` to show open transactions",
+            hint="Run `kafkaprod transactions list` to show open transactions.",
         )
     out = wide_console()
     for view in open_now:

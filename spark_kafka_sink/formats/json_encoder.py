@@ -191,8 +191,8 @@ class _Compiler:
             return partial(_write_quoted, quoted)
         if column.shape is Shape.STRUCT:
             fields = [
-                (f"{json.dumps(each.name, ensure_ascii=False)}:".encode(), self.node(each))
-                for each in column.parts
+                (f"{json.dumps(part.name, ensure_ascii=False)}:".encode(), self.node(part))
+                for part in column.parts
             ]
             return partial(_write_object, fields, writes_nulls=self.writes_nulls)
         if column.shape is Shape.LIST:
@@ -247,10 +247,10 @@ def _schema_of(column: Column) -> dict[str, Any]:
         return _SCHEMAS.get(column.shape, {"type": "string"})
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {each.name: _field_schema(each) for each in column.parts},
+        "properties": {part.name: _field_schema(part) for part in column.parts},
         "additionalProperties": False,
     }
-    required = [each.name for each in column.parts if not each.is_nullable]
+    required = [part.name for part in column.parts if not part.is_nullable]
     return {**schema, "required": required} if required else schema
 
 

@@ -193,7 +193,7 @@ class PipelineFacts:
 
     @property
     def _topics(self) -> dict[str, TopicMetrics]:
-        return {each.topic: each for each in self.metrics.topics}
+        return {topic.topic: topic for topic in self.metrics.topics}
 
     @property
     def busy(self) -> float:
@@ -328,7 +328,7 @@ class PipelineFacts:
 
         In a single write, each partition of the DataFrame has only one task that counts.
         """
-        ids = [each.task.partition_id for each in self.report.slowest]
+        ids = [task.task.partition_id for task in self.report.slowest]
         return len(set(ids)) < len(ids)
 
     @property
@@ -339,7 +339,7 @@ class PipelineFacts:
     @property
     def has_large_rows(self) -> bool:
         """True if some rows are far larger than the mean: alone in a batch, or rejected."""
-        largest = max((each.batch_size.high for each in self.metrics.topics), default=0)
+        largest = max((topic.batch_size.high for topic in self.metrics.topics), default=0)
         oversized = any(count.reason == "OVERSIZED" for count in self.report.poison)
         return oversized or largest > max(self.number("batch.size"), 16 * self.batch)
 
@@ -362,7 +362,7 @@ class PipelineFacts:
         including empty partitions. Topics with fewer than `batches` batches are ignored.
         """
         known = self.metrics.topic_partitions
-        found: tuple[PartitionReport, float] | None = None
+        largest_skew: tuple[PartitionReport, float] | None = None
         for topic, group in groupby(self.report.partitions, attrgetter("topic")):
             parts = list(group)
             total = sum(part.bytes_uncompressed for part in parts)
@@ -371,9 +371,9 @@ class PipelineFacts:
                 continue
             largest = max(parts, key=attrgetter("bytes_uncompressed"))
             excess = largest.bytes_uncompressed * count / total
-            if found is None or excess > found[1]:
-                found = largest, excess
-        return found
+            if largest_skew is None or excess > largest_skew[1]:
+                largest_skew = largest, excess
+        return largest_skew
 
 
 

@@ -153,21 +153,21 @@ def _compression(facts: PipelineFacts) -> Advice | None:
 
 def _codec(facts: PipelineFacts) -> Advice | None:
     """Recommend a codec that, in a dry run, sent fewer bytes or took less CPU for the same size."""
-    costs = {each.codec: each for each in facts.report.codecs}
+    costs = {cost.codec: cost for cost in facts.report.codecs}
     now = costs.get(facts.codec)
     if now is None or now.bytes_uncompressed < SAMPLE:
         return None
-    quick = [each for each in costs.values() if each.ns_per_byte <= QUICK]
-    smallest = min(each.bytes_compressed for each in quick)
-    good = [each for each in quick if each.bytes_compressed <= MIN_SIZE_RATIO * smallest]
+    quick = [cost for cost in costs.values() if cost.ns_per_byte <= QUICK]
+    smallest = min(cost.bytes_compressed for cost in quick)
+    good = [cost for cost in quick if cost.bytes_compressed <= MIN_SIZE_RATIO * smallest]
     best = min(good, key=attrgetter("cpu_ns"))
     fewer = now.bytes_compressed / best.bytes_compressed
-    more = best.us_per_record - now.us_per_record
+    extra = best.us_per_record - now.us_per_record
     if fewer > MIN_SIZE_RATIO:
-        cost = f"for {more:,.2f} µs more CPU per record" if more > 0 else "for less CPU"
+        cost = f"for {extra:,.2f} µs more CPU per record" if extra > 0 else "for less CPU"
         effect = f"it would send {fewer:,.1f} times fewer bytes {cost}"
     elif fewer > 1 / MIN_SIZE_RATIO and now.cpu_ns > 2 * best.cpu_ns:
-        effect = f"it would send about as many bytes for {-more:,.2f} µs less CPU per record"
+        effect = f"it would send about as many bytes for {-extra:,.2f} µs less CPU per record"
     else:
         return None
     return Advice(
@@ -251,8 +251,8 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         return None
     if facts.batch > min(limit / 2, SMALL_BATCH):
         return None
-    wanted = min(LONGEST_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
-    if wanted <= linger:
+    longer = min(LONGEST_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
+    if longer <= linger:
         return None
     return Advice(
         setting="linger.ms",
@@ -260,7 +260,7 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         figure=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were sent "
         f"after {linger:g} ms with {facts.batch:,.0f} of {plural(limit, 'byte')}",
         sentence="batches are sent almost empty; a linger.ms of about "
-        f"{wanted:,.0f} would fill more of each",
+        f"{longer:,.0f} would fill more of each",
     )
 
 

@@ -71,7 +71,7 @@ class _Tally:
         return PartitionReport(topic=topic, partition=partition, **counts, **records)
 
 
-_COUNTERS = tuple(each.name for each in fields(_Tally) if each.name != "records")
+_COUNTERS = tuple(field.name for field in fields(_Tally) if field.name != "records")
 
 
 class ReportBuilder:
@@ -165,10 +165,12 @@ class ReportBuilder:
         """
         tallies = list(self._tallies.values())
         return ProgressCounts(
-            persisted=sum(each.records[DeliveryStatus.PERSISTED] for each in tallies),
-            sent=sum(each.records[DeliveryStatus.SENT] for each in tallies),
-            would_be_written=sum(each.records[DeliveryStatus.WOULD_BE_WRITTEN] for each in tallies),
-            bytes_sent=sum(each.bytes_sent for each in tallies),
+            persisted=sum(tally.records[DeliveryStatus.PERSISTED] for tally in tallies),
+            sent=sum(tally.records[DeliveryStatus.SENT] for tally in tallies),
+            would_be_written=sum(
+                tally.records[DeliveryStatus.WOULD_BE_WRITTEN] for tally in tallies
+            ),
+            bytes_sent=sum(tally.bytes_sent for tally in tallies),
             retries=self._retries,
         )
 

@@ -55,7 +55,7 @@ class CodecCost:
         return tuple(
             cls(
                 codec=codec,
-                **{name: sum(getattr(one, name) for one in groups[codec]) for name in _COUNTERS},
+                **{name: sum(getattr(cost, name) for cost in groups[codec]) for name in _COUNTERS},
             )
             for codec in sorted(groups, key=Codec.named)
         )

@@ -297,7 +297,7 @@ class DeliveryCounters:
     @classmethod
     def merge_all(cls, reports: Iterable[DeliveryCounters]) -> Self:
         """Merge any number of reports in a single pass."""
-        return cls().split().merge([each.split() for each in reports]).join()
+        return cls().split().merge([report.split() for report in reports]).join()
 
     def split(self) -> ReportParts[Self]:
         """Return the report as parts."""
@@ -312,37 +312,45 @@ class DeliveryCounters:
     @classmethod
     def merge_few(cls, reports: Sequence[DeliveryCounters]) -> Self:
         """Merge reports with few partitions, without NumPy, whose import takes 0.1 s."""
-        partitions = PartitionReport.merge_all(part for one in reports for part in one.partitions)
+        partitions = PartitionReport.merge_all(
+            part for report in reports for part in report.partitions
+        )
         return replace(cls.merge_others(reports), partitions=partitions)
 
     @classmethod
     def merge_others(cls, reports: Sequence[DeliveryCounters]) -> Self:
         """Merge everything except partitions and brokers; see `ReportParts`."""
-        slowest = sorted((task for one in reports for task in one.slowest), reverse=True)
-        tasks = sorted((task for one in reports for task in one.task_reports), reverse=True)
-        transactions = sorted(each for one in reports for each in one.transactions)
+        slowest = sorted((task for report in reports for task in report.slowest), reverse=True)
+        tasks = sorted((task for report in reports for task in report.task_reports), reverse=True)
+        transactions = sorted(
+            transaction for report in reports for transaction in report.transactions
+        )
         merged: dict[str, Any] = {
-            name: max((getattr(one, name) for one in reports), default="") for name in _LATEST
+            name: max((getattr(report, name) for report in reports), default="") for name in _LATEST
         }
-        merged |= {name: sum(getattr(one, name) for one in reports) for name in _SUMMED}
+        merged |= {name: sum(getattr(report, name) for report in reports) for name in _SUMMED}
         return cls(
             status=max(
-                (one.status for one in reports), key=_STATUSES.index, default=WriteStatus.SUCCEEDED
+                (report.status for report in reports),
+                key=_STATUSES.index,
+                default=WriteStatus.SUCCEEDED,
             ),
-            dry_run=any(one.dry_run for one in reports),
-            batch_id=max((n for one in reports if (n := one.batch_id) is not None), default=None),
-            started_at=min((at for one in reports if (at := one.started_at)), default=""),
-            duration_max_ms=max((one.duration_max_ms for one in reports), default=0),
+            dry_run=any(report.dry_run for report in reports),
+            batch_id=max(
+                (n for report in reports if (n := report.batch_id) is not None), default=None
+            ),
+            started_at=min((at for report in reports if (at := report.started_at)), default=""),
+            duration_max_ms=max((report.duration_max_ms for report in reports), default=0),
             errors=_merge_errors(reports),
             transaction_outcome=_merge_outcomes(reports),
-            request_latency=Histogram.merge_all(one.request_latency for one in reports),
-            queue_latency=Histogram.merge_all(one.queue_latency for one in reports),
+            request_latency=Histogram.merge_all(report.request_latency for report in reports),
+            queue_latency=Histogram.merge_all(report.queue_latency for report in reports),
             slowest=tuple(slowest[:SLOWEST_KEPT]),
             task_reports=tuple(tasks[:TASKS_KEPT]),
             transactions=tuple(transactions[:TASKS_KEPT]),
-            metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
-            poison=PoisonCount.merge_all(count for one in reports for count in one.poison),
-            codecs=CodecCost.merge_all(cost for one in reports for cost in one.codecs),
+            metrics=ProducerMetrics.merge_all(report.metrics for report in reports),
+            poison=PoisonCount.merge_all(count for report in reports for count in report.poison),
+            codecs=CodecCost.merge_all(cost for report in reports for cost in report.codecs),
             **merged,
         )
 
@@ -352,12 +360,12 @@ class DeliveryCounters:
         Without `compact`, the JSON is indented, with each task on one line.
         """
         if compact:
-            lines = [each.to_row() for each in self.task_reports]
+            lines = [task.to_row() for task in self.task_reports]
             return json.dumps({**self._to_dict(), "task_rows": lines}, separators=(",", ":"))
         text = json.dumps(self._to_dict(), indent=2)
         if not self.task_reports:
             return text
-        rows = ",\n".join(f"    {json.dumps(each.to_row())}" for each in self.task_reports)
+        rows = ",\n".join(f"    {json.dumps(task.to_row())}" for task in self.task_reports)
         return text.removesuffix("]\n}") + f"\n{rows}\n  ]\n}}"
 
     def _to_dict(self) -> dict[str, Any]:
@@ -403,15 +411,19 @@ class DeliveryCounters:
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
             request_latency=_latency_from_dict(data["request_latency"]),
             queue_latency=_latency_from_dict(data["queue_latency"]),
-            slowest=tuple(TaskReport.from_dict(each) for each in data["slowest"]),
+            slowest=tuple(TaskReport.from_dict(task) for task in data["slowest"]),
             task_reports=tuple(
                 TaskReport.from_row(data["task_columns"], row) for row in data["task_rows"]
             ),
-            transactions=tuple(TransactionInfo(**each) for each in data["transactions"]),
+            transactions=tuple(
+                TransactionInfo(**transaction) for transaction in data["transactions"]
+            ),
             metrics=ProducerMetrics.from_dict(data["metrics"]),
-            poison=tuple(PoisonCount.from_dict(each) for each in data["poison"]),
-            codecs=tuple(CodecCost.from_dict(each) for each in data["codecs"]),
-            partitions=tuple(PartitionReport.from_dict(each) for each in data["partitions"]),
+            poison=tuple(PoisonCount.from_dict(count) for count in data["poison"]),
+            codecs=tuple(CodecCost.from_dict(cost) for cost in data["codecs"]),
+            partitions=tuple(
+                PartitionReport.from_dict(partition) for partition in data["partitions"]
+            ),
         )
 
 
@@ -437,9 +449,9 @@ class ReportParts(Generic[R_co]):
         from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
 
         return type(self)(
-            PartitionColumns.merge_all((self.partitions, *(each.partitions for each in more))),
-            BrokerColumns.merge_all((self.brokers, *(each.brokers for each in more))),
-            self.others.merge_others((self.others, *(each.others for each in more))),
+            PartitionColumns.merge_all((self.partitions, *(other.partitions for other in more))),
+            BrokerColumns.merge_all((self.brokers, *(other.brokers for other in more))),
+            self.others.merge_others((self.others, *(other.others for other in more))),
         )
 
 
@@ -464,7 +476,14 @@ def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int],
 def _merge_outcomes(reports: Iterable[DeliveryCounters]) -> str:
     """Return all different outcomes; the reports can be merged themselves."""
     return _AND.join(
-        sorted({each for one in reports for each in one.transaction_outcome.split(_AND) if each})
+        sorted(
+            {
+                outcome
+                for report in reports
+                for outcome in report.transaction_outcome.split(_AND)
+                if outcome
+            }
+        )
     )
 
 

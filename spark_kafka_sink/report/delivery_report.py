@@ -74,7 +74,7 @@ class DeliveryReport(DeliveryCounters):
         from spark_kafka_sink.report.partition_report import PartitionReport
 
         pandas = import_extra("plots", "pandas", "DeliveryReport.to_pandas()")
-        names = [each.name for each in fields(PartitionReport) if each.name not in _SEQUENCES]
+        names = [field.name for field in fields(PartitionReport) if field.name not in _SEQUENCES]
         names.insert(2, "records")
         columns = {name: [getattr(part, name) for part in self.partitions] for name in names}
         # By default, pandas converts columns with missing numbers to floats, which makes large

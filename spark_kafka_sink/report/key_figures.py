@@ -71,7 +71,9 @@ def compare(before: DeliveryCounters, after: DeliveryCounters) -> Comparison:
     pairs = zip(figures_of(before), figures_of(after), strict=True)
     old, new = dict(before.metrics.settings), dict(after.metrics.settings)
     return Comparison(
-        changes=tuple(Change(one.name, one.unit, one.value, two.value) for one, two in pairs),
+        changes=tuple(
+            Change(first.name, first.unit, first.value, second.value) for first, second in pairs
+        ),
         settings=tuple(
             (name, old.get(name, ""), new.get(name, ""))
             for name in sorted({*old, *new})

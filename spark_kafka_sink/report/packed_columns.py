@@ -94,7 +94,7 @@ class BrokerColumns:
         if not brokers:
             return cls()
         ordered = sorted(brokers, key=lambda each: (each.node_id, each.name))
-        found = [getattr(each, name) for each in ordered for name in HISTOGRAMS]
+        found = [getattr(part, name) for part in ordered for name in HISTOGRAMS]
         cells = [
             index << _BUCKET_BITS | bucket
             for index, histogram in enumerate(found)
@@ -105,9 +105,9 @@ class BrokerColumns:
             np.int64,
         )
         return cls(
-            brokers=tuple((each.node_id, each.name) for each in ordered),
+            brokers=tuple((part.node_id, part.name) for part in ordered),
             counters=np.array(
-                [[getattr(each, name) for name in COUNTERS] for each in ordered], np.int64
+                [[getattr(part, name) for name in COUNTERS] for part in ordered], np.int64
             ),
             summaries=summaries.T.reshape(3, len(ordered), len(HISTOGRAMS)),
             cells=np.array(cells, np.int64),
@@ -120,14 +120,14 @@ class BrokerColumns:
         found = [part for part in parts if part.brokers]
         if not found:
             return cls()
-        brokers = tuple(sorted({each for part in found for each in part.brokers}))
-        places = {each: index for index, each in enumerate(brokers)}
+        brokers = tuple(sorted({broker for part in found for broker in part.brokers}))
+        places = {broker: index for index, broker in enumerate(brokers)}
         shape = len(brokers), len(HISTOGRAMS)
         counters, totals = _empty(len(brokers), len(COUNTERS)), _empty(*shape)
         lows, highs = np.full(shape, _NONE, np.int64), _empty(*shape)
         cells = []
         for part in found:
-            rows = np.array([places[each] for each in part.brokers], np.int64)
+            rows = np.array([places[broker] for broker in part.brokers], np.int64)
             counters[rows] += part.counters
             added, low, high = part.summaries
             totals[rows] += added
@@ -145,7 +145,7 @@ class BrokerColumns:
     def to_planes(self) -> BrokerPlanes:
         """Return the columns as bytes that compress well."""
         arrays = self.counters, self.summaries, self.cells, self.times
-        numbers = np.concatenate([each.ravel() for each in arrays])
+        numbers = np.concatenate([array.ravel() for array in arrays])
         return self.brokers, to_planes(numbers[np.newaxis])
 
     @classmethod
@@ -265,7 +265,7 @@ class PartitionColumns:
 
     def select(self, rows: Column) -> Self:
         """Return the partitions in these rows, which are in ascending order."""
-        values = {name: each[rows] for name, each in self.values.items()}
+        values = {name: array[rows] for name, array in self.values.items()}
         return replace(self, keys=self.keys[rows], values=values)
 
     def to_planes(self) -> Planes:
@@ -302,7 +302,9 @@ class PartitionColumns:
         return cls(
             topics=topics,
             keys=keys[starts],
-            values={name: _aggregated(name, each[order], starts) for name, each in values.items()},
+            values={
+                name: _aggregated(name, array[order], starts) for name, array in values.items()
+            },
         )
 
     def _topics(self) -> list[str]:
@@ -310,7 +312,7 @@ class PartitionColumns:
 
     def _partitions(self) -> list[int]:
         numbers = (self.keys & ((1 << _TOPIC_SHIFT) - 1)) - _FIRST_PARTITION
-        return [int(each) for each in numbers.tolist()]
+        return [int(number) for number in numbers.tolist()]
 
 
 def _default(name: str) -> int:

@@ -98,13 +98,13 @@ def merge_reports(
     remaining = iter(reports)
     first = list(islice(remaining, _TOGETHER + 1))
     if len(first) <= _TOGETHER and all(map(_is_small, first)):
-        whole = [each.whole() if isinstance(each, PackedReport) else each for each in first]
+        whole = [report.whole() if isinstance(report, PackedReport) else report for report in first]
         return DeliveryReport.merge_few([DeliveryReport(), *map(prepare, whole)])
     total = DeliveryReport().split()
     remaining = chain(first, remaining)
     while group := list(islice(remaining, _TOGETHER)):
-        parts = [_parts_of(each) for each in group]
-        total = total.merge([replace(each, others=prepare(each.others)) for each in parts])
+        parts = [_parts_of(report) for report in group]
+        total = total.merge([replace(part, others=prepare(part.others)) for part in parts])
     return total.join()
 
 

@@ -50,7 +50,7 @@ class WrittenTopics:
     def deleted_records(self, topic: str, topic_id: uuid.UUID) -> int:
         """Return the number of records acknowledged for other topics of this name."""
         topics = self._written.get(topic, {})
-        return sum(each.records for each in topics.values() if each.topic_id != topic_id)
+        return sum(topic.records for topic in topics.values() if topic.topic_id != topic_id)
 
     def all(self) -> tuple[WrittenTopic, ...]:
         """Return each topic with acknowledged records."""
@@ -64,9 +64,9 @@ def check_recreated(written: Iterable[WrittenTopic]) -> None:
         DeliveryError: a topic was recreated during the write.
     """
     topics = WrittenTopics()
-    for each in written:
-        topics.add(each.topic, each.topic_id, each.records, each.last_ms)
-    for newest in sorted(topics.all(), key=lambda each: each.last_ms, reverse=True):
+    for topic in written:
+        topics.add(topic.topic, topic.topic_id, topic.records, topic.last_ms)
+    for newest in sorted(topics.all(), key=lambda topic: topic.last_ms, reverse=True):
         if deleted := topics.deleted_records(newest.topic, newest.topic_id):
             raise recreated_topic_error(newest.topic, deleted)
 
@@ -81,9 +81,9 @@ def check_current(written: Iterable[WrittenTopic], current: Mapping[str, uuid.UU
     Raises:
         DeliveryError: a topic was recreated after a task had written to it.
     """
-    for each in written:
-        if current.get(each.topic, each.topic_id) != each.topic_id:
-            raise recreated_topic_error(each.topic, each.records)
+    for topic in written:
+        if current.get(topic.topic, topic.topic_id) != topic.topic_id:
+            raise recreated_topic_error(topic.topic, topic.records)
 
 
 def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:
@@ -92,5 +92,5 @@ def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:
         "the topic was deleted and recreated during the write: the deleted topic had acknowledged "
         f"{plural(deleted, 'record')} of the write, which {'is' if deleted == 1 else 'are'} lost",
         topic=topic,
-        hint="run the write again if its rows belong in the new topic",
+        hint="Run the write again if its rows belong in the new topic.",
     )

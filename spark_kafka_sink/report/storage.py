@@ -60,8 +60,8 @@ class ReportLocation:
             ReportError: the scheme's file system is not supported; the hint suggests an
                 alternative.
         """
-        found = _SCHEME.match(path)
-        scheme = found[1].lower() if found else "file"
+        match = _SCHEME.match(path)
+        scheme = match[1].lower() if match else "file"
         if scheme != "file" and scheme not in _REMOTE:
             known = ", ".join(f"{name}://" for name in sorted(_REMOTE - {"mock"}))
             raise ReportError(

@@ -56,7 +56,10 @@ def print_report(
 
 def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
     """Print the advice for a report, or a line if there is no advice."""
-    rows = [(each.setting, each.direction, each.sentence, each.figure) for each in advise(report)]
+    rows = [
+        (advice.setting, advice.direction, advice.sentence, advice.figure)
+        for advice in advise(report)
+    ]
     table = make_table("Advice", ("setting", "do", "why", "figure"), rows)
     out = console or wide_console()
     out.print(table if rows else _nothing_to_advise(report))
@@ -69,12 +72,12 @@ def print_comparison(
     out = console or wide_console()
     rows = [
         (
-            each.name,
-            _amount(each.before, each.unit),
-            _amount(each.after, each.unit),
-            "" if each.percent is None else _percent(each.percent),
+            change.name,
+            _amount(change.before, change.unit),
+            _amount(change.after, change.unit),
+            "" if change.percent is None else _percent(change.percent),
         )
-        for each in comparison.changes
+        for change in comparison.changes
     ]
     numbers = (f">{name}" for name in (*names, "change"))
     out.print(make_table("Two writes", ("figure", *numbers), rows))
@@ -182,23 +185,23 @@ def _sent(report: DeliveryReport) -> str:
 
 
 def _codecs(report: DeliveryReport) -> Table:
-    one = report.codecs[0]
-    batches = plural(one.batches, "batch", "batches")
+    sample = report.codecs[0]
+    batches = plural(sample.batches, "batch", "batches")
     rows = (
         (
-            each.codec,
-            f"{each.ratio:,.2f} to 1",
-            size_text(report.bytes_uncompressed / each.ratio),
-            f"{each.us_per_record:,.2f}",
-            f"{each.ns_per_byte:,.2f}",
+            cost.codec,
+            f"{cost.ratio:,.2f} to 1",
+            size_text(report.bytes_uncompressed / cost.ratio),
+            f"{cost.us_per_record:,.2f}",
+            f"{cost.ns_per_byte:,.2f}",
         )
-        for each in report.codecs
+        for cost in report.codecs
     )
     return make_table(
         "Codecs",
         ("codec", ">ratio", ">bytes to be sent", ">CPU µs per record", ">CPU ns per byte"),
         rows,
-        f"{batches} of {size_text(one.bytes_uncompressed)} measured",
+        f"{batches} of {size_text(sample.bytes_uncompressed)} measured",
     )
 
 
@@ -265,19 +268,19 @@ def _micro_batches(parts: Sequence[DeliveryReport]) -> Table:
     numbers = (">records", ">persisted", ">seconds", ">slowest task", ">retries", ">request p99")
     rows = (
         (
-            _batch_name(each),
-            each.started_at[:19],
-            each.status.value,
-            f"{each.records:,}",
-            f"{each.persisted:,}",
-            f"{each.duration_ms / 1000:,.1f}",
-            f"{each.duration_max_ms / 1000:,.1f}",
-            f"{each.retries:,}",
-            f"{each.request_latency.percentile(99) / 1000:,.1f} ms"
-            if each.request_latency.count
+            _batch_name(part),
+            part.started_at[:19],
+            part.status.value,
+            f"{part.records:,}",
+            f"{part.persisted:,}",
+            f"{part.duration_ms / 1000:,.1f}",
+            f"{part.duration_max_ms / 1000:,.1f}",
+            f"{part.retries:,}",
+            f"{part.request_latency.percentile(99) / 1000:,.1f} ms"
+            if part.request_latency.count
             else "",
         )
-        for each in parts[-MAX_MICRO_BATCHES:]
+        for part in parts[-MAX_MICRO_BATCHES:]
     )
     return make_table(
         "Micro-batches",
@@ -300,15 +303,15 @@ def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
     rows = (
         (
             *([name] if parts else []),
-            f"{each.task.partition_id:,}",
-            f"{each.task.attempt:,}",
-            f"{each.duration_ms / 1000:,.1f}",
-            f"{each.records:,}",
-            size_text(each.bytes_sent),
-            f"{each.retries:,}",
-            f"{each.poison:,}",
+            f"{task.task.partition_id:,}",
+            f"{task.task.attempt:,}",
+            f"{task.duration_ms / 1000:,.1f}",
+            f"{task.records:,}",
+            size_text(task.bytes_sent),
+            f"{task.retries:,}",
+            f"{task.poison:,}",
         )
-        for name, each in tasks[: len(report.slowest)]
+        for name, task in tasks[: len(report.slowest)]
     )
     columns = (*(["micro-batch"] if parts else []), *(f">{name}" for name in numbers))
     return make_table("Slowest tasks", columns, rows)

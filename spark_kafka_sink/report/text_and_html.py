@@ -44,7 +44,7 @@ _COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent
 
 def dry_run_title(report: DeliveryCounters) -> str:
     """Return the title for a dry run. The report can be a sum of dry runs and writes."""
-    if any(each.persisted or each.sent for each in report.partitions):
+    if any(partition.persisted or partition.sent for partition in report.partitions):
         return "Kafka delivery report, dry runs included"
     return "Kafka dry run: nothing was sent"
 
@@ -107,7 +107,9 @@ def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
     if largest is None:
         return []
     part, excess = largest
-    empty = sum(not each.records for each in report.partitions if each.topic == part.topic)
+    empty = sum(
+        not partition.records for partition in report.partitions if partition.topic == part.topic
+    )
     rest = f"; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else ""
     place = place_name(part.topic, part.partition)
     return [("skew", f"{place} gets {excess:,.1f} times the mean of its topic's partitions{rest}")]
@@ -116,10 +118,10 @@ def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
 def _codecs(report: DeliveryCounters) -> list[tuple[str, str]]:
     if not report.codecs:
         return []
-    one = report.codecs[0]
-    size = size_text(one.bytes_uncompressed)
-    sample = f"measured on {one.batches:,} of the batches, {size}"
-    return [("codecs", sample), *((f"  {each.codec}", codec_text(each)) for each in report.codecs)]
+    measured = report.codecs[0]
+    size = size_text(measured.bytes_uncompressed)
+    sample = f"measured on {measured.batches:,} of the batches, {size}"
+    return [("codecs", sample), *((f"  {cost.codec}", codec_text(cost)) for cost in report.codecs)]
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
@@ -307,8 +309,10 @@ def _problems(report: DeliveryCounters) -> str:
     ]
     worst = sorted(report.errors, key=lambda pair: (-pair[1], pair[0]))
     named = [f"{name} {times:,}" for name, times in worst[:ERRORS_SHOWN]]
-    more = [plural(len(worst) - ERRORS_SHOWN, "other error")] if len(worst) > ERRORS_SHOWN else []
-    return ", ".join(parts + named + more)
+    omitted = (
+        [plural(len(worst) - ERRORS_SHOWN, "other error")] if len(worst) > ERRORS_SHOWN else []
+    )
+    return ", ".join(parts + named + omitted)
 
 
 def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
@@ -365,11 +369,11 @@ def _partition_table(report: DeliveryCounters) -> str:
         columns, rows = PARTITION_COLUMNS, partition_rows(report)[:PARTITIONS_SHOWN]
     else:
         order = sorted(parts, key=lambda each: (each.records == each.persisted, each.key))
-        columns, rows = _COLUMNS, [_row(each) for each in order[:PARTITIONS_SHOWN]]
+        columns, rows = _COLUMNS, [_row(partition) for partition in order[:PARTITIONS_SHOWN]]
     head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(map(_cells, rows))
-    more = len(parts) - PARTITIONS_SHOWN
-    rest = f"<p>and {plural(more, 'more partition')}</p>" if more > 0 else ""
+    omitted = len(parts) - PARTITIONS_SHOWN
+    rest = f"<p>and {plural(omitted, 'more partition')}</p>" if omitted > 0 else ""
     return (
         f"<details><summary>{plural(len(parts), 'partition')}</summary>"
         f"<table><tr>{head}</tr>{body}</table>{rest}</details>"

@@ -51,19 +51,19 @@ def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
 def _count(
     source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
 ) -> Finding:
-    wanted = sum(len(rows) for rows in source.values())
-    text = f"{plural(received.count, 'record')} read back, of {plural(wanted, 'flight')}"
-    return Finding(received.count == wanted == sum(sizes.values()), text)
+    expected = sum(len(rows) for rows in source.values())
+    text = f"{plural(received.count, 'record')} read back, of {plural(expected, 'flight')}"
+    return Finding(received.count == expected == sum(sizes.values()), text)
 
 
 def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
     """Check that every document occurs exactly once, with its key; the order is not checked."""
     missing = extra = 0
     for key in source.keys() | received.rows.keys():
-        wanted, found = source.get(key, []), received.rows.get(key, [])
-        if wanted != found:
-            missing += (Counter(wanted) - Counter(found)).total()
-            extra += (Counter(found) - Counter(wanted)).total()
+        expected, rows = source.get(key, []), received.rows.get(key, [])
+        if expected != rows:
+            missing += (Counter(expected) - Counter(rows)).total()
+            extra += (Counter(rows) - Counter(expected)).total()
     unexpected = extra + received.unexpected
     if missing or unexpected:
         return Finding(

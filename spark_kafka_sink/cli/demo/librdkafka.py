@@ -40,12 +40,12 @@ def librdkafka_config(security: model.SecurityConfig) -> dict[str, str]:
     Raises:
         ConfigError: librdkafka does not support a setting, or a secret cannot be found.
     """
-    found = {"security.protocol": security.protocol.value}
+    settings = {"security.protocol": security.protocol.value}
     if security.tls is not None:
-        found |= _tls(security.tls)
+        settings |= _tls(security.tls)
     if security.sasl is not None:
-        found |= _sasl(security.sasl)
-    return found
+        settings |= _sasl(security.sasl)
+    return settings
 
 
 def _tls(tls: model.TlsConfig) -> dict[str, str]:
@@ -82,17 +82,19 @@ def _keystore(store: model.KeyStore) -> dict[str, str]:
 
 def _sasl(sasl: model.SaslConfig) -> dict[str, str]:
     login = resolve(sasl)
-    found = {"sasl.mechanisms": sasl.mechanism.value}
+    settings = {"sasl.mechanisms": sasl.mechanism.value}
     if isinstance(login, model.PasswordLogin) and not login.token_auth:
-        return found | _revealed({"sasl.username": login.username, "sasl.password": login.password})
+        return settings | _revealed(
+            {"sasl.username": login.username, "sasl.password": login.password}
+        )
     if isinstance(login, model.ClientCredentialsLogin) and login.tls is None:
         pairs = ",".join(f"{name}={value}" for name, value in login.extensions)
-        given = {"sasl.oauthbearer.scope": login.scope, "sasl.oauthbearer.extensions": pairs}
+        optional = {"sasl.oauthbearer.scope": login.scope, "sasl.oauthbearer.extensions": pairs}
         return (
-            found
+            settings
             | {"sasl.oauthbearer.method": "oidc"}
             | {"sasl.oauthbearer.token.endpoint.url": login.token_endpoint_url}
-            | {name: value for name, value in given.items() if value}
+            | {name: value for name, value in optional.items() if value}
             | _revealed(
                 {
                     "sasl.oauthbearer.client.id": login.client_id,
@@ -194,7 +196,7 @@ class DemoTopic:
                 f"the topic cannot be created: {error.args[0].str()}",
                 topic=self.name,
                 broker=self._servers,
-                hint="Check --bootstrap-servers and the security options",
+                hint="Check --bootstrap-servers and the security options.",
             ) from error
         return len(self._partitions)
 
@@ -202,9 +204,11 @@ class DemoTopic:
         """Wait until all partitions have a leader, and return their numbers."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
-            found = self._consumer.list_topics(self.name, timeout=TIMEOUT_S).topics[self.name]
-            led = [number for number, one in found.partitions.items() if one.leader >= 0]
-            if led and len(led) == len(found.partitions):
+            topic = self._consumer.list_topics(self.name, timeout=TIMEOUT_S).topics[self.name]
+            led = [
+                number for number, partition in topic.partitions.items() if partition.leader >= 0
+            ]
+            if led and len(led) == len(topic.partitions):
                 return sorted(led)
             if time.monotonic() > deadline:
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
@@ -229,11 +233,11 @@ class DemoTopic:
         Raises:
             BrokerUnavailableError: reading fails, or the brokers stop responding.
         """
-        wanted = self.count()
+        expected = self.count()
         received = Received(fields)
         self._consumer.assign([TopicPartition(self.name, n, 0) for n in self._partitions])
         last = time.monotonic()
-        while received.count < wanted:
+        while received.count < expected:
             for message in self._consumer.consume(BATCH, timeout=0.2):
                 if message.error() is not None:
                     raise self._stopped(str(message.error()))
@@ -242,7 +246,7 @@ class DemoTopic:
             on_progress(received.count)
             if time.monotonic() - last > STALLED_S:
                 raise self._stopped(
-                    f"{received.count:,} of {plural(wanted, 'record')} read, then the brokers "
+                    f"{received.count:,} of {plural(expected, 'record')} read, then the brokers "
                     "stopped responding"
                 )
         return received

@@ -67,9 +67,9 @@ def require_java() -> None:
     printed = subprocess.run(  # noqa: S603 - the user's own java
         [java, "-version"], capture_output=True, text=True, check=False, encoding="utf-8"
     ).stderr
-    found = major_version(printed)
-    if found is None or found < LEAST_JAVA:
-        raise ConfigError(f"{NEEDED} ({java} is version {found or 'unknown'})")
+    version = major_version(printed)
+    if version is None or version < LEAST_JAVA:
+        raise ConfigError(f"{NEEDED} ({java} is version {version or 'unknown'})")
 
 
 def major_version(printed: str) -> int | None:

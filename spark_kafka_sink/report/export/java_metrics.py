@@ -51,7 +51,7 @@ def java_metrics(report: DeliveryReport, seconds: float) -> list[Metric]:
     brokers, topics = report.metrics.brokers, report.metrics.topics
     return [
         *_client(report, seconds),
-        *(each for broker in brokers for each in _node(broker, seconds)),
+        *(line for broker in brokers for line in _node(broker, seconds)),
         *_topics(report.partitions, {topic.topic: topic for topic in topics}, seconds),
     ]
 
@@ -95,12 +95,12 @@ def _buffer(metrics: ProducerMetrics, seconds: float) -> Iterator[Metric]:
 
 
 def _traffic(brokers: Sequence[BrokerMetrics], seconds: float) -> Iterator[Metric]:
-    yield from _total("request", sum(one.tx for one in brokers), seconds)
-    yield from _total("response", sum(one.rx for one in brokers), seconds)
-    yield from _total("outgoing-byte", sum(one.tx_bytes for one in brokers), seconds)
-    yield from _total("incoming-byte", sum(one.rx_bytes for one in brokers), seconds)
-    yield from _total("connection-creation", sum(one.connects for one in brokers), seconds)
-    yield from _total("connection-close", sum(one.disconnects for one in brokers), seconds)
+    yield from _total("request", sum(broker.tx for broker in brokers), seconds)
+    yield from _total("response", sum(broker.rx for broker in brokers), seconds)
+    yield from _total("outgoing-byte", sum(broker.tx_bytes for broker in brokers), seconds)
+    yield from _total("incoming-byte", sum(broker.rx_bytes for broker in brokers), seconds)
+    yield from _total("connection-creation", sum(broker.connects for broker in brokers), seconds)
+    yield from _total("connection-close", sum(broker.disconnects for broker in brokers), seconds)
 
 
 def _node(broker: BrokerMetrics, seconds: float) -> Iterator[Metric]:

@@ -40,7 +40,7 @@ class OpenTelemetryExporter:
             flush()
 
     def _instrument(self, name: str, kind: MetricKind, scope: tuple[str, ...]) -> Any:
-        parts = [PREFIX, *(one.removesuffix("_id") for one in scope), name.replace("-", "_")]
+        parts = [PREFIX, *(metric.removesuffix("_id") for metric in scope), name.replace("-", "_")]
         full = ".".join(parts)
         if full not in self._instruments:
             meter = metrics.get_meter(SCOPE)

@@ -115,15 +115,15 @@ class Histogram:
     def merge_all(cls, histograms: Iterable[Histogram]) -> Self:
         """Return the sum of all histograms."""
         counts: dict[int, int] = {}
-        parts = [one for one in histograms if one.buckets]
-        for one in parts:
-            for bucket, times in one.buckets:
+        parts = [histogram for histogram in histograms if histogram.buckets]
+        for part in parts:
+            for bucket, times in part.buckets:
                 counts[bucket] = counts.get(bucket, 0) + times
         return cls(
             buckets=tuple(sorted(counts.items())),
-            total=sum(one.total for one in parts),
-            low=min((one.low for one in parts), default=0),
-            high=max((one.high for one in parts), default=0),
+            total=sum(part.total for part in parts),
+            low=min((part.low for part in parts), default=0),
+            high=max((part.high for part in parts), default=0),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class HistogramBuilder:
 
     def add_times(self, seconds: Sequence[tuple[float, int]]) -> None:
         """Record pairs of a time in seconds and a count; times are stored in microseconds."""
-        self._new += [round(each * 1_000_000) for each, _ in seconds]
+        self._new += [round(measurement * 1_000_000) for measurement, _ in seconds]
         self._times += [times for _, times in seconds]
         if len(self._new) >= _MANY:
             self._fold()
@@ -245,11 +245,11 @@ def _sorted(numbers: list[int], times: list[int]) -> Histogram:
     octaves = (exponents - _FINE + 1) << _FINE
     buckets = np.where(values < PER_OCTAVE, values, octaves + steps)
     weights = np.array(times, np.int64)
-    found, places = np.unique(buckets, return_inverse=True)
-    counts = np.zeros(len(found), np.int64)
+    distinct, places = np.unique(buckets, return_inverse=True)
+    counts = np.zeros(len(distinct), np.int64)
     np.add.at(counts, places, weights)
     return Histogram(
-        buckets=tuple(zip(found.tolist(), counts.tolist(), strict=True)),
+        buckets=tuple(zip(distinct.tolist(), counts.tolist(), strict=True)),
         total=int((values * weights).sum()),
         low=int(values.min()),
         high=int(values.max()),

@@ -139,7 +139,7 @@ class ProducerMetrics:
     @property
     def topic_partitions(self) -> dict[str, int]:
         """The partition count of each topic; 0 if unknown."""
-        return {each.topic: each.partitions for each in self.topics}
+        return {topic.topic: topic.partitions for topic in self.topics}
 
     @property
     def batch_size(self) -> Histogram:
@@ -180,10 +180,10 @@ class ProducerMetrics:
         metrics = list(parts)
         return cls(
             **_added(cls, metrics),
-            buffer_peak=max((one.buffer_peak for one in metrics), default=0),
-            brokers=_merged(BrokerMetrics, [each for one in metrics for each in one.brokers]),
-            topics=_merged(TopicMetrics, [each for one in metrics for each in one.topics]),
-            settings=max((one.settings for one in metrics), default=()),
+            buffer_peak=max((part.buffer_peak for part in metrics), default=0),
+            brokers=_merged(BrokerMetrics, [broker for part in metrics for broker in part.brokers]),
+            topics=_merged(TopicMetrics, [topic for part in metrics for topic in part.topics]),
+            settings=max((part.settings for part in metrics), default=()),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,8 +200,10 @@ class ProducerMetrics:
         """Parse the result of `to_dict`."""
         return cls(
             **_read(cls, data),
-            brokers=tuple(BrokerMetrics(**_read(BrokerMetrics, one)) for one in data["brokers"]),
-            topics=tuple(TopicMetrics(**_read(TopicMetrics, one)) for one in data["topics"]),
+            brokers=tuple(
+                BrokerMetrics(**_read(BrokerMetrics, broker)) for broker in data["brokers"]
+            ),
+            topics=tuple(TopicMetrics(**_read(TopicMetrics, topic)) for topic in data["topics"]),
             settings=tuple(sorted((str(k), str(v)) for k, v in data["settings"].items())),
         )
 
@@ -240,7 +242,7 @@ def _added(kind: type, parts: list[Any]) -> dict[str, Any]:
 
 def _columns(kind: type) -> list[tuple[str, str]]:
     """Return the names and types of the fields that are not tuples."""
-    columns = [(one.name, str(one.type)) for one in fields(kind)]
+    columns = [(field.name, str(field.type)) for field in fields(kind)]
     return [column for column in columns if not column[1].startswith("tuple")]
 
 

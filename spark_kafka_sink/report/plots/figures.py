@@ -80,14 +80,15 @@ def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
     figure, axes = plt.subplots(2, 2, figsize=(13, 6), sharex=True)
     (records, times), (retries, latency) = axes
     numbers = [
-        place if each.batch_id is None else each.batch_id for place, each in enumerate(reports)
+        place if report.batch_id is None else report.batch_id
+        for place, report in enumerate(reports)
     ]
     _records(records, numbers, reports)
     _times(times, numbers, reports)
-    retries.bar(numbers, [each.retries for each in reports], color=panels.BAD)
+    retries.bar(numbers, [report.retries for report in reports], color=panels.BAD)
     panels.set_labels(retries, "Batches sent again", x="micro-batch", y="batches")
-    times_of = [each.request_latency for each in reports]
-    slow = [each.percentile(99) / 1000 if each.count else nan for each in times_of]
+    times_of = [report.request_latency for report in reports]
+    slow = [times.percentile(99) / 1000 if times.count else nan for times in times_of]
     latency.plot(numbers, slow, "o-", color=panels.GOOD)
     panels.set_labels(latency, "Request latency, p99", x="micro-batch", y="ms")
     for axis in axes.flat:
@@ -99,8 +100,8 @@ def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
 
 
 def _records(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
-    delivered = [each.persisted for each in reports]
-    lost = [each.records - each.persisted for each in reports]
+    delivered = [report.persisted for report in reports]
+    lost = [report.records - report.persisted for report in reports]
     axes.bar(numbers, delivered, color=panels.GOOD, label="persisted" if any(lost) else "")
     if any(lost):
         axes.bar(numbers, lost, bottom=delivered, color=panels.BAD, label=panels.NOT_DELIVERED)
@@ -108,17 +109,17 @@ def _records(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryRepor
 
 
 def _times(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
-    whole = [each.duration_ms / 1000 for each in reports]
-    slowest = [each.duration_max_ms / 1000 for each in reports]
+    whole = [report.duration_ms / 1000 for report in reports]
+    slowest = [report.duration_max_ms / 1000 for report in reports]
     axes.plot(numbers, whole, "o-", color=panels.INK, label="whole micro-batch")
     axes.plot(numbers, slowest, "s--", color=panels.SECOND, label="slowest task")
     panels.set_labels(axes, "Time", y="s")
 
 
 def _stream_title(reports: Sequence[DeliveryReport]) -> str:
-    name = next((each.query_name for each in reports if each.query_name), "")
-    persisted = sum(each.persisted for each in reports)
-    failed = [str(each.batch_id) for each in reports if each.error]
+    name = next((report.query_name for report in reports if report.query_name), "")
+    persisted = sum(report.persisted for report in reports)
+    failed = [str(report.batch_id) for report in reports if report.error]
     parts = [plural(len(reports), "micro-batch", "micro-batches") + (f" of {name}" if name else "")]
     parts.append(f"{plural(persisted, 'record')} persisted")
     if failed:
@@ -132,7 +133,7 @@ MULTIPLIED, DIVIDED = "\N{MULTIPLICATION SIGN}", "\N{DIVISION SIGN}"
 def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
     """Return a figure that compares two writes: time, rate, size, batches, latency, settings."""
     compared = compare(before, after)
-    found = {each.name: each for each in compared.changes}
+    changes = {change.name: change for change in compared.changes}
     figure, axes = plt.subplots(
         1,
         len(_SHOWN) + 1,
@@ -140,7 +141,7 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
         width_ratios=[1] * len(_SHOWN) + [1.4],
     )
     for axis, (name, title) in zip(axes, _SHOWN.items(), strict=False):
-        _bars(axis, title, found[name])
+        _bars(axis, title, changes[name])
     _settings(axes[-1], compared.settings)
     return panels.done(figure)
 
@@ -169,9 +170,9 @@ def _settings(axes: Axes, settings: Sequence[tuple[str, str, str]]) -> None:
     axes.set_axis_off()
     axes.set_title("settings\n", loc="left", fontsize="medium", fontweight="bold")
     lines = [f"{name}\n    {_value(old)} → {_value(new)}" for name, old, new in settings]
-    more = len(lines) - _SETTINGS_SHOWN
-    if more > 0:
-        lines[_SETTINGS_SHOWN:] = [f"and {more} more"]
+    omitted = len(lines) - _SETTINGS_SHOWN
+    if omitted > 0:
+        lines[_SETTINGS_SHOWN:] = [f"and {omitted} more"]
     text = "\n".join(lines) or "all the same"
     axes.text(0, 1, text, va="top", fontsize="small", transform=axes.transAxes)
 

@@ -73,7 +73,7 @@ def percent(axis: Axis) -> None:
 
 def from_zero(axes: Axes, heights: Iterable[float]) -> None:
     """Start the y axis at 0, even if there are no bars or all bars are 0."""
-    axes.set_ylim(0, 1.05 * max((each for each in heights if isfinite(each)), default=0) or 1)
+    axes.set_ylim(0, 1.05 * max((height for height in heights if isfinite(height)), default=0) or 1)
 
 
 def log_numbers(axes: Axes, low: float, high: float) -> None:
@@ -198,7 +198,7 @@ def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
     shares = [100 / cost.ratio for cost in report.codecs]
     colors = [INK if cost.codec == configured else GOOD for cost in report.codecs]
     bars = axes.barh(names, shares, color=colors)
-    axes.bar_label(bars, [f" {_codec_text(each)}" for each in report.codecs])
+    axes.bar_label(bars, [f" {_codec_text(cost)}" for cost in report.codecs])
     axes.invert_yaxis()
     set_labels(axes, "Codecs, measured on a sample", x="% of the bytes; CPU time per record")
     percent(axes.xaxis)
