@@ -221,8 +221,6 @@ class _Compiler:
         return partial(_write_map, partial(_write_quoted, name), self.node(value))
 
 
-
-
 def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     """Derive a JSON Schema; see `plan.derive_schema`.
 
@@ -234,8 +232,6 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     full_name = f"{namespace}.{name}" if namespace else name
     schema = {"$schema": _SCHEMA_VERSION, "title": full_name, **_schema_of(column)}
     return Source(json.dumps(schema, separators=(",", ":")), full_name)
-
-
 
 
 def _schema_of(column: Column) -> dict[str, Any]:

@@ -82,8 +82,6 @@ class Advice:
         return f"{self.direction} {self.setting}: {self.sentence} ({self.figure})"
 
 
-
-
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Give advice if rows are large and Spark limits only the number of rows per batch."""
     if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch <= SAFE_ARROW_BATCH:
@@ -136,8 +134,6 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
         sentence="10,000, Spark's default and the value in conf/spark-defaults.conf, costs less "
         "per row",
     )
-
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +370,6 @@ class PipelineFacts:
             if largest_skew is None or excess > largest_skew[1]:
                 largest_skew = largest, excess
         return largest_skew
-
-
 
 
 def skew(facts: PipelineFacts) -> Advice | None:
