@@ -25,6 +25,7 @@ In reading order:
 - `commit_messages`: the commit messages of tasks, and their merged report
 - `publication`: logs a write's summary, writes its report, and exports its metrics
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
+- `transaction_timeouts`: the timeout of the tasks' transactions
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
 - `internals`: what the sink reads from Spark's internals, and what happens without it
 - `preloading`: the modules that `warm_up` imports

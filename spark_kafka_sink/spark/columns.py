@@ -44,6 +44,14 @@ MOST_ROWS = 1 << 17
 """Maximum number of rows in a slice. It limits memory if rows are very short, because each row
 needs a few eight-byte numbers.
 """
+_NONE = -1
+_SHOWN = 100
+MOST_GATHERED = LARGEST_SLICE
+"""Maximum total size of the Arrow batches that are concatenated, in bytes."""
+SLOW_AFTER = 0.05
+"""Seconds after which an Arrow batch counts as slow. After a slow batch, rows are passed on
+immediately.
+"""
 
 
 def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -182,10 +190,6 @@ def read_timestamps(
     return millis
 
 
-_NONE = -1
-_SHOWN = 100
-
-
 def read_topics(
     column: pa.Array[Any], checks: RowChecks
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
@@ -246,14 +250,6 @@ class RowNumber:
 
 FIRST = RowNumber()
 """Used for a batch that is read outside a task."""
-
-
-MOST_GATHERED = LARGEST_SLICE
-"""Maximum total size of the Arrow batches that are concatenated, in bytes."""
-SLOW_AFTER = 0.05
-"""Seconds after which an Arrow batch counts as slow. After a slow batch, rows are passed on
-immediately.
-"""
 
 
 def gather(

@@ -60,6 +60,14 @@ _MOST_REPORTED: Final = {
     ReportTasks.SLOWEST: SLOWEST_KEPT,
     ReportTasks.NONE: 0,
 }
+_RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error"
+"""Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor
+batch to it.
+"""
+SPECULATION = "spark.speculation"
+_LONGEST_NAME = 249
+"""Maximum length of a topic name, in characters."""
 
 
 @dataclass
@@ -138,9 +146,6 @@ def _range(part: PartitionReport) -> PartitionRange:
     )
 
 
-_RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-
-
 def current_micro_batch() -> tuple[str, str]:
     """Return the query's id and the micro-batch number for the task of this thread.
 
@@ -188,12 +193,6 @@ def current_run() -> str | None:
         return worker_context.connect_query_session()
     group = internals.local_property(internals.JOB_GROUP)
     return group if group is not None and _RUN_ID.fullmatch(group) else None
-
-
-_FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error"
-"""Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor
-batch to it.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,11 +268,6 @@ class WritePlan:
             id_prefix=acl_prefix(self.scope.prefix),
             two_phase=self.two_phase,
         )
-
-
-SPECULATION = "spark.speculation"
-_LONGEST_NAME = 249
-"""Maximum length of a topic name, in characters."""
 
 
 class TransactionalTaskWriter(TaskWriter):

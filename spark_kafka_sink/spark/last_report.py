@@ -19,6 +19,13 @@ _HINT = (
     "Set the option reportPath to a location that you can read, and use DeliveryReport.read(path)."
 )
 
+_NONE_YET = "A write that fails before its first task has no report."
+_NONE_YET_OF_QUERY = (
+    "If no task of a micro-batch finished and the checkpoint is not on a disk of the driver, only "
+    "the query's name identifies its report: set queryName. For a write within foreachBatch, call "
+    "last_report() without a query if no task finished, and within the function with Spark Connect."
+)
+
 
 def is_connect_session(spark: object) -> bool:
     """Return True for a session of Spark Connect."""
@@ -48,14 +55,6 @@ def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryRepor
             hint=_HINT,
         ) from error
     return [DeliveryReport.from_json(row.report) for row in rows]
-
-
-_NONE_YET = "A write that fails before its first task has no report."
-_NONE_YET_OF_QUERY = (
-    "If no task of a micro-batch finished and the checkpoint is not on a disk of the driver, only "
-    "the query's name identifies its report: set queryName. For a write within foreachBatch, call "
-    "last_report() without a query if no task finished, and within the function with Spark Connect."
-)
 
 
 class NamedQuery(Protocol):

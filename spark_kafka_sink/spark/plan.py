@@ -45,6 +45,16 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
+_HEADER = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
+COLUMNS = (
+    types.StructField("key", types.BinaryType()),
+    types.StructField("value", types.BinaryType()),
+    types.StructField("topic", types.StringType()),
+    types.StructField("partition", types.IntegerType()),
+    types.StructField("headers", types.ArrayType(_HEADER)),
+)
+"""Columns of a table that is created with this format and without columns."""
+_STORED_OPTIONS = "kafkaprod.options"
 
 
 def plan_batch(given: Mapping[str, str], schema: types.StructType) -> WriteJob:
@@ -232,19 +242,6 @@ def _with_own_reports(
     if planning:
         folders.warn_of_own_path(config.report_path, path, folder.application)
     return replace(config, report_path=path)
-
-
-_HEADER = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
-COLUMNS = (
-    types.StructField("key", types.BinaryType()),
-    types.StructField("value", types.BinaryType()),
-    types.StructField("topic", types.StringType()),
-    types.StructField("partition", types.IntegerType()),
-    types.StructField("headers", types.ArrayType(_HEADER)),
-)
-"""Columns of a table that is created with this format and without columns."""
-
-_STORED_OPTIONS = "kafkaprod.options"
 
 
 def table_schema(options: Mapping[str, str]) -> types.StructType:

@@ -75,6 +75,17 @@ _REFUSALS: Final = (
     ),
 )
 """Pattern of Spark's error text, explanation, and hint."""
+_RAISED: Final = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
+"""The start of a traceback's last line: the module and class of the error, at the start of a line
+or after Spark's introduction.
+"""
+_END: Final = re.compile(
+    r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
+    r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
+)
+_PLACE: Final = re.compile(r" \[((?:topic|partition|broker|error)=.*?)\](?=\. |\Z)", re.DOTALL)
+_FIELD: Final = re.compile(r"(?:^|, )(topic|partition|broker|error)=")
+_SUMMARY: Final = "\nRecords: "
 
 
 def error_of(exception: BaseException | None) -> KafkaProdError | None:
@@ -191,19 +202,6 @@ def _is_another(python: str) -> bool:
     Symbolic links are not resolved, because a virtual environment consists of them.
     """
     return Path(python).absolute().parent != Path(sys.executable).absolute().parent
-
-
-_RAISED: Final = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
-"""The start of a traceback's last line: the module and class of the error, at the start of a line
-or after Spark's introduction.
-"""
-_END: Final = re.compile(
-    r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
-    r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
-)
-_PLACE: Final = re.compile(r" \[((?:topic|partition|broker|error)=.*?)\](?=\. |\Z)", re.DOTALL)
-_FIELD: Final = re.compile(r"(?:^|, )(topic|partition|broker|error)=")
-_SUMMARY: Final = "\nRecords: "
 
 
 @contextmanager

@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+_DATAGRAM = 4096
+"""Maximum size of a datagram in bytes; the datagrams of tasks are much smaller."""
+_MISSED_INTERVALS = 3
+"""Number of intervals without a datagram after which a task no longer counts as running."""
+INTERVAL_S = 2.0
+_LOG = logging.getLogger("spark_kafka_sink")
+WINDOW_S = 10.0
+"""Time window of the current rate, in seconds."""
+_SUMMED = ("rows", *(field.name for field in fields(ProgressCounts)))
+
 
 def line_display() -> Callable[[WriteProgress], None]:
     """Return a display below the cell in a notebook, otherwise a display as lines on stderr."""
@@ -79,12 +89,6 @@ class _Line:
 
     def __repr__(self) -> str:
         return self._text
-
-
-_DATAGRAM = 4096
-"""Maximum size of a datagram in bytes; the datagrams of tasks are much smaller."""
-_MISSED_INTERVALS = 3
-"""Number of intervals without a datagram after which a task no longer counts as running."""
 
 
 class ProgressListener:
@@ -170,10 +174,6 @@ class ProgressListener:
         return False
 
 
-INTERVAL_S = 2.0
-_LOG = logging.getLogger("spark_kafka_sink")
-
-
 @contextmanager
 def progress(
     spark: SparkSession | None = None,
@@ -234,11 +234,6 @@ def progress(
         listener.close()
         if isinstance(shown, NotebookLine):
             shown.close()
-
-
-WINDOW_S = 10.0
-"""Time window of the current rate, in seconds."""
-_SUMMED = ("rows", *(field.name for field in fields(ProgressCounts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
