@@ -396,6 +396,7 @@ def _connect_settings(run: str) -> dict[str, str]:
         "spark.job.tags": f"SparkConnect_OperationTag_User_u_Session_{session}_Operation_o",
         "spark.sql.requireAllClusterKeysForDistribution": "false",
         "spark.sql.cbo.enabled": "false",
+        internals.QUERY_MARKER: "true",
     }
 
 
