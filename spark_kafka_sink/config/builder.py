@@ -19,8 +19,9 @@ from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
-from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
+from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT, ExactlyOnceConfig
 from spark_kafka_sink.config.formats import FormatsConfig
+from spark_kafka_sink.config.model import BATCH_WRITE_LINGER_MS, ProducerConfig, SinkConfig
 from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import (
     PREFIX,
@@ -33,11 +34,8 @@ from spark_kafka_sink.config.option import (
     wrong_value,
 )
 from spark_kafka_sink.config.options import (
-    BATCH_WRITE_LINGER_MS,
     PRODUCER_OPTIONS,
     SINK_OPTIONS,
-    ProducerOptions,
-    WriteOptions,
 )
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, largest_request
@@ -109,13 +107,6 @@ _LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
 """librdkafka's levels that have different numbers in Java. LZ4F's levels 0 to 2 select the fast
 compressor, which is level 9 in Java.
 """
-_MERGED = (
-    "compression_gzip_level",
-    "compression_lz4_level",
-    "compression_zstd_level",
-    "partitioner_class",
-)
-"""Attributes of `ProducerOptions` without a field; other fields contain their values."""
 
 
 def build(
@@ -157,10 +148,8 @@ def _producer_fields(
         values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
     partitioner, function = _partitioner(values["partitioner"], values["partitioner.class"])
     codec = enums.Codec.named(values["compression.type"])
-    fields = fields_of(ProducerOptions, values)
-    for name in _MERGED:
-        del fields[name]
-    return fields | {
+    return fields_of(ProducerConfig, values) | {
+        "transaction_timeout_ms": values[TRANSACTION_TIMEOUT],
         "acks": enums.Acks.named(values["acks"]),
         "largest_request": largest_request(values, frozenset(given)),
         "compression_type": codec,
@@ -233,7 +222,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         if values[key] is not None:
             reject_credentials(values[key], key)
     _check_exporters(values)
-    return fields_of(WriteOptions, values) | {
+    return fields_of(SinkConfig, values) | {
         "report_path": values["reportPath"] or None,
         "statistics_path": values["statisticsPath"] or None,
         "prometheus_textfile": values["metrics.prometheus.textfile"] or None,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import double, fields_of, flag, options_of, text
+from spark_kafka_sink.config.option import double, fields_of, flag, options_of, setting, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,28 +27,6 @@ class Tolerance(StrEnum):
     """
 
 
-class DeadLetterOptions:
-    """The options for rows that cannot be written."""
-
-    tolerance = text("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
-    """What to do with a row that cannot be written: fail the task (none), or write it to the dead
-    letter topic and continue (all).
-    """
-    dead_letter_topic = text("errors.deadletterqueue.topic.name", None)
-    """Dead letter topic for rows that cannot be written; without it, errors.tolerance=all drops
-    them (counted and logged).
-    """
-    context_headers = flag("errors.deadletterqueue.context.headers.enable", True)
-    """Add headers that describe the error, named as in Kafka Connect (__connect.errors.*)."""
-    max_ratio = double("errors.maxRatio", 1.0, low=0, high=1)
-    """Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after its
-    first 1,000 rows; 1.0 fails a task only if every row is bad.
-    """
-
-
-DEAD_LETTER_OPTIONS = options_of(DeadLetterOptions)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPolicy:
     """The policy for rows that cannot be written.
@@ -56,10 +34,22 @@ class DeadLetterPolicy:
     If the share of bad rows reaches `max_ratio`, the task fails.
     """
 
-    tolerance: Tolerance = Tolerance.NONE
-    dead_letter_topic: str | None = None
-    context_headers: bool = True
-    max_ratio: float = 1.0
+    tolerance: Tolerance = setting(
+        text("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
+    )
+    """What to do with a row that cannot be written: fail the task (none), or write it to the dead
+    letter topic and continue (all).
+    """
+    dead_letter_topic: str | None = setting(text("errors.deadletterqueue.topic.name", None))
+    """Dead letter topic for rows that cannot be written; without it, errors.tolerance=all drops
+    them (counted and logged).
+    """
+    context_headers: bool = setting(flag("errors.deadletterqueue.context.headers.enable", True))
+    """Add headers that describe the error, named as in Kafka Connect (__connect.errors.*)."""
+    max_ratio: float = setting(double("errors.maxRatio", 1.0, low=0, high=1))
+    """Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after its
+    first 1,000 rows; 1.0 fails a task only if every row is bad.
+    """
 
     @property
     def tolerant(self) -> bool:
@@ -80,4 +70,7 @@ class DeadLetterPolicy:
                 "dead letter topic would never be used",
                 hint='Add .option("errors.tolerance", "all").',
             )
-        return cls(**fields_of(DeadLetterOptions, values) | {"dead_letter_topic": topic})
+        return cls(**fields_of(cls, values) | {"dead_letter_topic": topic})
+
+
+DEAD_LETTER_OPTIONS = options_of(DeadLetterPolicy)

@@ -21,6 +21,7 @@ from spark_kafka_sink.config.option import (
     long,
     not_allowed,
     options_of,
+    setting,
     text,
 )
 
@@ -52,58 +53,6 @@ class DeliveryGuarantee(StrEnum):
     """A read_committed reader sees each batch exactly once, even if Spark retries."""
 
 
-class ExactlyOnceOptions:
-    """The options of exactly-once writes."""
-
-    guarantee = text(
-        "deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee)
-    )
-    """exactly-once: write rows in transactions, so that read_committed consumers see each batch
-    once, even if Spark retries tasks or batches.
-    """
-    transactional_id_prefix = text("transactionalIdPrefix", None)
-    """Prefix of the transactional ids of this stream or job. Required with exactly-once; keep it
-    for the lifetime of the stream or job, and do not share it with other streams or jobs. Up to 200
-    letters, digits, '.', '_' and '-'.
-    """
-    batch_id = text("batchId", None)
-    """Batch writes with exactly-once: id of the data. If a write is repeated with the same id, it
-    writes nothing and logs a message.
-    """
-    write_name = text("writeName", None)
-    """Name that distinguishes writes with the same transactionalIdPrefix and batchId to the same
-    topic, or with a topic column. Not needed if each write sets a different `topic`.
-    """
-    reset_transactional_state = text("resetTransactionalState", "false")
-    """true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; earlier
-    decisions of the prefix are discarded. A number: accept this batch although the decision log has
-    no decisions of earlier batches, for example because the log was lost.
-    """
-    decision_log_topic = text("decisionLogTopic", DECISION_LOG_TOPIC)
-    """Compacted topic that stores the decisions; created if missing."""
-    decision_log_replication_factor = integer("decisionLogReplicationFactor", 0, high=32_767)
-    """Replication factor of the decision log topic if it is created; 0: three, or the number of
-    brokers if there are fewer.
-    """
-    decision_log_retention_ms = long("decisionLogRetentionMs", -1, low=-1)
-    """Retention of decisions in the decision log topic if it is created; a batch that is repeated
-    after this time is written again. -1: unlimited.
-    """
-    two_phase_commit = flag("twoPhaseCommit", False)
-    """Use transactions without a timeout (KIP-939), so that no transaction can expire after the
-    decision; the brokers must allow such transactions.
-    """
-    atomic_batch = flag("atomicBatch", False)
-    """Use one transaction for all tasks of a batch: a single decision of one broker makes all rows
-    visible, so the batch cannot be partially committed. Each topic partition must be written by a
-    single task (see spark_kafka_sink.repartition_by_kafka_partition), and failed tasks cannot be
-    retried.
-    """
-
-
-EXACTLY_ONCE_OPTIONS = options_of(ExactlyOnceOptions)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactlyOnceConfig:
     """The config built from the options.
@@ -111,24 +60,56 @@ class ExactlyOnceConfig:
     With `AT_LEAST_ONCE`, all other fields have default values.
     """
 
-    guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
-    transactional_id_prefix: str = ""
-    """Not empty with `EXACTLY_ONCE`."""
-    batch_id: str | None = None
-    """Id of a batch write. A repeated write with the same id writes nothing."""
-    write_name: str | None = None
-    """Distinguishes the write from other writes with the same `batch_id`."""
-    reset_transactional_state: bool = False
-    """True if batch 0 of a new query may take over the prefix."""
+    guarantee: DeliveryGuarantee = setting(
+        text("deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee))
+    )
+    """exactly-once: write rows in transactions, so that read_committed consumers see each batch
+    once, even if Spark retries tasks or batches.
+    """
+    transactional_id_prefix: str = setting(text("transactionalIdPrefix", None), default="")
+    """Prefix of the transactional ids of this stream or job. Required with exactly-once; keep it
+    for the lifetime of the stream or job, and do not share it with other streams or jobs. Up to 200
+    letters, digits, '.', '_' and '-'.
+    """
+    batch_id: str | None = setting(text("batchId", None))
+    """Batch writes with exactly-once: id of the data. If a write is repeated with the same id, it
+    writes nothing and logs a message.
+    """
+    write_name: str | None = setting(text("writeName", None))
+    """Name that distinguishes writes with the same transactionalIdPrefix and batchId to the same
+    topic, or with a topic column. Not needed if each write sets a different `topic`.
+    """
+    reset_transactional_state: bool = setting(
+        text("resetTransactionalState", "false"), default=False
+    )
+    """true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; earlier
+    decisions of the prefix are discarded. A number: accept this batch although the decision log has
+    no decisions of earlier batches, for example because the log was lost.
+    """
+    decision_log_topic: str = setting(text("decisionLogTopic", DECISION_LOG_TOPIC))
+    """Compacted topic that stores the decisions; created if missing."""
+    decision_log_replication_factor: int = setting(
+        integer("decisionLogReplicationFactor", 0, high=32_767)
+    )
+    """Replication factor of the decision log topic if it is created; 0: three, or the number of
+    brokers if there are fewer.
+    """
+    decision_log_retention_ms: int = setting(long("decisionLogRetentionMs", -1, low=-1))
+    """Retention of decisions in the decision log topic if it is created; a batch that is repeated
+    after this time is written again. -1: unlimited.
+    """
+    two_phase_commit: bool = setting(flag("twoPhaseCommit", False))
+    """Use transactions without a timeout (KIP-939), so that no transaction can expire after the
+    decision; the brokers must allow such transactions.
+    """
+    atomic_batch: bool = setting(flag("atomicBatch", False))
+    """Use one transaction for all tasks of a batch: a single decision of one broker makes all rows
+    visible, so the batch cannot be partially committed. Each topic partition must be written by a
+    single task (see spark_kafka_sink.repartition_by_kafka_partition), and failed tasks cannot be
+    retried.
+    """
     reset_batch: str | None = None
     """Number of the only batch that is accepted without earlier decisions, or None."""
-    decision_log_topic: str = DECISION_LOG_TOPIC
-    decision_log_replication_factor: int = 0
-    """Number of replicas. 0 means three, or the number of brokers if there are fewer than three."""
-    decision_log_retention_ms: int = -1
-    """Retention of decisions in milliseconds; -1 for unlimited."""
-    two_phase_commit: bool = False
-    atomic_batch: bool = False
     transaction_timeout_ms: int | None = None
     """The timeout in milliseconds; None for the brokers' maximum (transaction.max.timeout.ms)."""
 
@@ -165,7 +146,10 @@ class ExactlyOnceConfig:
             "reset_batch": reset if reset.isdecimal() else None,
             "transaction_timeout_ms": producer["transaction_timeout_ms"] or None,
         }
-        return cls(**fields_of(ExactlyOnceOptions, values) | changed)
+        return cls(**fields_of(cls, values) | changed)
+
+
+EXACTLY_ONCE_OPTIONS = options_of(ExactlyOnceConfig)
 
 
 def check_prefix(prefix: str | None) -> None:

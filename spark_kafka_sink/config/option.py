@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, Field, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from spark_kafka_sink.config.addresses import parse_addresses
 from spark_kafka_sink.config.units import unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 Parsed = str | int | float | bool | tuple[str, ...] | None
@@ -126,6 +126,9 @@ _ALLOWED_TEXTS = {
     "list": "host:port,host:port",
     "password": "text, env:NAME or file:PATH",
 }
+_OPTION = "option"
+"""Key of a field's option in the field's metadata."""
+_OWN_DEFAULT: Any = object()
 PREFIX = "kafka."
 """Prefix of the producer's options."""
 MAX_INT = 2**31 - 1
@@ -148,7 +151,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The definition of an option: an attribute of a table, whose docstring describes the option.
+    """The definition of an option. The docstring of its field or attribute describes it to users.
 
     Args:
         kind: type of the value.
@@ -222,21 +225,45 @@ text = partial(Option, Kind.STRING)
 secret = partial(Option, Kind.PASSWORD)
 
 
-def options_of(table: type) -> tuple[Option, ...]:
-    """Return the options that a class contains as attributes."""
-    return tuple(each for each in vars(table).values() if isinstance(each, Option))
+def setting(option: Option, default: Any = _OWN_DEFAULT) -> Any:
+    """Declare a field of a configuration, and the option that sets it.
 
-
-def fields_of(table: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a table's options by the name of their attribute.
-
-    An attribute has the same name as the field of the configuration that contains its value.
+    Args:
+        option: the option; the field's docstring describes it to users.
+        default: the field's default; by default, the option's.
     """
+    own = option.default if default is _OWN_DEFAULT else default
+    return field(default=own, metadata={_OPTION: option})
+
+
+def declared(table: type) -> dict[str, Option]:
+    """Return the options that a class declares, by the name of the field or attribute."""
+    own = {each.name: each.metadata.get(_OPTION) for each in _fields(table)}
+    found = {name: own.get(name) or vars(table).get(name) for name in _names(table)}
+    return {name: option for name, option in found.items() if isinstance(option, Option)}
+
+
+def options_of(table: type) -> tuple[Option, ...]:
+    """Return the options that a class declares."""
+    return tuple(declared(table).values())
+
+
+def fields_of(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a configuration that options set, with their values."""
     return {
-        name: values[option.name]
-        for name, option in vars(table).items()
-        if isinstance(option, Option)
+        each.name: values[each.metadata[_OPTION].name]
+        for each in _fields(config)
+        if _OPTION in each.metadata
     }
+
+
+def _fields(table: type) -> tuple[Field[Any], ...]:
+    return fields(table) if is_dataclass(table) else ()
+
+
+def _names(table: type) -> Iterator[str]:
+    """Yield the names of fields and attributes in the order of their declaration."""
+    yield from dict.fromkeys((*vars(table).get("__annotations__", {}), *vars(table)))
 
 
 def conflict(first: str, second: str, problem: str = "are both set") -> ConfigError:

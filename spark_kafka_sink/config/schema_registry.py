@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.debug_log import warn_once
@@ -22,10 +22,12 @@ from spark_kafka_sink.config.option import (
     Kind,
     Option,
     conflict,
+    fields_of,
     flag,
     integer,
     options_of,
     secret,
+    setting,
     text,
 )
 from spark_kafka_sink.config.security.model import ClientCredentialsLogin, TlsConfig
@@ -43,6 +45,15 @@ TLS_PREFIX: Final = "schema.registry."
 """Prefix of the registry's TLS options, which have the same meaning as those of the brokers."""
 _STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
 _FRAMINGS: Final = "io.confluent.kafka.serializers.schema.id."
+_TLS_NAMES: Final = (
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.key.password",
+)
 _logger = logging.getLogger(__name__)
 
 
@@ -72,106 +83,6 @@ _strategy = _java_class(_STRATEGIES, SubjectStrategy.TOPIC_NAME)
 _framing = _java_class(_FRAMINGS, SchemaIdFraming.PREFIX)
 
 
-class RegistryOptions:
-    """The options of the schema registry, except those for TLS."""
-
-    schema_registry_url = text(URL, None)
-    """URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry for
-    tests.
-    """
-    auto_register_schemas = flag("auto.register.schemas", True)
-    """Register the schema if the subject does not contain it."""
-    use_latest_version = flag("use.latest.version", False)
-    """Serialize with the subject's latest version; requires auto.register.schemas=false."""
-    use_schema_id = integer("use.schema.id", -1, low=1, also=-1)
-    """Serialize with the schema that has this id; -1: not set."""
-    normalize_schemas = flag("normalize.schemas", False)
-    """Normalize schemas when they are registered or looked up."""
-    value_subject_name_strategy = _strategy("value.subject.name.strategy")
-    """Subject of the value's schema: TOPIC-value, the record's full name, or TOPIC-RECORD."""
-    value_schema_id_serializer = _framing("value.schema.id.serializer")
-    """Where the value's schema id is written: as five bytes before each payload, or as the schema's
-    GUID in the header __value_schema_id.
-    """
-    key_subject_name_strategy = _strategy("key.subject.name.strategy")
-    """Subject of the key's schema: TOPIC-key, the record's full name, or TOPIC-RECORD."""
-    key_schema_id_serializer = _framing("key.schema.id.serializer")
-    """Where the key's schema id is written: as five bytes before each payload, or as the schema's
-    GUID in the header __key_schema_id.
-    """
-    basic_auth_credentials_source = text(
-        "basic.auth.credentials.source", "URL", choices=("URL", "USER_INFO", "SASL_INHERIT")
-    )
-    """Source of the user name and password: the URL, basic.auth.user.info (USER_INFO), or the
-    brokers' login (SASL_INHERIT).
-    """
-    basic_auth_user_info = secret("basic.auth.user.info", None)
-    """User name and password as NAME:PASSWORD."""
-    bearer_auth_credentials_source = text(
-        "bearer.auth.credentials.source",
-        "STATIC_TOKEN",
-        choices=("STATIC_TOKEN", "OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT"),
-    )
-    """Source of the bearer token: bearer.auth.token (STATIC_TOKEN), an OAuth issuer (OAUTHBEARER),
-    or the issuer of the brokers' login (SASL_OAUTHBEARER_INHERIT).
-    """
-    bearer_auth_token = secret("bearer.auth.token", None)
-    """Bearer token."""
-    bearer_auth_issuer_endpoint_url = text("bearer.auth.issuer.endpoint.url", None)
-    """Token endpoint URL of the OAuth issuer."""
-    bearer_auth_client_id = secret("bearer.auth.client.id", None)
-    """OAuth client id."""
-    bearer_auth_client_secret = secret("bearer.auth.client.secret", None)
-    """OAuth client secret."""
-    bearer_auth_scope = text("bearer.auth.scope", None)
-    """Scope of the requested token."""
-    bearer_auth_logical_cluster = text("bearer.auth.logical.cluster", None)
-    """Logical cluster, sent as target-sr-cluster."""
-    bearer_auth_identity_pool_id = text("bearer.auth.identity.pool.id", None)
-    """Identity pool, sent as Confluent-Identity-Pool-Id."""
-    http_read_timeout_ms = integer("http.read.timeout.ms", 60_000, low=1)
-    """Maximum time to wait for a response."""
-    max_retries = integer("max.retries", 3)
-    """Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or 502 to
-    504.
-    """
-    retries_wait_ms = integer("retries.wait.ms", 1_000)
-    """Wait before the first retry; doubled each time."""
-    retries_max_wait_ms = integer("retries.max.wait.ms", 20_000)
-    """Maximum wait between two retries."""
-
-
-_TLS_NAMES: Final = (
-    "ssl.truststore.location",
-    "ssl.truststore.password",
-    "ssl.truststore.type",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.keystore.type",
-    "ssl.key.password",
-)
-REGISTRY_OPTIONS = (
-    *options_of(RegistryOptions),
-    *(
-        replace(each, name=f"{TLS_PREFIX}{each.name}")
-        for each in SECURITY_OPTIONS
-        if each.name in _TLS_NAMES
-    ),
-)
-REGISTRY_NAMES: Final = frozenset(option.name for option in REGISTRY_OPTIONS)
-REGISTRY_ALIASES: Final = {
-    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
-    "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
-}
-"""Older names of Java's options."""
-REGISTRY_SECRETS: Final = frozenset(
-    each.name
-    for each in REGISTRY_OPTIONS
-    if each.kind is Kind.PASSWORD and not each.name.endswith(".id")
-)
-"""Options whose values are secret."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BearerAuth:
     """A login with a token, which is either given or requested from an OAuth issuer."""
@@ -198,10 +109,72 @@ class RegistryConfig:
 
     url: str = field(repr=False)
     """URLs separated by commas, without user names and passwords."""
-    auto_register: bool = True
-    use_latest: bool = False
-    schema_id: int | None = None
-    normalize: bool = False
+    schema_registry_url: ClassVar[Option] = text(URL, None)
+    """URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry for
+    tests.
+    """
+    auto_register: bool = setting(flag("auto.register.schemas", True))
+    """Register the schema if the subject does not contain it."""
+    use_latest: bool = setting(flag("use.latest.version", False))
+    """Serialize with the subject's latest version; requires auto.register.schemas=false."""
+    schema_id: int | None = setting(integer("use.schema.id", -1, low=1, also=-1), default=None)
+    """Serialize with the schema that has this id; -1: not set."""
+    normalize: bool = setting(flag("normalize.schemas", False))
+    """Normalize schemas when they are registered or looked up."""
+    value_subject_name_strategy: ClassVar[Option] = _strategy("value.subject.name.strategy")
+    """Subject of the value's schema: TOPIC-value, the record's full name, or TOPIC-RECORD."""
+    value_schema_id_serializer: ClassVar[Option] = _framing("value.schema.id.serializer")
+    """Where the value's schema id is written: as five bytes before each payload, or as the schema's
+    GUID in the header __value_schema_id.
+    """
+    key_subject_name_strategy: ClassVar[Option] = _strategy("key.subject.name.strategy")
+    """Subject of the key's schema: TOPIC-key, the record's full name, or TOPIC-RECORD."""
+    key_schema_id_serializer: ClassVar[Option] = _framing("key.schema.id.serializer")
+    """Where the key's schema id is written: as five bytes before each payload, or as the schema's
+    GUID in the header __key_schema_id.
+    """
+    basic_auth_credentials_source: ClassVar[Option] = text(
+        "basic.auth.credentials.source", "URL", choices=("URL", "USER_INFO", "SASL_INHERIT")
+    )
+    """Source of the user name and password: the URL, basic.auth.user.info (USER_INFO), or the
+    brokers' login (SASL_INHERIT).
+    """
+    basic_auth_user_info: ClassVar[Option] = secret("basic.auth.user.info", None)
+    """User name and password as NAME:PASSWORD."""
+    bearer_auth_credentials_source: ClassVar[Option] = text(
+        "bearer.auth.credentials.source",
+        "STATIC_TOKEN",
+        choices=("STATIC_TOKEN", "OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT"),
+    )
+    """Source of the bearer token: bearer.auth.token (STATIC_TOKEN), an OAuth issuer (OAUTHBEARER),
+    or the issuer of the brokers' login (SASL_OAUTHBEARER_INHERIT).
+    """
+    bearer_auth_token: ClassVar[Option] = secret("bearer.auth.token", None)
+    """Bearer token."""
+    bearer_auth_issuer_endpoint_url: ClassVar[Option] = text(
+        "bearer.auth.issuer.endpoint.url", None
+    )
+    """Token endpoint URL of the OAuth issuer."""
+    bearer_auth_client_id: ClassVar[Option] = secret("bearer.auth.client.id", None)
+    """OAuth client id."""
+    bearer_auth_client_secret: ClassVar[Option] = secret("bearer.auth.client.secret", None)
+    """OAuth client secret."""
+    bearer_auth_scope: ClassVar[Option] = text("bearer.auth.scope", None)
+    """Scope of the requested token."""
+    bearer_auth_logical_cluster: ClassVar[Option] = text("bearer.auth.logical.cluster", None)
+    """Logical cluster, sent as target-sr-cluster."""
+    bearer_auth_identity_pool_id: ClassVar[Option] = text("bearer.auth.identity.pool.id", None)
+    """Identity pool, sent as Confluent-Identity-Pool-Id."""
+    timeout_ms: int = setting(integer("http.read.timeout.ms", 60_000, low=1))
+    """Maximum time to wait for a response."""
+    max_retries: int = setting(integer("max.retries", 3))
+    """Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or 502 to
+    504.
+    """
+    retries_wait_ms: int = setting(integer("retries.wait.ms", 1_000))
+    """Wait before the first retry; doubled each time."""
+    retries_max_wait_ms: int = setting(integer("retries.max.wait.ms", 20_000))
+    """Maximum wait between two retries."""
     key: PartRegistry = PartRegistry()
     value: PartRegistry = PartRegistry()
     user_info: Secret | None = None
@@ -209,10 +182,6 @@ class RegistryConfig:
     """True to use the user name and password of the brokers' login."""
     bearer: BearerAuth | None = None
     tls: TlsConfig | None = None
-    timeout_ms: int = 60_000
-    max_retries: int = 3
-    retries_wait_ms: int = 1_000
-    retries_max_wait_ms: int = 20_000
 
     @property
     def is_mock(self) -> bool:
@@ -248,23 +217,40 @@ class RegistryConfig:
             )
         _check_url(values[URL])
         _check_choice(values, given, parts)
+        own = fields_of(cls, values)
+        schema_id = None if values["use.schema.id"] == -1 else values["use.schema.id"]
         return cls(
+            **own | {"schema_id": schema_id},
             url=",".join(redacted(url.strip()) for url in values[URL].split(",")),
-            auto_register=values["auto.register.schemas"],
-            use_latest=values["use.latest.version"],
-            schema_id=None if values["use.schema.id"] == -1 else values["use.schema.id"],
-            normalize=values["normalize.schemas"],
             key=_part(values, "key"),
             value=_part(values, "value"),
             user_info=_user_info(values, given),
             inherits_basic=values["basic.auth.credentials.source"] == "SASL_INHERIT",
             bearer=_bearer(values, given),
             tls=_tls(given),
-            timeout_ms=values["http.read.timeout.ms"],
-            max_retries=values["max.retries"],
-            retries_wait_ms=values["retries.wait.ms"],
-            retries_max_wait_ms=values["retries.max.wait.ms"],
         )
+
+
+REGISTRY_OPTIONS = (
+    *options_of(RegistryConfig),
+    *(
+        replace(each, name=f"{TLS_PREFIX}{each.name}")
+        for each in SECURITY_OPTIONS
+        if each.name in _TLS_NAMES
+    ),
+)
+REGISTRY_NAMES: Final = frozenset(option.name for option in REGISTRY_OPTIONS)
+REGISTRY_ALIASES: Final = {
+    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
+    "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
+}
+"""Older names of Java's options."""
+REGISTRY_SECRETS: Final = frozenset(
+    each.name
+    for each in REGISTRY_OPTIONS
+    if each.kind is Kind.PASSWORD and not each.name.endswith(".id")
+)
+"""Options whose values are secret."""
 
 
 def _warn_unused(given: Mapping[str, str], parts: tuple[str, ...]) -> None:

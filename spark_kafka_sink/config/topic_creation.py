@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similar_names import CLOSE, nearest
 from spark_kafka_sink.common.text import shown_name
-from spark_kafka_sink.config.option import flag, integer, is_number, names, not_allowed, options_of
+from spark_kafka_sink.config.option import (
+    flag,
+    integer,
+    is_number,
+    names,
+    not_allowed,
+    options_of,
+    setting,
+)
 from spark_kafka_sink.config.units import unit_of
 
 if TYPE_CHECKING:
@@ -40,32 +48,21 @@ additional settings. Source: ``TopicConfig``.
 """
 
 
-class TopicCreationOptions:
-    """The options for topics that a write creates."""
-
-    topic_create = flag(CREATE, False)
-    """Create missing topics: the topic and the dead letter topic before any task, topics of a topic
-    column when they first appear. Prefix configs of the topics with `topic.config.`, for example
-    `topic.config.retention.ms`; they do not apply to the dead letter topic.
-    """
-    topic_partitions = integer(PARTITIONS, 0)
-    """Number of partitions of a created topic; 0: the brokers' default, which is also used for the
-    dead letter topic.
-    """
-    topic_replication_factor = integer(REPLICATION, 0, high=32_767)
-    """Replication factor of a created topic; 0: the brokers' default."""
-
-
-TOPIC_CREATION_OPTIONS = options_of(TopicCreationOptions)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCreation:
     """The settings of created topics. A field is None if the broker's default applies."""
 
-    create: bool = False
-    partitions: int | None = None
-    replication_factor: int | None = None
+    create: bool = setting(flag(CREATE, False))
+    """Create missing topics: the topic and the dead letter topic before any task, topics of a topic
+    column when they first appear. Prefix configs of the topics with `topic.config.`, for example
+    `topic.config.retention.ms`; they do not apply to the dead letter topic.
+    """
+    partitions: int | None = setting(integer(PARTITIONS, 0), default=None)
+    """Number of partitions of a created topic; 0: the brokers' default, which is also used for the
+    dead letter topic.
+    """
+    replication_factor: int | None = setting(integer(REPLICATION, 0, high=32_767), default=None)
+    """Replication factor of a created topic; 0: the brokers' default."""
     configs: tuple[tuple[str, str], ...] = ()
     """Settings of the topics, by Kafka's names, in sorted order."""
 
@@ -100,6 +97,9 @@ class TopicCreation:
             replication_factor=values[REPLICATION] or None,
             configs=tuple(sorted(configs.items())),
         )
+
+
+TOPIC_CREATION_OPTIONS = options_of(TopicCreation)
 
 
 def _check_typo(name: str) -> None:

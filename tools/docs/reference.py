@@ -24,20 +24,19 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ColumnError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import EXTRAS
 from spark_kafka_sink.config.aliases import ALIASES
-from spark_kafka_sink.config.dead_letters import DeadLetterOptions
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import Profile
-from spark_kafka_sink.config.exactly_once import ExactlyOnceOptions
+from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.formats import Format, FormatOptions
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
-from spark_kafka_sink.config.option import Option, Value
+from spark_kafka_sink.config.option import Option, Value, declared
 from spark_kafka_sink.config.options import (
     PRODUCER_OPTIONS,
     SINK_OPTIONS,
-    ProducerOptions,
-    WriteOptions,
 )
 from spark_kafka_sink.config.profiles import load_profile
-from spark_kafka_sink.config.schema_registry import TLS_PREFIX, RegistryOptions
+from spark_kafka_sink.config.schema_registry import TLS_PREFIX, RegistryConfig
 from spark_kafka_sink.config.security.names import (
     IGNORED_JAVA_SECURITY_KEYS,
     IGNORED_LIBRDKAFKA_SECURITY_KEYS,
@@ -46,7 +45,7 @@ from spark_kafka_sink.config.security.names import (
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS, SecurityOptions
 from spark_kafka_sink.config.throttling import ThrottlingOptions
-from spark_kafka_sink.config.topic_creation import TopicCreationOptions
+from spark_kafka_sink.config.topic_creation import TopicCreation
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
 from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.formats.row_faults import RowFaults
@@ -73,14 +72,14 @@ from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
 _PREFIX = "kafka."
 _TABLES = (
-    ProducerOptions,
+    ProducerConfig,
     SecurityOptions,
-    WriteOptions,
+    SinkConfig,
     FormatOptions,
-    RegistryOptions,
-    TopicCreationOptions,
-    ExactlyOnceOptions,
-    DeadLetterOptions,
+    RegistryConfig,
+    TopicCreation,
+    ExactlyOnceConfig,
+    DeadLetterPolicy,
     ThrottlingOptions,
 )
 _COLUMNS = ("option", "default", "allowed", "meaning")
@@ -143,9 +142,9 @@ def _meaning(option: Option) -> str:
 def _option_docs() -> dict[str, str]:
     """Return the docstrings of all options by the option's name."""
     return {
-        getattr(table, attribute).name: text
+        option.name: attribute_docs(table)[attribute]
         for table in _TABLES
-        for attribute, text in attribute_docs(table).items()
+        for attribute, option in declared(table).items()
     }
 
 

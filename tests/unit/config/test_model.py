@@ -17,13 +17,11 @@ from spark_kafka_sink.config.enums import (
 )
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
-from spark_kafka_sink.config.option import Option
-from spark_kafka_sink.config.options import DEVIATIONS, ProducerOptions
+from spark_kafka_sink.config.option import declared
+from spark_kafka_sink.config.options import DEVIATIONS
 from tests.unit.config.parsing import MINIMAL, failure, parse
 
-OPTION_FIELDS = {
-    name: each for name, each in vars(ProducerOptions).items() if isinstance(each, Option)
-}
+OPTION_FIELDS = declared(ProducerConfig)
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
