@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
+_timed_out_threads: dict[str, set[Thread]] = {}
+"""The threads of calls that have timed out, by key. Guarded by `_lock`."""
+_lock = Lock()
+
 
 class Clock(Protocol):
     """The interface of a clock."""
@@ -35,13 +40,6 @@ class SystemClock:
     def wall_ms(self) -> int:
         """See `Clock`."""
         return time.time_ns() // 1_000_000
-
-
-T = TypeVar("T")
-
-_timed_out_threads: dict[str, set[Thread]] = {}
-"""The threads of calls that have timed out, by key. Guarded by `_lock`."""
-_lock = Lock()
 
 
 def within(seconds: float, key: str, call: Callable[[], T]) -> T:

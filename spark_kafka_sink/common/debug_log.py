@@ -52,6 +52,8 @@ WITHOUT_EVENTS = frozenset(
 """Contexts of librdkafka that have no events in this producer. They are accepted and ignored."""
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _numbers = count(1)
+Emit: TypeAlias = "Callable[..., None]"
+"""A function that logs one event, given its name and its fields as keyword arguments."""
 
 
 @cache
@@ -79,10 +81,6 @@ class Context(StrEnum):
     """The idempotent producer: producer ids, epochs, sequence numbers."""
     SECURITY = "security"
     """The security protocol of connections, and the authentication."""
-
-
-Emit: TypeAlias = "Callable[..., None]"
-"""A function that logs one event, given its name and its fields as keyword arguments."""
 
 
 class Debug:

@@ -15,6 +15,10 @@ from typing import Any, Final
 from spark_kafka_sink.common.errors import ConfigError
 
 _PACKAGE: Final = "spark-kafka-sink"
+_EVERYWHERE = "the driver and every executor"
+_COMMAND = "the machine where the command runs"
+OLDEST: Final = (3, 5)
+"""The oldest supported release; it has `mapInArrow`, but no Python data sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,6 @@ class Extra:
     """The machines on which the extra must be installed."""
 
 
-_EVERYWHERE = "the driver and every executor"
-_COMMAND = "the machine where the command runs"
 EXTRAS = {
     "spark": Extra("PySpark, where no Spark is installed", ("pyspark", "pandas"), _EVERYWHERE),
     "cli": Extra("the command `kafkaprod`", ("typer", "rich"), _COMMAND),
@@ -128,10 +130,6 @@ def install_command(extra: str) -> str:
         return f"{named} (docs/install.md)"
     place = path if path.exists() else path.name
     return f"pip install {option}{shlex.quote(f'{place}[{extra}]')}"
-
-
-OLDEST: Final = (3, 5)
-"""The oldest supported release; it has `mapInArrow`, but no Python data sources."""
 
 
 def missing() -> ModuleNotFoundError:

@@ -24,6 +24,25 @@ file and one line break at the end are ignored.
 """
 LITERAL = "literal:"
 """Prefix of a literal value; required if the value starts with `env:`, `file:` or `literal:`."""
+_SECRET = re.compile(
+    r"password|secret|jaas|token|credential|signature|^sig$|\.key$|(access|account)_?key",
+    re.IGNORECASE,
+)
+"""`sig` is the signature of a shared access signature (SAS) in Azure."""
+_REDACTED = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+_URI = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+_USER = re.compile(
+    r"""^
+    (?!\s*(?:file|hdfs|viewfs):/(?:[^/]|//))  # without a host; a folder may contain an @
+    (?!\s*abfss?:/+[^/?#:@]*@[^/?#:@]*(?::\d*)?(?:[/?#]|$))  # abfs://container@account
+    (\s*[a-z][a-z0-9+.-]*:/+)
+    (?!\[)  # an IPv6 address
+    [^/?#:]*(?::(?!\d*(?:[/?#]|$)).*)?@  # a colon that does not precede a port
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+"""The scheme and the user part at the start of a URI."""
+_URI_IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*:/[^\s'\"]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +136,6 @@ class Secret:
         return "***"
 
 
-_SECRET = re.compile(
-    r"password|secret|jaas|token|credential|signature|^sig$|\.key$|(access|account)_?key",
-    re.IGNORECASE,
-)
-"""`sig` is the signature of a shared access signature (SAS) in Azure."""
-
-_REDACTED = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
-
-
 def is_redacted(name: str, value: str) -> bool:
     """Return True if Spark would redact the option with the default of spark.redaction.regex."""
     return _REDACTED.search(name) is not None or _REDACTED.search(value) is not None
@@ -147,21 +157,6 @@ def reject_credentials(uri: str, key: str) -> None:
             f"option {key} contains credentials",
             hint="Set them in the environment or in the file system's own configuration.",
         )
-
-
-_URI = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
-_USER = re.compile(
-    r"""^
-    (?!\s*(?:file|hdfs|viewfs):/(?:[^/]|//))  # without a host; a folder may contain an @
-    (?!\s*abfss?:/+[^/?#:@]*@[^/?#:@]*(?::\d*)?(?:[/?#]|$))  # abfs://container@account
-    (\s*[a-z][a-z0-9+.-]*:/+)
-    (?!\[)  # an IPv6 address
-    [^/?#:]*(?::(?!\d*(?:[/?#]|$)).*)?@  # a colon that does not precede a port
-    """,
-    re.IGNORECASE | re.VERBOSE | re.DOTALL,
-)
-"""The scheme and the user part at the start of a URI."""
-_URI_IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*:/[^\s'\"]+", re.IGNORECASE)
 
 
 def has_credentials(uri: str) -> bool:

@@ -14,6 +14,21 @@ from typing import Final
 
 KB: Final = 1_000
 MB: Final = 1_000_000
+LONGEST = 100
+"""Maximum length of a value or name in an error, in characters. Longer texts are described."""
+LONGEST_PATH = 300
+NOT_SHOWN = "not what it should be"
+_NAME = re.compile(r"[\w.\-]+", re.ASCII)
+_VARIABLE = re.compile(r"[A-Z0-9_]+", re.ASCII)
+_FILE_NAME = re.compile(
+    r"[\w.\- ]+\.(pem|crt|cer|ca|key|jks|p12|pfx|keystore|truststore|keytab|txt|jwt|token|conf)",
+    re.ASCII | re.IGNORECASE,
+)
+SHOWN = 200
+"""Maximum length of an external text in an error, in characters."""
+TOPIC_NAMES = "Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens."
+"""The rules for topic names, as a hint for users."""
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def size_text(size: float) -> str:
@@ -32,12 +47,6 @@ def plural(count: float, one: str, many: str = "") -> str:
     """
     text = f"{count:,.0f}"
     return f"{text} {one if text == '1' else many or one + 's'}"
-
-
-LONGEST = 100
-"""Maximum length of a value or name in an error, in characters. Longer texts are described."""
-LONGEST_PATH = 300
-NOT_SHOWN = "not what it should be"
 
 
 class SecretKind(StrEnum):
@@ -63,12 +72,6 @@ _LOOKS: tuple[tuple[SecretKind, re.Pattern[str]], ...] = (
         SecretKind.PASSWORD,
         re.compile(r"(passw(or)?d|pwd|secret|token|credentials?)[\"']?\s*[=:]", re.IGNORECASE),
     ),
-)
-_NAME = re.compile(r"[\w.\-]+", re.ASCII)
-_VARIABLE = re.compile(r"[A-Z0-9_]+", re.ASCII)
-_FILE_NAME = re.compile(
-    r"[\w.\- ]+\.(pem|crt|cer|ca|key|jks|p12|pfx|keystore|truststore|keytab|txt|jwt|token|conf)",
-    re.ASCII | re.IGNORECASE,
 )
 
 
@@ -120,20 +123,10 @@ def shown_file(path: str) -> str:
     return f"a file whose name is {described(path)}, which does not look like a path"
 
 
-SHOWN = 200
-"""Maximum length of an external text in an error, in characters."""
-
-
 def quoted(text: str) -> str:
     """Return the start of an external text on one line, without control characters."""
     shown = text[:SHOWN] + "…" if len(text) > SHOWN else text
     return "".join(char if char.isprintable() else "�" for char in shown)
-
-
-TOPIC_NAMES = "Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens."
-"""The rules for topic names, as a hint for users."""
-
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def is_topic_name(name: str) -> bool:

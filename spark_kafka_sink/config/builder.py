@@ -54,6 +54,18 @@ _QUIETLY_UNUSED = frozenset({"ssl.endpoint.identification.algorithm", "ssl.proto
 """Options that shared client settings often contain. They cause no warning if TLS is not used."""
 _PROTOCOL = "security.protocol"
 _logger = logging.getLogger(__name__)
+BOOTSTRAP = "bootstrap.servers"
+_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
+_LEVELS = {
+    enums.Codec.GZIP: "compression.gzip.level",
+    enums.Codec.LZ4: "compression.lz4.level",
+    enums.Codec.ZSTD: "compression.zstd.level",
+}
+_LEVEL = "compression.level"
+_LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
+"""librdkafka's levels that have different numbers in Java. LZ4F's levels 0 to 2 select the fast
+compressor, which is level 9 in Java.
+"""
 
 
 def build_security(given: NamedOptions) -> SecurityConfig:
@@ -93,20 +105,6 @@ def _is_used(option: str, protocol: SecurityProtocol) -> bool:
         return True
     is_tls = option.startswith(("ssl.", "enable.ssl."))
     return protocol.uses_tls if is_tls else protocol.uses_sasl
-
-
-BOOTSTRAP = "bootstrap.servers"
-_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
-_LEVELS = {
-    enums.Codec.GZIP: "compression.gzip.level",
-    enums.Codec.LZ4: "compression.lz4.level",
-    enums.Codec.ZSTD: "compression.zstd.level",
-}
-_LEVEL = "compression.level"
-_LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
-"""librdkafka's levels that have different numbers in Java. LZ4F's levels 0 to 2 select the fast
-compressor, which is level 9 in Java.
-"""
 
 
 def build(

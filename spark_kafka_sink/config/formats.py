@@ -18,6 +18,11 @@ from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_FIELDS_INCLUDE: Final = "value.fields-include"
+_NULL_FIELDS: Final = "json.ignoreNullFields"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
+
 
 class Format(StrEnum):
     """Values of `value.format` and `key.format`."""
@@ -49,10 +54,6 @@ class FieldsInclude(StrEnum):
     """The value contains none of the columns in key.fields."""
 
 
-_FIELDS_INCLUDE: Final = "value.fields-include"
-_NULL_FIELDS: Final = "json.ignoreNullFields"
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
 _FORMATS: Final = ", ".join(Format)
 
 

@@ -28,6 +28,19 @@ _LOGIN_PREFIXES = ("security.", "sasl.")
 """Prefixes of login options. A wrong value that is not a likely typo might be a secret meant for a
 different option, so it is not shown.
 """
+_ALLOWED_TEXTS = {
+    "boolean": "true or false",
+    "list": "host:port,host:port",
+    "password": "text, env:NAME or file:PATH",
+}
+_OPTION = "option"
+"""Key of a field's option in the field's metadata."""
+_OWN_DEFAULT: Any = object()
+PREFIX = "kafka."
+"""Prefix of the producer's options."""
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+Value = str | int | float | bool | None
 
 
 def parse_value(option: Option, given: str, key: str) -> Parsed:
@@ -119,22 +132,6 @@ def _flag(option: Option, text: str, key: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise wrong_value(option, text, key)
     return text.lower() == "true"
-
-
-_ALLOWED_TEXTS = {
-    "boolean": "true or false",
-    "list": "host:port,host:port",
-    "password": "text, env:NAME or file:PATH",
-}
-_OPTION = "option"
-"""Key of a field's option in the field's metadata."""
-_OWN_DEFAULT: Any = object()
-PREFIX = "kafka."
-"""Prefix of the producer's options."""
-MAX_INT = 2**31 - 1
-MAX_LONG = 2**63 - 1
-
-Value = str | int | float | bool | None
 
 
 class Kind(Enum):

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 PACKAGE = "spark_kafka_sink"
 FOLDER = "conf"
+_BLANK = " \t\f"
+_END = re.compile(r"\r\n|\n|\r")
+_CONTINUED = re.compile(r"(?<!\\)(\\\\)*\\$")
+_PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def load_profile(profile: Profile) -> dict[str, str]:
@@ -47,14 +53,6 @@ def find_file(name: str) -> Traversable:
         f"the file {FOLDER}/{name} is missing from the installed package",
         hint="Reinstall the package, or set the options of the profile individually.",
     )
-
-
-_BLANK = " \t\f"
-_END = re.compile(r"\r\n|\n|\r")
-_CONTINUED = re.compile(r"(?<!\\)(\\\\)*\\$")
-_PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
-_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -55,6 +55,11 @@ _TLS_NAMES: Final = (
     "ssl.key.password",
 )
 _logger = logging.getLogger(__name__)
+REGISTRY_ALIASES: Final = {
+    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
+    "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
+}
+"""Older names of Java's options."""
 
 
 class SubjectStrategy(Enum):
@@ -240,11 +245,6 @@ REGISTRY_OPTIONS = (
     ),
 )
 REGISTRY_NAMES: Final = frozenset(option.name for option in REGISTRY_OPTIONS)
-REGISTRY_ALIASES: Final = {
-    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
-    "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
-}
-"""Older names of Java's options."""
 REGISTRY_SECRETS: Final = frozenset(
     each.name
     for each in REGISTRY_OPTIONS

@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.security.values import SecurityValues
 
-
-class Token(NamedTuple):
-    """A token; `text` can be a secret.
-
-    `is_word` is False for signs and for tokens that start like a number, for which Java's tokenizer
-    returns no text.
-    """
-
-    text: str
-    is_word: bool
-
-
 _TOKEN = re.compile(
     r"""
       (?P<blank>[\x00-\x20]+)
@@ -56,6 +44,47 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|[\s\S])")
 _CONTROL = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_BEARER = "org.apache.kafka.common.security.oauthbearer"
+_AMAZON = "software.amazon.msk.auth.iam"
+_CLIENT_HANDLERS = (
+    "org.apache.kafka.common.security.authenticator.SaslClientCallbackHandler",
+    f"{_BEARER}.internals.OAuthBearerSaslClientCallbackHandler",
+    f"{_AMAZON}.IAMClientCallbackHandler",
+    f"{_AMAZON}.IAMOAuthBearerLoginCallbackHandler",
+)
+_LOGIN_CLASSES = (
+    "org.apache.kafka.common.security.authenticator.DefaultLogin",
+    "org.apache.kafka.common.security.kerberos.KerberosLogin",
+    f"{_BEARER}.internals.OAuthBearerRefreshingLogin",
+)
+_RETRIEVERS = (
+    f"{_BEARER}.DefaultJwtRetriever",
+    f"{_BEARER}.ClientCredentialsJwtRetriever",
+    f"{_BEARER}.FileJwtRetriever",
+)
+_ASSERTIONS = (f"{_BEARER}.JwtBearerJwtRetriever",)
+FLAGS = ("required", "requisite", "sufficient", "optional")
+JAAS = "kafka.sasl.jaas.config"
+FORM = 'LoginModule required name="value" name="value";'
+_SECTION = (
+    "Java reads such sections only from a file (-Djava.security.auth.login.config). Set the text "
+    f"between the braces: {FORM}"
+)
+_QUOTING = (
+    f'Put each value in double quotes and escape " and \\ in it with a backslash: {FORM} '
+    "(ending with a semicolon)."
+)
+
+
+class Token(NamedTuple):
+    """A token; `text` can be a secret.
+
+    `is_word` is False for signs and for tokens that start like a number, for which Java's tokenizer
+    returns no text.
+    """
+
+    text: str
+    is_word: bool
 
 
 def tokens(text: str) -> Iterator[Token]:
@@ -72,10 +101,6 @@ def _unescaped(match: re.Match[str]) -> str:
     if letter[0] in "01234567":
         return chr(int(letter, 8))
     return _CONTROL.get(letter, letter)
-
-
-_BEARER = "org.apache.kafka.common.security.oauthbearer"
-_AMAZON = "software.amazon.msk.auth.iam"
 
 
 class LoginHandler(Enum):
@@ -96,23 +121,6 @@ _LOGIN_HANDLERS = {
     f"{_AMAZON}.IAMOAuthBearerLoginCallbackHandler": LoginHandler.MSK_IAM,
     "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler": LoginHandler.STRIMZI,
 }
-_CLIENT_HANDLERS = (
-    "org.apache.kafka.common.security.authenticator.SaslClientCallbackHandler",
-    f"{_BEARER}.internals.OAuthBearerSaslClientCallbackHandler",
-    f"{_AMAZON}.IAMClientCallbackHandler",
-    f"{_AMAZON}.IAMOAuthBearerLoginCallbackHandler",
-)
-_LOGIN_CLASSES = (
-    "org.apache.kafka.common.security.authenticator.DefaultLogin",
-    "org.apache.kafka.common.security.kerberos.KerberosLogin",
-    f"{_BEARER}.internals.OAuthBearerRefreshingLogin",
-)
-_RETRIEVERS = (
-    f"{_BEARER}.DefaultJwtRetriever",
-    f"{_BEARER}.ClientCredentialsJwtRetriever",
-    f"{_BEARER}.FileJwtRetriever",
-)
-_ASSERTIONS = (f"{_BEARER}.JwtBearerJwtRetriever",)
 
 
 def known_class(name: str, known: Iterable[str]) -> str | None:
@@ -170,11 +178,6 @@ def _known(values: SecurityValues, option: str, known: Iterable[str]) -> str | N
             hint=did_you_mean_class(name, known) or f"Supported: {', '.join(known)}.",
         )
     return found
-
-
-FLAGS = ("required", "requisite", "sufficient", "optional")
-JAAS = "kafka.sasl.jaas.config"
-FORM = 'LoginModule required name="value" name="value";'
 
 
 class LoginModule(Enum):
@@ -318,13 +321,3 @@ class _Reader:
                 )
             yield token.text, value.text
         raise self.problem("does not end with a semicolon", _QUOTING)
-
-
-_SECTION = (
-    "Java reads such sections only from a file (-Djava.security.auth.login.config). Set the text "
-    f"between the braces: {FORM}"
-)
-_QUOTING = (
-    f'Put each value in double quotes and escape " and \\ in it with a backslash: {FORM} '
-    "(ending with a semicolon)."
-)

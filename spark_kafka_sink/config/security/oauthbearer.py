@@ -46,6 +46,35 @@ if TYPE_CHECKING:
 _STRIMZI = "oauth."
 _AUTHORITIES = ("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location")
 _TRUSTSTORE_TYPE = "ssl.truststore.type"
+CLAIMS = "unsecuredLogin"
+"""Prefix of all options of this login."""
+_STRING = "unsecuredLoginStringClaim_"
+_NUMBER = "unsecuredLoginNumberClaim_"
+_LIST = "unsecuredLoginListClaim_"
+_UNSECURED_EXTENSION = "unsecuredLoginExtension_"
+_LIFETIME = "unsecuredLoginLifetimeSeconds"
+_PRINCIPAL = "unsecuredLoginPrincipalClaimName"
+Extensions = tuple[tuple[str, str], ...]
+BearerLogin = TokenLogin | ClientCredentialsLogin | UnsecuredTokenLogin
+_URL = "sasl.oauthbearer.token.endpoint.url"
+_CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
+_CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 a name
+_EXTENSION = "extension_"
+_STRIMZI_TOKEN = "oauth.access.token"  # noqa: S105 a name
+_STRIMZI_FILE = "oauth.access.token.location"
+_STRIMZI_URL = "oauth.token.endpoint.uri"
+_STRIMZI_REFUSED = (
+    "oauth.refresh.token",
+    "oauth.refresh.token.location",
+    "oauth.client.assertion",
+    "oauth.client.assertion.location",
+    "oauth.password.grant.username",
+)
+TIMEOUT_MS = 10_000
+"""Default timeout in milliseconds. Java has no default timeout and waits forever."""
+_NAME = re.compile(r"[A-Za-z]+")
+_logger = logging.getLogger(__name__)
+_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None:
@@ -94,16 +123,6 @@ def _check_ssl_names(shown: Mapping[str, str]) -> None:
             warn_once(_logger, "Option %s is not supported and has no effect", place)
 
 
-CLAIMS = "unsecuredLogin"
-"""Prefix of all options of this login."""
-_STRING = "unsecuredLoginStringClaim_"
-_NUMBER = "unsecuredLoginNumberClaim_"
-_LIST = "unsecuredLoginListClaim_"
-_UNSECURED_EXTENSION = "unsecuredLoginExtension_"
-_LIFETIME = "unsecuredLoginLifetimeSeconds"
-_PRINCIPAL = "unsecuredLoginPrincipalClaimName"
-
-
 def unsecured_token_login(
     options: JaasOptions, extensions: tuple[tuple[str, str], ...]
 ) -> UnsecuredTokenLogin:
@@ -142,30 +161,6 @@ def _number(options: JaasOptions, name: str, text: str) -> float:
     if not math.isfinite(number):
         raise ConfigError(f"{options.name(name)} is not a number")
     return number
-
-
-Extensions = tuple[tuple[str, str], ...]
-BearerLogin = TokenLogin | ClientCredentialsLogin | UnsecuredTokenLogin
-
-_URL = "sasl.oauthbearer.token.endpoint.url"
-_CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
-_CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 a name
-_EXTENSION = "extension_"
-_STRIMZI_TOKEN = "oauth.access.token"  # noqa: S105 a name
-_STRIMZI_FILE = "oauth.access.token.location"
-_STRIMZI_URL = "oauth.token.endpoint.uri"
-_STRIMZI_REFUSED = (
-    "oauth.refresh.token",
-    "oauth.refresh.token.location",
-    "oauth.client.assertion",
-    "oauth.client.assertion.location",
-    "oauth.password.grant.username",
-)
-TIMEOUT_MS = 10_000
-"""Default timeout in milliseconds. Java has no default timeout and waits forever."""
-_NAME = re.compile(r"[A-Za-z]+")
-_logger = logging.getLogger(__name__)
-_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLogin:

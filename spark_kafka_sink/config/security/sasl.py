@@ -42,6 +42,54 @@ if TYPE_CHECKING:
 
 
 _SERVICE_NAME = "sasl.kerberos.service.name"
+_REFUSED = (
+    "awsRoleAccessKeyId",
+    "awsRoleSecretAccessKey",
+    "awsRoleSessionToken",
+    "awsRoleExternalId",
+)
+"""Unsupported options. If they were ignored, the login would use the wrong credentials.
+"""
+_TYPO_SIMILARITY = 0.75
+"""Minimum similarity of a typo. difflib's ratio is 0.88 for `passwort` and `password`, but only
+0.67 for `user` and `username`.
+"""
+_SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
+_OPTIONS: Mapping[LoginModule, frozenset[str]] = {
+    LoginModule.PLAIN: names("username password"),
+    LoginModule.SCRAM: names("username password tokenauth"),
+    LoginModule.OAUTHBEARER: names("clientId clientSecret scope"),
+    LoginModule.IAM: names(
+        "awsProfileName awsRoleArn awsRoleSessionName awsStsRegion awsDebugCreds awsMaxRetries "
+        "awsMaxBackOffTimeMs"
+    ),
+    LoginModule.KERBEROS: names(
+        "useKeyTab keyTab storeKey principal useTicketCache ticketCache serviceName doNotPrompt "
+        "renewTGT refreshKrb5Config isInitiator debug"
+    ),
+}
+"""The options that have an effect, and Java's options without effect, which are not typos."""
+_logger = logging.getLogger(__name__)
+_SECRETS = frozenset({"password", "clientSecret"})
+_PUBLIC_ENDINGS = (".location", ".type")
+_MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
+    Mechanism.PLAIN: (LoginModule.PLAIN,),
+    Mechanism.SCRAM_SHA_256: (LoginModule.SCRAM,),
+    Mechanism.SCRAM_SHA_512: (LoginModule.SCRAM,),
+    Mechanism.OAUTHBEARER: (LoginModule.OAUTHBEARER,),
+    Mechanism.AWS_MSK_IAM: (LoginModule.IAM, LoginModule.OAUTHBEARER),
+    Mechanism.GSSAPI: (LoginModule.KERBEROS,),
+}
+"""The accepted login modules for each mechanism, the usual module first."""
+_TOKENS = frozenset({Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM})
+_USERS: Mapping[str, frozenset[Mechanism]] = {
+    "sasl.oauthbearer.": _TOKENS,
+    "https.": _TOKENS,
+    "sasl.kerberos.": frozenset({Mechanism.GSSAPI}),
+}
+"""The mechanisms that use the options with a prefix."""
+_SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
+JAAS = "sasl.jaas.config"
 
 
 def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogin:
@@ -87,16 +135,6 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
     return found
 
 
-_REFUSED = (
-    "awsRoleAccessKeyId",
-    "awsRoleSecretAccessKey",
-    "awsRoleSessionToken",
-    "awsRoleExternalId",
-)
-"""Unsupported options. If they were ignored, the login would use the wrong credentials.
-"""
-
-
 def msk_iam_login(options: JaasOptions) -> MskIamLogin:
     """Build the login with credentials from AWS's default chain, a profile or a role.
 
@@ -117,32 +155,6 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
         sts_region=options.text("awsStsRegion"),
         debug_credentials=options.flag("awsDebugCreds"),
     )
-
-
-_TYPO_SIMILARITY = 0.75
-"""Minimum similarity of a typo. difflib's ratio is 0.88 for `passwort` and `password`, but only
-0.67 for `user` and `username`.
-"""
-_SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
-_OPTIONS: Mapping[LoginModule, frozenset[str]] = {
-    LoginModule.PLAIN: names("username password"),
-    LoginModule.SCRAM: names("username password tokenauth"),
-    LoginModule.OAUTHBEARER: names("clientId clientSecret scope"),
-    LoginModule.IAM: names(
-        "awsProfileName awsRoleArn awsRoleSessionName awsStsRegion awsDebugCreds awsMaxRetries "
-        "awsMaxBackOffTimeMs"
-    ),
-    LoginModule.KERBEROS: names(
-        "useKeyTab keyTab storeKey principal useTicketCache ticketCache serviceName doNotPrompt "
-        "renewTGT refreshKrb5Config isInitiator debug"
-    ),
-}
-"""The options that have an effect, and Java's options without effect, which are not typos."""
-_logger = logging.getLogger(__name__)
-
-
-_SECRETS = frozenset({"password", "clientSecret"})
-_PUBLIC_ENDINGS = (".location", ".type")
 
 
 def holds_secret(entry: JaasEntry) -> bool:
@@ -179,26 +191,6 @@ def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
             options.place,
             name,
         )
-
-
-_MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
-    Mechanism.PLAIN: (LoginModule.PLAIN,),
-    Mechanism.SCRAM_SHA_256: (LoginModule.SCRAM,),
-    Mechanism.SCRAM_SHA_512: (LoginModule.SCRAM,),
-    Mechanism.OAUTHBEARER: (LoginModule.OAUTHBEARER,),
-    Mechanism.AWS_MSK_IAM: (LoginModule.IAM, LoginModule.OAUTHBEARER),
-    Mechanism.GSSAPI: (LoginModule.KERBEROS,),
-}
-"""The accepted login modules for each mechanism, the usual module first."""
-
-_TOKENS = frozenset({Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM})
-_USERS: Mapping[str, frozenset[Mechanism]] = {
-    "sasl.oauthbearer.": _TOKENS,
-    "https.": _TOKENS,
-    "sasl.kerberos.": frozenset({Mechanism.GSSAPI}),
-}
-"""The mechanisms that use the options with a prefix."""
-_SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
 
 
 def mechanism_of(values: SecurityValues) -> Mechanism:
@@ -311,9 +303,6 @@ def _required_secret(
             f' {module.value} required username="..." password="...";',
         )
     return found
-
-
-JAAS = "sasl.jaas.config"
 
 
 def sasl_config(values: SecurityValues) -> SaslConfig:

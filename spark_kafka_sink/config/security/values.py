@@ -29,6 +29,16 @@ _EXTRAS = {
     MskIamLogin: ("msk-iam", "kafka.sasl.mechanism"),
     KerberosLogin: ("gssapi", "kafka.sasl.mechanism"),
 }
+Setting = Secret | str | float | bool
+_OPTIONS = {option.name: option for option in SECURITY_OPTIONS}
+_CASE_CONVERSIONS = {
+    "security.protocol": str.upper,
+    "ssl.truststore.type": str.upper,
+    "ssl.keystore.type": str.upper,
+    "ssl.endpoint.identification.algorithm": str.lower,
+}
+"""Options with case-insensitive values, and the function that converts to the table's case."""
+_SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
 
 
 def check_libraries(login: Login) -> None:
@@ -41,19 +51,6 @@ def check_libraries(login: Login) -> None:
     if required is not None:
         extra, option = required
         require_extra(extra, f"option {option}")
-
-
-Setting = Secret | str | float | bool
-_OPTIONS = {option.name: option for option in SECURITY_OPTIONS}
-_CASE_CONVERSIONS = {
-    "security.protocol": str.upper,
-    "ssl.truststore.type": str.upper,
-    "ssl.keystore.type": str.upper,
-    "ssl.endpoint.identification.algorithm": str.lower,
-}
-"""Options with case-insensitive values, and the function that converts to the table's case."""
-
-_SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

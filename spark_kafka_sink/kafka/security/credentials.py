@@ -46,6 +46,21 @@ that is moved to the path of another file keeps its mtime.
 """
 Stamps = tuple[FileStamp | None, ...]
 Result = TypeVar("Result")
+_PATHS = frozenset({"location", "keytab", "ticket_cache"})
+"""Fields of `config.security.model` that contain a path."""
+Settings = TypeVar("Settings")
+_Stamp: TypeAlias = FileStamp | bytes | None
+"""The stamp of a file, or a digest of an environment variable or a ticket cache."""
+Stamp = tuple[_Stamp, ...]
+"""One entry per reference."""
+_FILES = frozenset({"location", "keytab"})
+"""Fields that contain the path of a file with a secret."""
+_TICKET_CACHE = "KRB5CCNAME"
+_TICKETS_START = 512
+"""Number of bytes in which a ticket cache contains the principal and the start of its first ticket.
+"""
+_KEY = os.urandom(32)
+"""Key of the digests. It is random, so that digests reveal nothing to other processes."""
 
 
 def stamps_of(paths: Iterable[str]) -> Stamps:
@@ -103,12 +118,6 @@ def _stamp(path: str) -> FileStamp | None:
     except (OSError, ValueError):  # A ValueError means that the path is invalid.
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-_PATHS = frozenset({"location", "keytab", "ticket_cache"})
-"""Fields of `config.security.model` that contain a path."""
-
-Settings = TypeVar("Settings")
 
 
 def secrets_of(settings: TrustStore | KeyStore | Login) -> tuple[Secret, ...]:
@@ -217,21 +226,6 @@ def _line_breaks_in(path: str) -> str:
         f"refers to {shown_file(path)}, which ends with more than one line break on "
         f"{socket.gethostname()}"
     )
-
-
-_Stamp: TypeAlias = FileStamp | bytes | None
-"""The stamp of a file, or a digest of an environment variable or a ticket cache."""
-Stamp = tuple[_Stamp, ...]
-"""One entry per reference."""
-
-_FILES = frozenset({"location", "keytab"})
-"""Fields that contain the path of a file with a secret."""
-_TICKET_CACHE = "KRB5CCNAME"
-_TICKETS_START = 512
-"""Number of bytes in which a ticket cache contains the principal and the start of its first ticket.
-"""
-_KEY = os.urandom(32)
-"""Key of the digests. It is random, so that digests reveal nothing to other processes."""
 
 
 def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:

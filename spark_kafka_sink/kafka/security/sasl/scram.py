@@ -25,6 +25,26 @@ if TYPE_CHECKING:
 
 MAX_CACHED = 32
 """Maximum number of salted passwords in the cache. A user has a separate entry for each salt."""
+GS2_HEADER = "n,,"
+"""Header without channel binding and without authorization identity."""
+MIN_ITERATIONS = 4_096
+"""Minimum number of iterations required by RFC 7677. With fewer iterations, passwords can be
+guessed cheaply.
+"""
+MAX_ITERATIONS = 1_000_000
+"""Maximum number of iterations, which take one or two seconds on a single core. Kafka allows at
+most 16,384, and current recommendations for stored passwords are below a million. Without a limit,
+a server that requests billions of iterations would occupy the client for hours.
+"""
+_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
+_SERVER_FIRST = re.compile(
+    r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[0-9]+)"
+    + _EXTENSIONS
+)
+_SERVER_FINAL = re.compile(r"v=(?P<verifier>[A-Za-z0-9+/=]+)" + _EXTENSIONS)
+_ERROR = "e="
+_ALGORITHMS = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
+_CHANNEL_BINDING = b64encode(GS2_HEADER.encode()).decode()
 
 
 class SaltedPasswords:
@@ -74,27 +94,6 @@ def server_signature(algorithm: str, salted_password: bytes, auth_message: bytes
     """Return the signature that only a server with the user's ServerKey can send."""
     server_key = hmac.digest(salted_password, b"Server Key", algorithm)
     return hmac.digest(server_key, auth_message, algorithm)
-
-
-GS2_HEADER = "n,,"
-"""Header without channel binding and without authorization identity."""
-MIN_ITERATIONS = 4_096
-"""Minimum number of iterations required by RFC 7677. With fewer iterations, passwords can be
-guessed cheaply.
-"""
-MAX_ITERATIONS = 1_000_000
-"""Maximum number of iterations, which take one or two seconds on a single core. Kafka allows at
-most 16,384, and current recommendations for stored passwords are below a million. Without a limit,
-a server that requests billions of iterations would occupy the client for hours.
-"""
-
-_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
-_SERVER_FIRST = re.compile(
-    r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[0-9]+)"
-    + _EXTENSIONS
-)
-_SERVER_FINAL = re.compile(r"v=(?P<verifier>[A-Za-z0-9+/=]+)" + _EXTENSIONS)
-_ERROR = "e="
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +187,6 @@ def _base64(text: str, what: str) -> bytes:
         return b64decode(text, validate=True)
     except binascii.Error as error:
         raise AuthenticationError(f"the broker's {what} is not base64") from error
-
-
-_ALGORITHMS = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
-_CHANNEL_BINDING = b64encode(GS2_HEADER.encode()).decode()
 
 
 def scram_exchange(

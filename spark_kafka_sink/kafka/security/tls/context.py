@@ -65,6 +65,24 @@ _LEVEL = "@SECLEVEL="
 _DEFAULT = "DEFAULT"
 _IANA = re.compile(r"(?:TLS|SSL)_(?P<exchange>\w+?)_WITH_(?P<cipher>\w+)")
 _HASH = re.compile(r"_SHA\d*$")
+_VERSIONS = {
+    TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
+    TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
+}
+_NEVER = "!aNULL:!eNULL"
+"""Excludes cipher suites without authentication or encryption."""
+_LEVELS = frozenset("012345")
+_DEFAULT_LEVEL = 2
+_LOG = logging.getLogger(__name__)
+_DESCRIPTORS = Path("/proc/self/fd")
+MAX_CACHED = 8
+"""Maximum number of cached contexts. The least recently used context is dropped first."""
+WAIT_S = 2.0
+"""Maximum seconds that a thread with a previous context waits while a different thread reads the
+same files. Afterwards, it uses the previous context. The time is less than the connection timeout.
+"""
+FIRST_WAIT_S = 60.0
+"""Maximum seconds that a thread without a previous context waits for a different thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,18 +196,6 @@ def _peer_certificate(connection: ssl.SSLObject) -> bytes | None:
     if not chain:
         return None
     return ssl.PEM_cert_to_DER_cert(chain[0].public_bytes())
-
-
-_VERSIONS = {
-    TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
-    TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
-}
-_NEVER = "!aNULL:!eNULL"
-"""Excludes cipher suites without authentication or encryption."""
-_LEVELS = frozenset("012345")
-_DEFAULT_LEVEL = 2
-_LOG = logging.getLogger(__name__)
-_DESCRIPTORS = Path("/proc/self/fd")
 
 
 def client_context(config: TlsConfig) -> ssl.SSLContext:
@@ -393,16 +399,6 @@ def _memory_file() -> int | None:
         return os.memfd_create("client-certificate")
     except OSError:  # seccomp, or vm.memfd_noexec=2
         return None
-
-
-MAX_CACHED = 8
-"""Maximum number of cached contexts. The least recently used context is dropped first."""
-WAIT_S = 2.0
-"""Maximum seconds that a thread with a previous context waits while a different thread reads the
-same files. Afterwards, it uses the previous context. The time is less than the connection timeout.
-"""
-FIRST_WAIT_S = 60.0
-"""Maximum seconds that a thread without a previous context waits for a different thread."""
 
 
 @dataclass(slots=True)

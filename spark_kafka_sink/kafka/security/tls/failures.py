@@ -25,14 +25,6 @@ from spark_kafka_sink.kafka.security.tls.context import (
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import TlsConfig
 
-
-class Explanation(NamedTuple):
-    """The text of an error, and what to do."""
-
-    message: str
-    hint: str
-
-
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_(?:ALERT_)?(?P<name>\w+)")
 _BROKEN = frozenset(
     {"BAD_RECORD_MAC", "DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "UNEXPECTED_EOF_WHILE_READING"}
@@ -60,6 +52,32 @@ _CLIENT_CERTIFICATE = {
     ),
 }
 """Alerts about the client's certificate, with hints."""
+NOT_YET_VALID = 9
+EXPIRED = 10
+SELF_SIGNED = 18
+_UNKNOWN_AUTHORITY = frozenset({2, SELF_SIGNED, 19, 20, 21, 27})
+_OTHER_HOST = frozenset({62, 64})
+_MOST_NAMES = 10
+_INVALID = {
+    26: "A broker's certificate must be issued for servers: extended key usage serverAuth.",
+    # An invalid CA certificate; the first code is used up to OpenSSL 1.1.
+    **dict.fromkeys((24, 79), "The signing certificate must be a CA certificate (CA:TRUE)."),
+    **dict.fromkeys(
+        (66, 67, 68),
+        "Renew the certificate: OpenSSL's default security level requires RSA keys of 2048 bits "
+        f"and SHA-256 signatures. As a workaround: {WEAKER}",
+    ),
+}
+"""Hints for certificates that are invalid or too weak, by OpenSSL's code."""
+
+
+class Explanation(NamedTuple):
+    """The text of an error, and what to do."""
+
+    message: str
+    hint: str
+
+
 _OTHERS: dict[str, Explanation] = {
     **dict.fromkeys(  # OpenSSL's error names for bytes that are not a TLS record.
         (
@@ -232,25 +250,6 @@ def _names(certificate: x509.Certificate) -> tuple[str, ...]:
     hosts = extension.value.get_values_for_type(x509.DNSName)
     addresses = extension.value.get_values_for_type(x509.IPAddress)
     return (*hosts, *map(str, addresses))
-
-
-NOT_YET_VALID = 9
-EXPIRED = 10
-SELF_SIGNED = 18
-_UNKNOWN_AUTHORITY = frozenset({2, SELF_SIGNED, 19, 20, 21, 27})
-_OTHER_HOST = frozenset({62, 64})
-_MOST_NAMES = 10
-_INVALID = {
-    26: "A broker's certificate must be issued for servers: extended key usage serverAuth.",
-    # An invalid CA certificate; the first code is used up to OpenSSL 1.1.
-    **dict.fromkeys((24, 79), "The signing certificate must be a CA certificate (CA:TRUE)."),
-    **dict.fromkeys(
-        (66, 67, 68),
-        "Renew the certificate: OpenSSL's default security level requires RSA keys of 2048 bits "
-        f"and SHA-256 signatures. As a workaround: {WEAKER}",
-    ),
-}
-"""Hints for certificates that are invalid or too weak, by OpenSSL's code."""
 
 
 def _rejected_certificate(

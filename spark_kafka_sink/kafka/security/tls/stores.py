@@ -45,6 +45,18 @@ if TYPE_CHECKING:
 
 _JCEKS = b"\xce\xce\xce\xce"
 _SEQUENCE = 0x30
+_BLOCK = re.compile(
+    r"-----BEGIN ([A-Z0-9 ]+?)-----(.*?)-----END \1-----",
+    re.DOTALL,
+)
+_HEADER = re.compile(r"^\s*[A-Za-z-]+:[^\n]*\n", re.MULTILINE)
+_LINE = 64
+_OWN_KEY_HINT = (
+    " A key with a password other than the store's is not supported: recreate the store with "
+    "keytool."
+)
+TRUSTSTORE_LOCATION = "kafka.ssl.truststore.location"
+KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
 
 
 def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
@@ -88,14 +100,6 @@ def _detected_format(content: bytes) -> StoreType | None:
     if content[:1] == bytes([_SEQUENCE]):
         return StoreType.PKCS12
     return None
-
-
-_BLOCK = re.compile(
-    r"-----BEGIN ([A-Z0-9 ]+?)-----(.*?)-----END \1-----",
-    re.DOTALL,
-)
-_HEADER = re.compile(r"^\s*[A-Za-z-]+:[^\n]*\n", re.MULTILINE)
-_LINE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +167,6 @@ def _damaged(label: str, option: str, how: str) -> ConfigError:
         hint="Set the option to the unchanged text of the file; line breaks can be replaced by "
         "spaces.",
     )
-
-
-_OWN_KEY_HINT = (
-    " A key with a password other than the store's is not supported: recreate the store with "
-    "keytool."
-)
 
 
 def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12KeyAndCertificates:
@@ -289,10 +287,6 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
             f"the private key {key.alias!r} in option {option} has an unsupported type",
             hint="Convert the store with keytool -importkeystore -deststoretype pkcs12.",
         ) from error
-
-
-TRUSTSTORE_LOCATION = "kafka.ssl.truststore.location"
-KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
 
 
 def files_of(config: TlsConfig) -> tuple[str, ...]:

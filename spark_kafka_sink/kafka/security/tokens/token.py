@@ -32,6 +32,30 @@ if TYPE_CHECKING:
         UnsecuredTokenLogin,
     )
 
+LARGEST = 256 * 1024
+"""Maximum length of a token in characters. Kafka's brokers accept 512 KiB before authentication
+(sasl.server.max.receive.size)."""
+_B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+_JWT_PARTS = 3
+RETRY_MS = 10_000
+"""Milliseconds between a failed refresh and the next attempt, as in Java."""
+MAX_CACHED = 64
+"""Maximum number of logins whose tokens are cached. The least recently used login is dropped first.
+"""
+WAIT_S = 60.0
+"""Maximum seconds that a thread without a valid token waits for a different thread's request. Each
+connection that waits uses one of a limited number of threads.
+"""
+FAILURE_CACHED_MS = 1_000
+"""Milliseconds during which a failed fetch also fails other requests for the same token. Otherwise,
+these requests would fail one after another. The time is short because the problem might be fixed
+soon.
+"""
+MAX_CLOCK_SKEW_MS = 60_000
+"""Maximum assumed difference between clocks in milliseconds. An expired token is still sent for
+this time, because it might still be valid according to the broker's clock.
+"""
+
 
 def object_in(text: str | bytes) -> dict[str, object] | None:
     """Parse a JSON object, or return None if the text is not an object or is nested too deeply."""
@@ -61,14 +85,6 @@ def number_field(found: dict[str, object], name: str) -> float | None:
         return None
     seconds = float(value) if abs(value) < 1e15 else math.inf
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-LARGEST = 256 * 1024
-"""Maximum length of a token in characters. Kafka's brokers accept 512 KiB before authentication
-(sasl.server.max.receive.size)."""
-
-_B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
-_JWT_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +163,6 @@ class TokenSource(Protocol):
         """
 
 
-RETRY_MS = 10_000
-"""Milliseconds between a failed refresh and the next attempt, as in Java."""
-
-
 def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: float) -> int:
     """Return the time at which to fetch the next token.
 
@@ -178,20 +190,6 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
     starts_ms = now_ms if token.starts_ms is None else token.starts_ms
     planned_ms = starts_ms + int((expires_ms - starts_ms) * factor)
     return max(min(planned_ms, expires_ms - buffer_ms), now_ms + min_period_ms)
-
-
-MAX_CACHED = 64
-"""Maximum number of logins whose tokens are cached. The least recently used login is dropped first.
-"""
-WAIT_S = 60.0
-"""Maximum seconds that a thread without a valid token waits for a different thread's request. Each
-connection that waits uses one of a limited number of threads.
-"""
-FAILURE_CACHED_MS = 1_000
-"""Milliseconds during which a failed fetch also fails other requests for the same token. Otherwise,
-these requests would fail one after another. The time is short because the problem might be fixed
-soon.
-"""
 
 
 @dataclass(slots=True)
@@ -319,12 +317,6 @@ def _usable(entry: _Entry, now_ms: int) -> Token | None:
 
 PROCESS_WIDE = TokenCache()
 """Shared by all connections of a worker process."""
-
-
-MAX_CLOCK_SKEW_MS = 60_000
-"""Maximum assumed difference between clocks in milliseconds. An expired token is still sent for
-this time, because it might still be valid according to the broker's clock.
-"""
 
 
 @dataclass(frozen=True, slots=True)

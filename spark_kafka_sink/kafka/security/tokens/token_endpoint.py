@@ -50,6 +50,30 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
 _STANDARD = str.maketrans("-_", "+/")
 _DEPTH = 3
 """Maximum number of nested encodings, such as base64 of percent-encoded text."""
+LARGEST = 1_000_000
+"""Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
+_CHUNK = 16 * 1024
+CONTEXTS = ContextCache()
+"""TLS contexts for connections to issuers, shared by the process. Connections to brokers do not use
+these contexts, because urllib3 modifies them.
+"""
+_OK = 200
+_NOT_RETRIED = frozenset(
+    [400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505]
+)
+"""HTTP status codes that are not retried, as in Java's HttpJwtRetriever, because the response would
+be the same. Redirects are not followed, because the secret must not be sent to a different server.
+"""
+_UNTRUSTED = frozenset([7, 18, 19, 20, 21])
+"""OpenSSL's X509_V_ERR_* codes for a wrong signature, a self-signed certificate (also within the
+chain), and a missing issuer certificate.
+"""
+_CHECK = "Check kafka.sasl.oauthbearer.token.endpoint.url, client id, client secret and scope."
+_TRUST = (
+    "Set kafka.https.ca.location to a PEM file with the certificate of the issuer's authority, or "
+    "set ssl.truststore.location in kafka.sasl.jaas.config; if neither is set, the operating "
+    "system's authorities are trusted"
+)
 
 
 def masked(text: str, client_id: str, secret: str) -> str:
@@ -112,15 +136,6 @@ def next_wait_ms(
     return wait if wait > 0 else None
 
 
-LARGEST = 1_000_000
-"""Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
-_CHUNK = 16 * 1024
-CONTEXTS = ContextCache()
-"""TLS contexts for connections to issuers, shared by the process. Connections to brokers do not use
-these contexts, because urllib3 modifies them.
-"""
-
-
 class TooLargeError(Exception):
     """The response has more than `LARGEST` bytes."""
 
@@ -179,25 +194,6 @@ def body_of(response: Response) -> bytes:
         if len(body) > LARGEST:
             raise TooLargeError
     return bytes(body)
-
-
-_OK = 200
-_NOT_RETRIED = frozenset(
-    [400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505]
-)
-"""HTTP status codes that are not retried, as in Java's HttpJwtRetriever, because the response would
-be the same. Redirects are not followed, because the secret must not be sent to a different server.
-"""
-_UNTRUSTED = frozenset([7, 18, 19, 20, 21])
-"""OpenSSL's X509_V_ERR_* codes for a wrong signature, a self-signed certificate (also within the
-chain), and a missing issuer certificate.
-"""
-_CHECK = "Check kafka.sasl.oauthbearer.token.endpoint.url, client id, client secret and scope."
-_TRUST = (
-    "Set kafka.https.ca.location to a PEM file with the certificate of the issuer's authority, or "
-    "set ssl.truststore.location in kafka.sasl.jaas.config; if neither is set, the operating "
-    "system's authorities are trusted"
-)
 
 
 @dataclass(frozen=True, slots=True)
