@@ -6,14 +6,14 @@ that is set as a reference.
 
 In reading order:
 
-- `model`: the resulting `ProducerConfig` and `SinkConfig`, and the options that set their fields
+- `model`: the resulting `ProducerConfig` and `SinkConfig`
 - `builder`: build the configuration from option names, profile, values and rules
 - `names`: classify options by name; lists of ignored and rejected names
 - `aliases`: librdkafka's names for options that have a different name in Java's producer
 - `profiles`: read a profile from `conf/`, and parse Java's properties syntax
 - `units`: the unit of an option's number, and numbers with a unit such as "64MB"
 - `option`: the definition of an option (name, type, default, allowed values), and its parser
-- `options`: the tables of all options except security options
+- `options`: the tables of all options, and the fields that they set
 - `enums`: enums for options that accept a fixed set of names
 - `rules`: rules that involve several options: contradictions and derived values
 - `addresses`: parse `kafka.bootstrap.servers`

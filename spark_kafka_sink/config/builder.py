@@ -21,7 +21,6 @@ from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT, ExactlyOnceConfig
 from spark_kafka_sink.config.formats import FormatsConfig
-from spark_kafka_sink.config.model import BATCH_WRITE_LINGER_MS, ProducerConfig, SinkConfig
 from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import (
     PREFIX,
@@ -34,8 +33,11 @@ from spark_kafka_sink.config.option import (
     wrong_value,
 )
 from spark_kafka_sink.config.options import (
+    BATCH_WRITE_LINGER_MS,
     PRODUCER_OPTIONS,
     SINK_OPTIONS,
+    ProducerOptions,
+    WriteOptions,
 )
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, largest_request
@@ -146,7 +148,7 @@ def _producer_fields(
         values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
     partitioner, function = _partitioner(values["partitioner"], values["partitioner.class"])
     codec = enums.Codec.named(values["compression.type"])
-    return fields_of(ProducerConfig, values) | {
+    return fields_of(ProducerOptions, values) | {
         "transaction_timeout_ms": values[TRANSACTION_TIMEOUT],
         "acks": enums.Acks.named(values["acks"]),
         "largest_request": largest_request(values, frozenset(given)),
@@ -220,7 +222,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         if values[key] is not None:
             reject_credentials(values[key], key)
     _check_exporters(values)
-    return fields_of(SinkConfig, values) | {
+    return fields_of(WriteOptions, values) | {
         "report_path": values["reportPath"] or None,
         "statistics_path": values["statisticsPath"] or None,
         "prometheus_textfile": values["metrics.prometheus.textfile"] or None,

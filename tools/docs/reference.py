@@ -28,12 +28,13 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import Profile
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.formats import Format, FormatOptions
-from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.option import Option, Value, declared
 from spark_kafka_sink.config.options import (
     PRODUCER_OPTIONS,
     SINK_OPTIONS,
+    ProducerOptions,
+    WriteOptions,
 )
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.schema_registry import TLS_PREFIX, RegistryConfig
@@ -72,9 +73,9 @@ from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
 _PREFIX = "kafka."
 _TABLES = (
-    ProducerConfig,
+    ProducerOptions,
     SecurityOptions,
-    SinkConfig,
+    WriteOptions,
     FormatOptions,
     RegistryConfig,
     TopicCreation,

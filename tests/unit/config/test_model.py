@@ -18,10 +18,10 @@ from spark_kafka_sink.config.enums import (
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.option import declared
-from spark_kafka_sink.config.options import DEVIATIONS
+from spark_kafka_sink.config.options import DEVIATIONS, ProducerOptions
 from tests.unit.config.parsing import MINIMAL, failure, parse
 
-OPTION_FIELDS = declared(ProducerConfig)
+OPTION_FIELDS = declared(ProducerOptions)
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
