@@ -27,7 +27,11 @@ def kfake_cluster(version: str, nodes: int = 3) -> Iterator[str]:
     """Run a cluster in memory; yield its bootstrap servers."""
     ports = [str(free_port()) for _ in range(nodes)]
     process = subprocess.Popen(
-        [_binary(version), *ports], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [_binary(version), *ports],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
     )
     assert process.stdin is not None
     assert process.stdout is not None
