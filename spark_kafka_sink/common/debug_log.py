@@ -126,7 +126,7 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
             f"option {key} contains {shown(name)}; allowed: {', '.join(Context)}, {ALL}",
             hint=did_you_mean(name, known),
         )
-    return tuple(each for each in Context if each in names or ALL in names)
+    return tuple(context for context in Context if context in names or ALL in names)
 
 
 def new_id() -> str:

@@ -29,7 +29,9 @@ def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
     from difflib import get_close_matches  # only needed after a typo
 
     known = {each.lower(): each for each in names[:_COMPARED]}
-    return tuple(known[each] for each in get_close_matches(name.lower(), known, n=3))
+    return tuple(
+        known[match] for match in get_close_matches(name.lower(), known, n=3)
+    )
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:

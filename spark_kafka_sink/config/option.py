@@ -235,7 +235,7 @@ def setting(option: Option, default: Any = _OWN_DEFAULT) -> Any:
 
 def declared(table: type) -> dict[str, Option]:
     """Return the options that a class declares, by the name of the field or attribute."""
-    own = {each.name: each.metadata.get(_OPTION) for each in _fields(table)}
+    own = {field.name: field.metadata.get(_OPTION) for field in _fields(table)}
     found = {name: own.get(name) or vars(table).get(name) for name in _names(table)}
     return {name: option for name, option in found.items() if isinstance(option, Option)}
 
@@ -248,9 +248,9 @@ def options_of(table: type) -> tuple[Option, ...]:
 def fields_of(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a configuration that options set, with their values."""
     return {
-        each.name: values[each.metadata[_OPTION].name]
-        for each in _fields(config)
-        if _OPTION in each.metadata
+        field.name: values[field.metadata[_OPTION].name]
+        for field in _fields(config)
+        if _OPTION in field.metadata
     }
 
 

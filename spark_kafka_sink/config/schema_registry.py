@@ -239,16 +239,16 @@ class RegistryConfig:
 REGISTRY_OPTIONS = (
     *options_of(RegistryConfig),
     *(
-        replace(each, name=f"{TLS_PREFIX}{each.name}")
-        for each in SECURITY_OPTIONS
-        if each.name in _TLS_NAMES
+        replace(security_option, name=f"{TLS_PREFIX}{security_option.name}")
+        for security_option in SECURITY_OPTIONS
+        if security_option.name in _TLS_NAMES
     ),
 )
 REGISTRY_NAMES: Final = frozenset(option.name for option in REGISTRY_OPTIONS)
 REGISTRY_SECRETS: Final = frozenset(
-    each.name
-    for each in REGISTRY_OPTIONS
-    if each.kind is Kind.PASSWORD and not each.name.endswith(".id")
+    registry_option.name
+    for registry_option in REGISTRY_OPTIONS
+    if registry_option.kind is Kind.PASSWORD and not registry_option.name.endswith(".id")
 )
 """Options whose values are secret."""
 

@@ -179,7 +179,7 @@ class BatchCommitter:
             reset=self._reset,
             reset_batch=self._config.exactly_once.reset_batch,
             single=self._scope.kind is not ScopeKind.STREAM,
-            skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
+            skipped=any(result.outcome is TaskOutcome.SKIPPED for result in results),
             nonces=nonces_of(_transactions(results)) | _nonces(nonce),
             run=_run_of(results),
             rows=rows_of(results),
@@ -192,7 +192,7 @@ class BatchCommitter:
 
 
 def _transactions(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
-    return tuple(each.transaction for each in results if each.transaction is not None)
+    return tuple(result.transaction for result in results if result.transaction is not None)
 
 
 def _nonces(nonce: str | None) -> frozenset[str]:
@@ -201,7 +201,7 @@ def _nonces(nonce: str | None) -> frozenset[str]:
 
 def _run_of(results: Sequence[TaskResult]) -> str | None:
     """Return the run id that all tasks share, or None if their run ids differ."""
-    runs = {each.run_id for each in results}
+    runs = {result.run_id for result in results}
     return runs.pop() if len(runs) == 1 else None
 
 
@@ -211,7 +211,7 @@ def _query_of(results: Sequence[TaskResult]) -> str | None:
     Raises:
         TransactionError: the tasks have different query ids, or there are no tasks.
     """
-    queries = {each.query_id for each in results}
+    queries = {result.query_id for result in results}
     if len(queries) != 1:
         raise TransactionError(
             f"the tasks of one batch ran for {len(queries)} queries: the batch is not decided",

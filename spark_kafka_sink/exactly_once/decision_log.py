@@ -92,7 +92,7 @@ class DecisionLog:
             self._check_compacted(deadline)
         if read.restarted:
             records = DecisionRecords(self._config.decision_log_topic)
-        records.add((each.offset, each.key, each.value) for each in read.records)
+        records.add((record.offset, record.key, record.value) for record in read.records)
         self._pending = read.position.pending
         with _cached_records_lock:
             _cached_records[self._key] = (read.position, records)
@@ -104,7 +104,7 @@ class DecisionLog:
         Kafka responds to EndTxn before it writes the markers, so these records may already be
         committed.
         """
-        keys = (each.key for pending in self._pending for each in pending.records)
+        keys = (record.key for pending in self._pending for record in pending.records)
         return any(scope_of(key) == scope for key in keys)
 
     def has_appended(self, owner: OpenTransaction) -> bool:

@@ -77,6 +77,19 @@ _UPGRADE: Final = (
     "Run the query with a version of this package that supports it: an older version could misread "
     "the decision"
 )
+DecidedBatch = decision_rules.Decided[TaskTransaction]
+"""The decision that a batch consists of exactly these transactions."""
+ScopeState = decision_rules.LogState[TaskTransaction]
+"""State of a scope according to the log."""
+MAX_VALUE: Final = 500_000
+"""Maximum size of a value in bytes, well below the default message.max.bytes of 1 MiB."""
+_ENVELOPE: Final = 200
+"""Maximum size in bytes of the JSON that surrounds a chunk's part of the text."""
+_MAX_CHUNKS: Final = 10_000
+Message = tuple[bytes, bytes | None]
+"""Key and value to append."""
+_BATCH_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+"""A batch number of Spark, which is a long."""
 
 
 class JsonObject:
@@ -189,12 +202,6 @@ def malformed(what: str) -> TransactionError:
     )
 
 
-DecidedBatch = decision_rules.Decided[TaskTransaction]
-"""The decision that a batch consists of exactly these transactions."""
-ScopeState = decision_rules.LogState[TaskTransaction]
-"""State of a scope according to the log."""
-
-
 class Fate(StrEnum):
     """The outcome of a transaction whose batch was decided."""
 
@@ -238,7 +245,7 @@ class Record:
             state=decided,
             at_ms=at_ms,
             transactions=len(decided.transactions),
-            records=sum(each.records for each in decided.transactions),
+            records=sum(transaction.records for transaction in decided.transactions),
             fates=fates,
         )
 
@@ -249,7 +256,7 @@ class Record:
             state=decision_rules.finished(decided),
             at_ms=at_ms,
             transactions=len(decided.transactions),
-            records=sum(each.records for each in decided.transactions),
+            records=sum(transaction.records for transaction in decided.transactions),
         )
 
     @property
@@ -290,19 +297,24 @@ def _to_json(record: Record) -> dict[str, object]:
         marks = {"given_up": state.given_up} if state.given_up else {}
         return {"type": "done", **common, **counts, **marks}
     fates = {"fates": [fate.value for fate in record.fates]} if record.fates else {}
-    transactions = [_transaction_to_json(each) for each in state.transactions]
+    transactions = [_transaction_to_json(transaction) for transaction in state.transactions]
     return {"type": "decided", **common, **fates, "transactions": transactions}
 
 
 def _plannings_to_json(plannings: tuple[decision_rules.Planning, ...]) -> list[list[str]]:
-    return [[each.run, each.nonce] for each in plannings]
+    return [[planning.run, planning.nonce] for planning in plannings]
 
 
 def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
     partitions: defaultdict[str, list[list[int | None]]] = defaultdict(list)
-    for each in task.partitions:
-        line = [each.partition, each.records, each.first_offset, each.last_offset]
-        partitions[each.topic].append(line)
+    for partition in task.partitions:
+        line = [
+            partition.partition,
+            partition.records,
+            partition.first_offset,
+            partition.last_offset,
+        ]
+        partitions[partition.topic].append(line)
     unnamed = [task.unnamed_partitions, task.unnamed_records]
     return {
         "id": task.transaction.transactional_id,
@@ -347,11 +359,11 @@ def _from_json(fields: JsonObject) -> Record:
 
 
 def _texts(values: list[object], name: str) -> tuple[str, ...]:
-    return tuple(text_of(each, name) for each in values)
+    return tuple(text_of(value, name) for value in values)
 
 
 def _plannings(values: list[object]) -> tuple[decision_rules.Planning, ...]:
-    pairs = [list_of(each, "a planning") for each in values]
+    pairs = [list_of(value, "a planning") for value in values]
     if any(len(pair) != 2 for pair in pairs):
         raise malformed("a planning does not consist of a run and a nonce")
     return tuple(
@@ -414,16 +426,6 @@ def _fate(value: object) -> Fate:
         raise malformed("an unknown fate") from error
 
 
-MAX_VALUE: Final = 500_000
-"""Maximum size of a value in bytes, well below the default message.max.bytes of 1 MiB."""
-_ENVELOPE: Final = 200
-"""Maximum size in bytes of the JSON that surrounds a chunk's part of the text."""
-_MAX_CHUNKS: Final = 10_000
-
-Message = tuple[bytes, bytes | None]
-"""Key and value to append."""
-
-
 def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Message]:
     """Return the messages that store this record for the scope, to be appended in one transaction.
 
@@ -483,10 +485,6 @@ class _Latest:
     offset: int
     text: str
     problem: TransactionError | None = None
-
-
-_BATCH_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
-"""A batch number of Spark, which is a long."""
 
 
 def _number_of(scope: Scope) -> int | None:

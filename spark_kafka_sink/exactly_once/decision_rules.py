@@ -54,6 +54,16 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+_FIRST_BATCH = "0"
+MAX_GIVEN_UP = 100
+"""Maximum number of nonces in `given_up`; the oldest nonces are dropped. This assumes that the
+commit() of a run that failed earlier is no longer active.
+"""
+MAX_PLANNINGS = 20
+"""Maximum number of plannings in a batch's record; the oldest are dropped. This assumes that fewer
+drivers of one query run at the same time.
+"""
+
 
 class Transaction(Protocol):
     """The part of a task's transaction that the protocol needs."""
@@ -116,7 +126,7 @@ class Decided(Generic[T_co]):
     @property
     def transactional_ids(self) -> frozenset[str]:
         """The ids of the batch's transactions."""
-        return frozenset(each.transactional_id for each in self.transactions)
+        return frozenset(transaction.transactional_id for transaction in self.transactions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +147,6 @@ class Done:
 
 
 LogState = Nothing | Decided[T_co] | Done
-
-
-_FIRST_BATCH = "0"
-MAX_GIVEN_UP = 100
-"""Maximum number of nonces in `given_up`; the oldest nonces are dropped. This assumes that the
-commit() of a run that failed earlier is no longer active.
-"""
-MAX_PLANNINGS = 20
-"""Maximum number of plannings in a batch's record; the oldest are dropped. This assumes that fewer
-drivers of one query run at the same time.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +278,9 @@ def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:
     A run executes each batch once, so the other planning belongs to a different write. The row
     count cannot distinguish the two, and skipping a write that never happened would lose its rows.
     """
-    return any(each.run == caller.run and each.nonce not in caller.nonces for each in plannings)
+    return any(
+        planning.run == caller.run and planning.nonce not in caller.nonces for planning in plannings
+    )
 
 
 def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:

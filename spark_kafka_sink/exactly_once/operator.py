@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
+SECONDS: Final = 30.0
+"""Time limit in seconds for each request."""
+
 
 class Standing(StrEnum):
     """The status of an open transaction according to the decision log."""
@@ -118,8 +121,8 @@ def _blocked_partitions(
     driver: Driver, views: Sequence[OpenTransactionView]
 ) -> Iterator[BlockedPartition]:
     """Yield the blocked partitions of these transactions, sorted by topic and number."""
-    ours = {each.description.producer_id: each.transactional_id for each in views}
-    keys = {key for each in views for key in each.description.partitions}
+    ours = {view.description.producer_id: view.transactional_id for view in views}
+    keys = {key for view in views for key in view.description.partitions}
     if not keys:
         return
     client, deadline = driver.client, driver.client.deadline(SECONDS)
@@ -141,9 +144,9 @@ def _blocked_partition(
 ) -> BlockedPartition | None:
     """Return the blocked partition, or None if it no longer has an open transaction."""
     starts = [
-        (each.transaction_start, each.producer_id)
-        for each in producers
-        if each.transaction_start is not None
+        (producer.transaction_start, producer.producer_id)
+        for producer in producers
+        if producer.transaction_start is not None
     ]
     if not starts:
         return None
@@ -201,7 +204,9 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
         else:
             finished.append(_finished(str(scope), record, record.state.batch, result))
     if errors:
-        raise next((each for each in errors if isinstance(each, TornTransactionError)), errors[0])
+        raise next(
+            (error for error in errors if isinstance(error, TornTransactionError)), errors[0]
+        )
     return finished
 
 
@@ -239,8 +244,8 @@ def _to_abort(
 ) -> list[str]:
     """Return the ids of the transactions to abort; raise an error if a chosen one must not be."""
     allowed = {Standing.ORPHAN} | ({Standing.UNDECIDED} if undecided else set())
-    abortable = {each.transactional_id for each in views if each.standing in allowed}
-    standings = {each.transactional_id: each.standing for each in views}
+    abortable = {view.transactional_id for view in views if view.standing in allowed}
+    standings = {view.transactional_id: view.standing for view in views}
     for name in chosen:
         if name not in standings:
             raise TransactionError(f"{name} is not open")
@@ -269,10 +274,6 @@ def _finished(scope: str, record: Record, batch: str, fates: tuple[Fate, ...]) -
         records=record.records,
         lost=sum(fate is not Fate.COMMITTED for fate in fates),
     )
-
-
-SECONDS: Final = 30.0
-"""Time limit in seconds for each request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,14 +372,14 @@ class TransactionOperator:
             views = self._views(driver)
             if undecided:
                 tasks = [
-                    each for each in views if ids.parse_driver_id(each.transactional_id) is None
+                    view for view in views if ids.parse_driver_id(view.transactional_id) is None
                 ]
-                scopes = {each.scope for each in tasks if each.standing is Standing.UNDECIDED}
+                scopes = {task.scope for task in tasks if task.standing is Standing.UNDECIDED}
                 for scope in sorted(scopes, key=str):
                     driver.of(scope).fence()
-                still_open = {each.transactional_id for each in views}
+                still_open = {view.transactional_id for view in views}
                 views = [
-                    each for each in self._views(driver) if each.transactional_id in still_open
+                    view for view in self._views(driver) if view.transactional_id in still_open
                 ]
             names = _to_abort(views, chosen, undecided=undecided)
             return driver.admin.fence(names, driver.client.deadline(SECONDS))
@@ -398,4 +399,4 @@ class TransactionOperator:
         # A listed transaction may have ended before it was described.
         still_open = [each for _, each in sorted(described.items()) if each.state in OPEN_STATES]
         views = (_view(records, each, coordinators[each.transactional_id]) for each in still_open)
-        return [each for each in views if each is not None]
+        return [view for view in views if view is not None]

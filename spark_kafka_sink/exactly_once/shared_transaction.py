@@ -51,6 +51,19 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
+_SHOWN: Final = 5
+_NO_SEQUENCE: Final = -1
+REPARTITION: Final = (
+    "Assign each partition of the topics to one task: write "
+    "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
+)
+_AGAIN: Final = (
+    "No row of the batch is visible, and the batch can run again. It may have taken longer than "
+    "transaction.timeout.ms; otherwise check whether another application uses this "
+    "transactionalIdPrefix"
+)
+_LOG = logging.getLogger(__name__)
+
 
 def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -> None:
     """Claim a task's part of the transaction with the first InitProducerId for `claim_id`.
@@ -74,26 +87,13 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
         raise second_attempt_error(claim_id)
 
 
-_SHOWN: Final = 5
-_NO_SEQUENCE: Final = -1
-REPARTITION: Final = (
-    "Assign each partition of the topics to one task: write "
-    "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
-)
-_AGAIN: Final = (
-    "No row of the batch is visible, and the batch can run again. It may have taken longer than "
-    "transaction.timeout.ms; otherwise check whether another application uses this "
-    "transactionalIdPrefix"
-)
-
-
 def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
     """Return the transaction that all tasks share, or None if each task has its own.
 
     Raises:
         TransactionError: tasks have different transactions, or only some tasks have a transaction.
     """
-    found = {each.shared for each in results}
+    found = {result.shared for result in results}
     if len(found) > 1:
         raise errors.TransactionError(
             f"the tasks of one batch were planned {len(found)} times: the batch is not committed",
@@ -159,7 +159,7 @@ def all_skipped(results: Sequence[TaskResult]) -> bool:
     Raises:
         TransactionError: only some tasks skipped it.
     """
-    skipped = sum(each.outcome is TaskOutcome.SKIPPED for each in results)
+    skipped = sum(result.outcome is TaskOutcome.SKIPPED for result in results)
     if 0 < skipped < len(results):
         raise errors.TransactionError(
             f"{skipped} of {len(results)} tasks skipped the batch as already written, but the "
@@ -174,7 +174,9 @@ def _problem(
 ) -> str | None:
     """Return how the leader's state differs from the records that the task wrote, or None."""
     name = f"{written.topic}-{written.partition}"
-    known = next((each for each in producers if each.producer_id == shared.producer_id), None)
+    known = next(
+        (producer for producer in producers if producer.producer_id == shared.producer_id), None
+    )
     if known is None:
         return f"{name} contains none of {plural(written.records, 'record')}"
     if known.epoch != shared.epoch:
@@ -202,9 +204,6 @@ def _two_owners(key: TopicPartition, first: int, second: int) -> errors.Transact
         partition=key.partition,
         hint=REPARTITION,
     )
-
-
-_LOG = logging.getLogger(__name__)
 
 
 def begin_shared(
@@ -354,7 +353,7 @@ def _commit(
         state=decision_rules.finished(step.decided),
         at_ms=driver.client.wall_ms(),
         transactions=1 if owners else 0,
-        records=sum(each.records for each in owners.values()),
+        records=sum(owner.records for owner in owners.values()),
     )
     driver.append(shared, done, "commit", before_commit=second_check)
     outcome = _outcome(
@@ -387,7 +386,7 @@ def _fenced(
 
 def _is_aborted(driver: Driver, results: Iterable[TaskResult]) -> bool:
     """Return True if the tasks' records are followed by an abort marker."""
-    tasks = [each.transaction for each in results if each.transaction is not None]
+    tasks = [result.transaction for result in results if result.transaction is not None]
     deadline = driver.deadline_in(driver.max_block_s)
     return bool(tasks) and fate_of(driver.client, tasks[0], deadline) is decision_record.Fate.LOST
 

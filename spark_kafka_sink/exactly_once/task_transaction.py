@@ -82,7 +82,7 @@ class TaskTransaction:
     @property
     def records(self) -> int:
         """Number of records in all partitions."""
-        return sum(each.records for each in self.partitions) + self.unnamed_records
+        return sum(partition.records for partition in self.partitions) + self.unnamed_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +127,12 @@ def partitions_to_list(tasks: int) -> int:
 
 def rows_of(results: Sequence[TaskResult]) -> int | None:
     """Return how many rows Spark passed to all tasks; None if a task did not count them."""
-    counts = [each.rows for each in results if each.rows is not None]
+    counts = [result.rows for result in results if result.rows is not None]
     return sum(counts) if len(counts) == len(results) else None
 
 
 def topics_of(results: Sequence[TaskResult]) -> tuple[str, ...] | None:
     """Return the sorted topics that all rows specify; None if some are unknown, or too many."""
-    names = [each.topics for each in results if each.topics is not None]
+    names = [result.topics for result in results if result.topics is not None]
     every = frozenset[str]().union(*names)
     return tuple(sorted(every)) if len(names) == len(results) and len(every) <= MAX_TOPICS else None

@@ -42,6 +42,23 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
+NONCE_BYTES: Final = 8
+_SAFE: Final = "-._~:+=@,"
+"""Characters of a batchId that are not escaped, in addition to letters and digits."""
+_NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
+_PREFIX: Final = r"[A-Za-z0-9._-]+"
+_ATTEMPT: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}/[0-9]+/[0-9]+"
+_TOPIC_COLUMN: Final = "topic-column"
+_TARGET: Final = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
+_NAMED: Final = rf"(batch|run)/({_NAME})({_TARGET})?"
+_DRIVER: Final = re.compile(rf"({_PREFIX})/(?:(stream)|{_NAMED})")
+_STREAM_TASK: Final = re.compile(
+    rf"({_PREFIX})/stream/({_NAME})/([0-9]+)/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
+)
+_BATCH_TASK: Final = re.compile(
+    rf"({_PREFIX})/{_NAMED}/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
+)
+
 
 class ScopeKind(StrEnum):
     """The kind of write that a scope covers; its value is part of transactional ids and keys."""
@@ -120,24 +137,6 @@ class Scope:
             return f"stream {self.prefix}"
         text = f"{self.kind.value} {self.name} of {self.prefix}"
         return text if self.target is None else f"{text} {self.target}"
-
-
-NONCE_BYTES: Final = 8
-_SAFE: Final = "-._~:+=@,"
-"""Characters of a batchId that are not escaped, in addition to letters and digits."""
-_NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
-_PREFIX: Final = r"[A-Za-z0-9._-]+"
-_ATTEMPT: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}/[0-9]+/[0-9]+"
-_TOPIC_COLUMN: Final = "topic-column"
-_TARGET: Final = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
-_NAMED: Final = rf"(batch|run)/({_NAME})({_TARGET})?"
-_DRIVER: Final = re.compile(rf"({_PREFIX})/(?:(stream)|{_NAMED})")
-_STREAM_TASK: Final = re.compile(
-    rf"({_PREFIX})/stream/({_NAME})/([0-9]+)/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
-)
-_BATCH_TASK: Final = re.compile(
-    rf"({_PREFIX})/{_NAMED}/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +227,7 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
 
 def nonces_of(transactions: Iterable[TaskTransaction]) -> frozenset[str]:
     """Return the planning nonces that the ids of these transactions contain."""
-    parsed = (parse_task_id(each.transactional_id) for each in transactions)
+    parsed = (parse_task_id(transaction.transactional_id) for transaction in transactions)
     return frozenset(each.nonce for each in parsed if each is not None)
 
 

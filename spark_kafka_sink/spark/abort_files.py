@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
+_MOST: Final = 4000
+"""Maximum length of a stored error, in characters."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
@@ -139,10 +142,6 @@ def _opened(kept: dict[str, Any]) -> OpenTransaction:
     )
 
     return OpenTransaction(**kept | {"version": TransactionVersion(kept["version"])})
-
-
-_MOST: Final = 4000
-"""Maximum length of a stored error, in characters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,12 +56,14 @@ immediately.
 
 def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield the start and end row of slices, each small enough to be encoded at once."""
-    encoded = [each for each in columns if pa.types.is_dictionary(batch.schema.field(each).type)]
-    plain = batch.select([each for each in columns if each not in encoded])
+    encoded = [
+        column for column in columns if pa.types.is_dictionary(batch.schema.field(column).type)
+    ]
+    plain = batch.select([column for column in columns if column not in encoded])
     ends = [_decoded_ends(cast("Any", batch.column(each))) for each in encoded]
 
     def size(start: int, stop: int) -> int:
-        decoded = sum(int(each[stop] - each[start]) for each in ends)
+        decoded = sum(int(end[stop] - end[start]) for end in ends)
         return plain.slice(start, stop - start).nbytes + decoded
 
     yield from _halved(size, 0, batch.num_rows)

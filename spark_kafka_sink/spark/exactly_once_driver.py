@@ -254,7 +254,7 @@ class ExactlyOnceEnd(WriteEnd):
         text = f"{outcome.status.value}, but {left}" if left else outcome.status.value
         if not left:
             self.origin.plan_file.end(planned.nonce)
-        report = self._with_outcome(report, outcome, text, [each.result for each in tasks])
+        report = self._with_outcome(report, outcome, text, [task.result for task in tasks])
         is_aborted = outcome.status is CommitStatus.ABORTED
         publication.fail(report, self._remedy(left) if is_aborted else _VISIBLE)
 
@@ -361,7 +361,7 @@ class ExactlyOnceEnd(WriteEnd):
     def _abort(
         self, tasks: Sequence[TransactionMessage], planned: Planned, batch: str, *, complete: bool
     ) -> CommitOutcome:
-        results, committer = [each.result for each in tasks], self._committer()
+        results, committer = [task.result for task in tasks], self._committer()
         nonce = planned.nonce
         # the tasks of the shared transaction are fenced when it ends
         if planned.shared is not None:
@@ -389,5 +389,5 @@ def _ids(tasks: Sequence[TransactionMessage], planned: Planned) -> list[str]:
     """Return the transactional ids that are still known after abort() itself has failed."""
     if planned.shared is not None:
         return [planned.shared.transactional_id]
-    written = (each.result.transaction for each in tasks)
+    written = (task.result.transaction for task in tasks)
     return [each.transactional_id for each in written if each is not None]

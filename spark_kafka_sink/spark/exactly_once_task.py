@@ -82,14 +82,14 @@ class TransactionMessage(DeliveryMessage):
 
 def of_tasks(messages: Sequence[object]) -> list[TransactionMessage]:
     """Return the messages of finished tasks."""
-    return [each for each in messages if isinstance(each, TransactionMessage)]
+    return [message for message in messages if isinstance(message, TransactionMessage)]
 
 
 def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
     """Return the result of each task, with at most as many partitions as a decision can list."""
-    written = sum(each.result.transaction is not None for each in messages)
+    written = sum(message.result.transaction is not None for message in messages)
     most = partitions_to_list(written)
-    return [_result_of(each, most) for each in messages]
+    return [_result_of(message, most) for message in messages]
 
 
 def transactions_of(
@@ -99,7 +99,9 @@ def transactions_of(
 
     Their number is limited in the same way as the task lines of a report.
     """
-    written = {each.transaction.transaction for each in results if each.transaction is not None}
+    written = {
+        result.transaction.transaction for result in results if result.transaction is not None
+    }
     infos = sorted(
         TransactionInfo(
             transactional_id=each.transactional_id, producer_id=each.producer_id, epoch=each.epoch

@@ -58,7 +58,7 @@ class Expected:
                 columns[name] = batch.column(place).to_pylist()
         if "headers" in columns:
             columns["headers"] = [
-                [(each["key"], each["value"]) for each in headers or ()]
+                [(header["key"], header["value"]) for header in headers or ()]
                 for headers in columns["headers"]
             ]
         return cls(
@@ -78,7 +78,7 @@ def _nullable(data_type: types.DataType) -> types.DataType:
     """Return the type with nullable fields, items and values at any depth."""
     if isinstance(data_type, types.StructType):
         return types.StructType(
-            [types.StructField(each.name, _nullable(each.dataType)) for each in data_type.fields]
+            [types.StructField(field.name, _nullable(field.dataType)) for field in data_type.fields]
         )
     if isinstance(data_type, types.ArrayType):
         return types.ArrayType(_nullable(data_type.elementType))

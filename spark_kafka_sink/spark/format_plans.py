@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _MOST_CACHED: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
+_CACHED_PLANS: dict[Hashable, _CachedPlan] = {}
+"""The cached plans of the streams in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,6 @@ class _CachedPlan:
     def is_valid_for(self, start: StreamStart) -> bool:
         """Return True unless the stream might have restarted since the plan was created."""
         return start.latest is not None and start.latest <= self.latest
-
-
-_CACHED_PLANS: dict[Hashable, _CachedPlan] = {}
-"""The cached plans of the streams in this process."""
 
 
 def with_schemas(
@@ -128,8 +126,8 @@ def _planned(contract: Contract, schema: types.StructType, config: SinkConfig) -
             None if plan is None else planner.draft(plan, part)
             for plan, part in _parts(contract, config)
         ]
-        planner.check([each for each in drafts if each is not None])
-        key, value = (None if each is None else planner.finish(each) for each in drafts)
+        planner.check([draft for draft in drafts if draft is not None])
+        key, value = (None if draft is None else planner.finish(draft) for draft in drafts)
     return replace(contract, key_plan=key, value_plan=value)
 
 
@@ -186,7 +184,7 @@ class _Planner:
         Raises:
             SchemaRegistryError: see `Registry.check`.
         """
-        pending = [each for each in drafts if each.candidate is not None]
+        pending = [draft for draft in drafts if draft.candidate is not None]
         if not pending or not self._registry_config.auto_register:
             return
         if len(pending) > 1 or self._config.dry_run:
@@ -287,11 +285,11 @@ def _arrow(data_type: types.DataType, path: str) -> pa.DataType:
         return pa.struct(
             [
                 pa.field(
-                    each.name,
-                    _arrow(each.dataType, f"{path}.{each.name}" if path else each.name),
-                    each.nullable,
+                    field.name,
+                    _arrow(field.dataType, f"{path}.{field.name}" if path else field.name),
+                    field.nullable,
                 )
-                for each in data_type.fields
+                for field in data_type.fields
             ]
         )
     if isinstance(data_type, types.ArrayType):

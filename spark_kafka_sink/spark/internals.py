@@ -77,6 +77,8 @@ _TERMINALS: Final = ("/dev/pts/", "/dev/tty", "/dev/console")
 _KERNELS: Final = ("ipykernel", "kernel_launcher")
 _EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
 """Thread names of ContinuousExecution and StreamExecution, truncated as on Linux."""
+PROBES: Final[dict[str, Probe]] = {}
+"""The probes by the names of their functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,6 @@ class Probe:
     """Spark releases on which the tests need it."""
     without: str
     """What happens to a write without it."""
-
-
-PROBES: Final[dict[str, Probe]] = {}
-"""The probes by the names of their functions."""
 
 
 def _probe(

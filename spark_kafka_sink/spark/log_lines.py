@@ -64,7 +64,7 @@ def log_success(text: str, *, watched: bool) -> None:
         watched: True if stderr is visible to a user.
     """
     logger = logging.getLogger(SUMMARY)
-    handlers = [each for each in _handlers(SUMMARY) if not isinstance(each, LastResort)]
+    handlers = [handler for handler in _handlers(SUMMARY) if not isinstance(handler, LastResort)]
     if handlers or logger.isEnabledFor(logging.INFO):
         logger.info("%s", text)
     elif watched:

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
+_NAME = ".kafkaprod"
+_BATCH = "batch.json"
+kept_in_process: dict[str, DeliveryReport] = {}
+"""The last report of the batch writes, and of each query, if this process has no folder."""
+_LOG = logging.getLogger("spark_kafka_sink")
+_NUMBER = "{batchId}"
+_FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+
 
 def query_id(checkpoint: str) -> str:
     """Return the query id from the checkpoint's `metadata` file (Spark's StreamMetadata).
@@ -42,12 +50,6 @@ def query_id(checkpoint: str) -> str:
         return str(json.loads((Path(folder) / "metadata").read_text(encoding="utf-8"))["id"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-
-
-_NAME = ".kafkaprod"
-_BATCH = "batch.json"
-kept_in_process: dict[str, DeliveryReport] = {}
-"""The last report of the batch writes, and of each query, if this process has no folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +144,6 @@ def _file_name(report: DeliveryReport) -> str:
         return _BATCH
     key = f"{report.query_id}\n{report.query_name}"
     return f"query-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-
-
-_LOG = logging.getLogger("spark_kafka_sink")
-_NUMBER = "{batchId}"
-_FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,8 @@ def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: 
 def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]:
     """Return elapsed share, age and timeout (ms) for the transaction closest to its timeout."""
     ages = (
-        (now_ms - each.transaction.started_ms, each.transaction.timeout_ms)
-        for each in results
-        if each.transaction is not None and each.transaction.timeout_ms > 0
+        (now_ms - result.transaction.started_ms, result.transaction.timeout_ms)
+        for result in results
+        if result.transaction is not None and result.transaction.timeout_ms > 0
     )
     return max(((age / timeout, age, timeout) for age, timeout in ages), default=(0.0, 0, 0))

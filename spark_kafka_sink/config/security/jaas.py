@@ -258,12 +258,13 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
             else "is empty"
         )
     name, options = entries[0]
-    module = known_class(name, [each.value for each in LoginModule])
+    module = known_class(name, [login_module.value for login_module in LoginModule])
     if module is None:
-        meant = did_you_mean_class(name, [each.value for each in LoginModule])
+        meant = did_you_mean_class(name, [login_module.value for login_module in LoginModule])
         raise ConfigError(
             f"option {option} contains an unknown login module",
-            hint=meant or f"Supported: {', '.join(each.value for each in LoginModule)}.",
+            hint=meant
+            or f"Supported: {', '.join(login_module.value for login_module in LoginModule)}.",
         )
     return JaasEntry(LoginModule(module), JaasOptions(options, option))
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 from spark_kafka_sink.config.option import double, flag, integer, long, options_of, secret, text
 from spark_kafka_sink.config.security.model import Mechanism, SecurityProtocol, StoreType
 
-_STORES = tuple(each.value for each in StoreType)
+_STORES = tuple(store_type.value for store_type in StoreType)
 
 
 class SecurityOptions:
     """Options that are set as `kafka.<name>`."""
 
     security_protocol = text(
-        "security.protocol", "PLAINTEXT", choices=tuple(each.value for each in SecurityProtocol)
+        "security.protocol",
+        "PLAINTEXT",
+        choices=tuple(security_protocol.value for security_protocol in SecurityProtocol),
     )
     """Security protocol: PLAINTEXT, TLS (SSL), login (SASL_PLAINTEXT), or both (SASL_SSL)."""
 
@@ -69,7 +71,7 @@ class SecurityOptions:
 
     # SASL
     sasl_mechanism = text(
-        "sasl.mechanism", "GSSAPI", choices=tuple(each.value for each in Mechanism)
+        "sasl.mechanism", "GSSAPI", choices=tuple(mechanism.value for mechanism in Mechanism)
     )
     """SASL mechanism."""
     sasl_jaas_config = secret("sasl.jaas.config", None)

@@ -57,7 +57,7 @@ def abort_undecided(
     have been called; see `_abort_unfinished`.
     """
     given_up = nonces | nonces_of(tasks)
-    aborted = abort_ours(driver, tasks, {each.transactional_id for each in tasks})
+    aborted = abort_ours(driver, tasks, {task.transactional_id for task in tasks})
     aborted += _abort_unfinished(driver, given_up) if given_up else Aborted(problem=_UNKNOWN)
     return _outcome(driver, CommitStatus.ABORTED, batch, aborted)
 
@@ -101,8 +101,8 @@ def abort_batch(
             transactions that are not part of the decision are aborted.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
-    descriptions = driver.described([each.transactional_id for each in tasks])
-    if all(_is_ended(each, descriptions.get(each.transactional_id)) for each in tasks):
+    descriptions = driver.described([task.transactional_id for task in tasks])
+    if all(_is_ended(task, descriptions.get(task.transactional_id)) for task in tasks):
         return _all_ended(driver, caller, tasks, descriptions)
     owner = driver.fence()
     record = driver.read_fenced()
@@ -114,7 +114,7 @@ def abort_batch(
     state, torn = _settle(driver, owner, record, caller)
     if torn is not None:
         return _abort_after_torn(driver, caller, tasks, read, torn)
-    ours = [each.transactional_id for each in tasks]
+    ours = [task.transactional_id for task in tasks]
     aborted = abort_ours(driver, tasks, decision_rules.never_decided(read, ours))
     aborted += abort_orphans(driver, read, caller.nonces)
     status = CommitStatus.ABORTED
@@ -181,7 +181,7 @@ def _abort_after_torn(
         if driver.is_deciding():
             aborted = Aborted(problem=_DECIDING)
         else:
-            ours = decision_rules.never_decided(read, [each.transactional_id for each in tasks])
+            ours = decision_rules.never_decided(read, [task.transactional_id for task in tasks])
             aborted = abort_ours(driver, tasks, ours)
             aborted += abort_all_orphans(driver, read, caller.nonces)
     if isinstance(read, decision_rules.Decided) and decision_rules.is_same_batch(read, caller):
@@ -199,7 +199,7 @@ def _described_again(
 
     If this fails, return the descriptions of `before`, because only the report depends on it.
     """
-    ids, deadline = [each.transactional_id for each in tasks], driver.deadline_in(_AGAIN_SECONDS)
+    ids, deadline = [task.transactional_id for task in tasks], driver.deadline_in(_AGAIN_SECONDS)
     with suppress(KafkaProdError):
         return driver.describe(ids, deadline) or before
     return before
@@ -230,7 +230,7 @@ def _all_ended(
         outcome = _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
         superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
         return replace(outcome, superseded=superseded)
-    ended = Aborted(ended=frozenset(each.transactional_id for each in tasks))
+    ended = Aborted(ended=frozenset(task.transactional_id for task in tasks))
     return _outcome(driver, CommitStatus.ABORTED, caller.batch, ended + orphans)
 
 

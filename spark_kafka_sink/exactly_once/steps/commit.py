@@ -74,6 +74,12 @@ _HINTS: Final = {
     Refusal.SKIPPED: "The batch is not written: find out what deleted records of the decision log",
     Refusal.GIVEN_UP: "No row of the batch is visible. Restart the query to write the batch again",
 }
+_SECOND_CHECK_SECONDS: Final = 5.0
+_TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
+"""With transactions V2, this error means that the driver's own transaction has timed out. Fencing
+returns a different error.
+"""
+_LOG = logging.getLogger(__name__)
 
 
 def refusal_error(
@@ -140,14 +146,6 @@ def _plannings(state: ScopeState, caller: decision_rules.Caller) -> str:
     return f", by planning {first}; this planning is {caller.planning.nonce}"
 
 
-_SECOND_CHECK_SECONDS: Final = 5.0
-_TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
-"""With transactions V2, this error means that the driver's own transaction has timed out. Fencing
-returns a different error.
-"""
-_LOG = logging.getLogger(__name__)
-
-
 class _UnclearAppendError(Exception):
     """It is unknown what the log contains: the driver must fence and read the log again."""
 
@@ -173,7 +171,7 @@ class _Call:
         """Return True if another driver has finished this run's decision and removed its record."""
         if not self.may_be_decided or self.driver.scope.kind is not ScopeKind.RUN:
             return False
-        ids = [each.transactional_id for each in self.tasks]
+        ids = [task.transactional_id for task in self.tasks]
         return is_any_committed(self.tasks, self.driver.described(ids))
 
     def abort_ours(self, state: ScopeState) -> None:
@@ -184,7 +182,7 @@ class _Call:
         """
         if self.may_be_decided:
             return
-        ours = decision_rules.never_decided(state, (each.transactional_id for each in self.tasks))
+        ours = decision_rules.never_decided(state, (task.transactional_id for task in self.tasks))
         abort_ours(self.driver, self.tasks, ours)
 
 
@@ -282,7 +280,7 @@ def _already_done(
     record: Record | None,
     tasks: Sequence[TaskTransaction],
 ) -> CommitOutcome:
-    ours = [each.transactional_id for each in tasks]
+    ours = [task.transactional_id for task in tasks]
     superseded = decision_rules.is_superseded(rolled or state, ours) and _is_uncommitted(
         driver, tasks
     )
@@ -303,7 +301,7 @@ def _is_uncommitted(driver: Driver, tasks: Sequence[TaskTransaction]) -> bool:
     """Return True unless one of the tasks' transactions is known to be committed."""
     descriptions: Mapping[str, TransactionDescription] = {}
     with suppress(KafkaProdError):  # The batch is written; only the report depends on this.
-        descriptions = driver.described([each.transactional_id for each in tasks])
+        descriptions = driver.described([task.transactional_id for task in tasks])
     return not is_any_committed(tasks, descriptions)
 
 
@@ -391,7 +389,7 @@ def _outcome(driver: Driver, decided: DecidedBatch, status: CommitStatus) -> Com
         status=status,
         batch=decided.batch,
         transactions=len(decided.transactions),
-        records=sum(each.records for each in decided.transactions),
+        records=sum(transaction.records for transaction in decided.transactions),
         aborted=len(aborted.ended),
         steps=driver.watch.steps,
     )

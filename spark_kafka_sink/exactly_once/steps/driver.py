@@ -49,6 +49,43 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
+MIN_LEFT_MS: Final = 30_000
+"""Minimum time in milliseconds before each transaction times out, at the check before the decision.
+This does not depend on the transaction timeout: a driver that is paused after the check can
+commit its decision up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval),
+and then commits the tasks' transactions.
+"""
+MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
+"""The shortest safe transaction.timeout.ms; half of it is available to the tasks of a batch."""
+_ABORTED_WITHIN_MS: Final = 20_000
+"""Maximum time in milliseconds between the timeout of a transaction and its abort: twice the
+default of transaction.abort.timed.out.transaction.cleanup.interval.ms.
+"""
+_CLOCKS: Final = (
+    " and, by this driver's clock, has been open {:,.0f} s longer than brokers allow: compare the "
+    "clocks of driver, executors and brokers"
+)
+_SHOWN: Final = 10
+"""Maximum number of transactions in an error message."""
+_COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
+MARKER_SECONDS: Final = 2.0
+"""Maximum time in seconds to wait for the markers of a committed transaction."""
+MARKER_PAUSE: Final = 0.005
+_APIS: Final = (
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.PRODUCE,
+    ApiKey.END_TXN,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.FETCH,
+)
+"""APIs without which no batch can be decided; AddPartitionsToTxn only with transactions V1."""
+_LOG = logging.getLogger(__name__)
+_UNRELIABLE: Final = (
+    "Run the write again. If it fails again, these brokers do not keep Kafka's rules for "
+    "transactions, and cannot be used with deliveryGuarantee=exactly-once."
+)
+
 
 class Stopwatch:
     """Measures the durations of named steps; several steps may have the same name."""
@@ -72,26 +109,6 @@ class Stopwatch:
     def steps(self) -> tuple[tuple[str, float], ...]:
         """The name of each step so far and its duration in milliseconds, in order."""
         return tuple(self._steps)
-
-
-MIN_LEFT_MS: Final = 30_000
-"""Minimum time in milliseconds before each transaction times out, at the check before the decision.
-This does not depend on the transaction timeout: a driver that is paused after the check can
-commit its decision up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval),
-and then commits the tasks' transactions.
-"""
-MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
-"""The shortest safe transaction.timeout.ms; half of it is available to the tasks of a batch."""
-_ABORTED_WITHIN_MS: Final = 20_000
-"""Maximum time in milliseconds between the timeout of a transaction and its abort: twice the
-default of transaction.abort.timed.out.transaction.cleanup.interval.ms.
-"""
-_CLOCKS: Final = (
-    " and, by this driver's clock, has been open {:,.0f} s longer than brokers allow: compare the "
-    "clocks of driver, executors and brokers"
-)
-_SHOWN: Final = 10
-"""Maximum number of transactions in an error message."""
 
 
 def check_alive(
@@ -151,39 +168,15 @@ def _problems(
             yield left + (_CLOCKS.format(-left_ms / 1000) if overdue else "")
 
 
-_COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
-
-
 def is_any_committed(
     tasks: Sequence[TaskTransaction], descriptions: Mapping[str, TransactionDescription]
 ) -> bool:
     """Return True if a task's transaction was committed, so that it must have been decided."""
-    ours = {each.transactional_id: each.transaction.producer_id for each in tasks}
+    ours = {task.transactional_id: task.transaction.producer_id for task in tasks}
     return any(
         each.state in _COMMITTED and each.producer_id == ours.get(name)
         for name, each in descriptions.items()
     )
-
-
-MARKER_SECONDS: Final = 2.0
-"""Maximum time in seconds to wait for the markers of a committed transaction."""
-MARKER_PAUSE: Final = 0.005
-_APIS: Final = (
-    ApiKey.FIND_COORDINATOR,
-    ApiKey.INIT_PRODUCER_ID,
-    ApiKey.PRODUCE,
-    ApiKey.END_TXN,
-    ApiKey.LIST_OFFSETS,
-    ApiKey.FETCH,
-)
-"""APIs without which no batch can be decided; AddPartitionsToTxn only with transactions V1."""
-_LOG = logging.getLogger(__name__)
-
-
-_UNRELIABLE: Final = (
-    "Run the write again. If it fails again, these brokers do not keep Kafka's rules for "
-    "transactions, and cannot be used with deliveryGuarantee=exactly-once."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,7 +452,7 @@ class Driver:
         if seconds is not None:
             deadline = min(deadline, self.client.deadline(seconds))
         with self.watch.step("describe"):
-            ids = [each.transactional_id for each in transactions]
+            ids = [transaction.transactional_id for transaction in transactions]
             flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
             found = self.describe([*ids, *flags], deadline)
             check_alive(transactions, found, self.client.wall_ms())

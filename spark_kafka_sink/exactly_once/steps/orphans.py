@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
+SECONDS: Final = 15.0
+"""Time limit in seconds for each request; max.block.ms may be shorter."""
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -96,11 +100,6 @@ def _is_older(candidate: Candidate, batch: str) -> bool:
     return candidate.query is not None and int(candidate.batch) < int(batch)
 
 
-SECONDS: Final = 15.0
-"""Time limit in seconds for each request; max.block.ms may be shorter."""
-_LOG = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aborted:
     """The result of an attempt to abort transactions."""
@@ -126,7 +125,7 @@ def abort_ours(
     driver: Driver, tasks: Iterable[TaskTransaction], allowed: Collection[str]
 ) -> Aborted:
     """Abort the tasks' transactions whose ids are in `allowed`."""
-    transactions = [each.transaction for each in tasks if each.transactional_id in allowed]
+    transactions = [task.transaction for task in tasks if task.transactional_id in allowed]
     if not transactions:
         return Aborted()
     with driver.watch.step("abort"):
@@ -139,7 +138,9 @@ def abort_ours(
                 plural(len(transactions), "transaction"),
                 error,
             )
-            return Aborted(left_open=frozenset(each.transactional_id for each in transactions))
+            return Aborted(
+                left_open=frozenset(transaction.transactional_id for transaction in transactions)
+            )
 
 
 def abort_orphans(
@@ -215,7 +216,7 @@ def _warn_of_others(driver: Driver, state: ScopeState, tasks: Iterable[Candidate
     """Warn of open transactions of other queries, which this driver must not abort."""
     if isinstance(state, Nothing):
         return
-    others = [each.transactional_id for each in tasks if each.query not in {None, state.query}]
+    others = [task.transactional_id for task in tasks if task.query not in {None, state.query}]
     if others:
         warn_once(
             _LOG,

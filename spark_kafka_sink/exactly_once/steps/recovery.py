@@ -33,6 +33,12 @@ _LOG = logging.getLogger(__name__)
 
 REPORT_SECONDS: Final = 5.0
 """Seconds between log messages about pending EndTxn requests."""
+APPEND_SECONDS: Final = 30.0
+"""Time limit in seconds for appending the outcome of a decision; max.block.ms may be shorter."""
+_MOST_LISTED: Final = 10
+"""Maximum number of transactional ids in a message."""
+RUN_KEPT_MS: Final = 3_600_000
+"""Minimum time in milliseconds for which the log retains the record of a finished run."""
 
 
 def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
@@ -67,7 +73,9 @@ def commit_others(
     Returns:
         The result of `commit_all`, or the error, for each scope.
     """
-    transactions = [one.transaction for each in batches.values() for one in each.transactions]
+    transactions = [
+        transaction.transaction for batch in batches.values() for transaction in batch.transactions
+    ]
     now = driver.client.now()
     with driver.watch.step("commit"):
         codes = driver.admin.end(transactions, commit=True, deadline=now + (deadline - now) / 2)
@@ -78,7 +86,10 @@ def _result(
     driver: Driver, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
 ) -> tuple[Fate, ...] | KafkaProdError:
     """Return one scope's result, given the EndTxn error codes of all scopes."""
-    own = {each.transactional_id: codes[each.transactional_id] for each in decided.transactions}
+    own = {
+        transaction.transactional_id: codes[transaction.transactional_id]
+        for transaction in decided.transactions
+    }
     waiting = {name: code for name, code in own.items() if _is_unsettled(code)}
     if waiting:
         name, code = next(iter(waiting.items()))
@@ -114,7 +125,10 @@ def _fates(
 
 def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
     """Commit all transactions, and return the final error code for each transactional id."""
-    waiting = {each.transactional_id: each.transaction for each in decided.transactions}
+    waiting = {
+        transaction.transactional_id: transaction.transaction
+        for transaction in decided.transactions
+    }
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
     is_failing = False
     while waiting:
@@ -177,10 +191,6 @@ def _descriptions(
     except KafkaProdError as error:
         _LOG.warning("the outcome of %s is unknown: %s", plural(len(names), "transaction"), error)
         return {}
-
-
-APPEND_SECONDS: Final = 30.0
-"""Time limit in seconds for appending the outcome of a decision; max.block.ms may be shorter."""
 
 
 def roll_forward(
@@ -256,12 +266,6 @@ def append_torn(
         driver.append(owner, torn, "torn", APPEND_SECONDS)
     except KafkaProdError as error:
         _LOG.warning("the torn batch cannot be recorded in the decision log: %s", error)
-
-
-_MOST_LISTED: Final = 10
-"""Maximum number of transactional ids in a message."""
-RUN_KEPT_MS: Final = 3_600_000
-"""Minimum time in milliseconds for which the log retains the record of a finished run."""
 
 
 def recover_scope(driver: Driver, ignores_loss: Callable[[DecidedBatch], bool]) -> ScopeState:
@@ -371,7 +375,7 @@ def _append_run_outcome(
 
 def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
     """Return a message about another run's unfinished decision, and how to retry it."""
-    names = [each.transactional_id for each in decided.transactions]
+    names = [transaction.transactional_id for transaction in decided.transactions]
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     servers = ",".join(driver.client.config.bootstrap_servers)
     return (

@@ -40,6 +40,28 @@ Unreadable: TypeAlias = str | tuple[str, int]
 SECONDS: Final = 10.0
 """Maximum time in seconds to search one partition for the marker of one transaction."""
 _LOG = logging.getLogger(__name__)
+_SHOWN: Final = 50
+"""Maximum number of lines in an error message; the decision log contains the rest."""
+_ABORTED: Final = frozenset(
+    {
+        TransactionState.PREPARE_ABORT,
+        TransactionState.COMPLETE_ABORT,
+        TransactionState.PREPARE_EPOCH_FENCE,
+    }
+)
+_LOST: Final = (
+    "Write the lost rows again yourself: consumers with isolation.level=read_uncommitted can read "
+    "them at these offsets until retention removes them"
+)
+_UNCLEAR: Final = (
+    "The driver found no marker of a transaction with an unknown outcome, or is not authorized to "
+    "read its topic: if a consumer with isolation.level=read_committed receives no records at "
+    "these offsets, the records are lost. "
+)
+_AGAIN: Final = (
+    "To prevent this, raise transaction.timeout.ms, or set twoPhaseCommit=true if the brokers "
+    "allow it"
+)
 
 
 def settled(
@@ -82,13 +104,13 @@ def fates_by_partition(
     `failed` contains partitions and topics that cannot be read; failures are added to it.
     """
     failed = set() if failed is None else failed
-    for each in task.partitions:
+    for partition in task.partitions:
         limit = client.deadline(SECONDS)
         if deadline is not None:
             limit = min(limit, deadline)
         if client.now() >= limit:
             return
-        yield each, _fate_in(client, task, each, limit, failed)
+        yield partition, _fate_in(client, task, partition, limit, failed)
 
 
 def _fate_in(
@@ -115,30 +137,6 @@ def _fate_in(
     if marker is None:
         return Fate.UNKNOWN
     return Fate.COMMITTED if marker.commit else Fate.LOST
-
-
-_SHOWN: Final = 50
-"""Maximum number of lines in an error message; the decision log contains the rest."""
-_ABORTED: Final = frozenset(
-    {
-        TransactionState.PREPARE_ABORT,
-        TransactionState.COMPLETE_ABORT,
-        TransactionState.PREPARE_EPOCH_FENCE,
-    }
-)
-_LOST: Final = (
-    "Write the lost rows again yourself: consumers with isolation.level=read_uncommitted can read "
-    "them at these offsets until retention removes them"
-)
-_UNCLEAR: Final = (
-    "The driver found no marker of a transaction with an unknown outcome, or is not authorized to "
-    "read its topic: if a consumer with isolation.level=read_committed receives no records at "
-    "these offsets, the records are lost. "
-)
-_AGAIN: Final = (
-    "To prevent this, raise transaction.timeout.ms, or set twoPhaseCommit=true if the brokers "
-    "allow it"
-)
 
 
 def fates_of(
@@ -217,7 +215,7 @@ def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
     for fate, task in pairs:
         yield f"{fate.value}: {task.transactional_id}, {plural(task.records, 'record')}"
         if fate is not Fate.COMMITTED:
-            yield from (f"  {each}" for each in task.partitions)
+            yield from (f"  {partition}" for partition in task.partitions)
             if task.unnamed_partitions:
                 yield (
                     f"  and {plural(task.unnamed_partitions, 'more partition')}: "

@@ -44,6 +44,18 @@ if TYPE_CHECKING:
 
 MAX_CACHED_COORDINATORS = 10_000
 """Maximum number of cached transactional ids, most of which are used only once."""
+MAX_IN_FLIGHT = 100
+"""Maximum requests in flight to a broker, which processes the requests of a connection in order."""
+_LONG_THROTTLE_S = 1.0
+_QUOTA_HINT = (
+    "the brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
+    "client.id: raise it, write less at a time, or raise kafka.max.block.ms"
+)
+_CONNECTING_WAIT = 0.02
+"""Seconds between two checks for an available broker."""
+ADMIN_CLIENT_ID = "kafkaprod-admin"
+POOL: ClientPool[BlockingClient, None] = ClientPool()
+"""Idle clients of this process; their connections and cluster metadata are reused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,17 +112,6 @@ class Coordinators:
         self._nodes.pop(transactional_id, None)
 
 
-MAX_IN_FLIGHT = 100
-"""Maximum requests in flight to a broker, which processes the requests of a connection in order."""
-_LONG_THROTTLE_S = 1.0
-_QUOTA_HINT = (
-    "the brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
-    "client.id: raise it, write less at a time, or raise kafka.max.block.ms"
-)
-_CONNECTING_WAIT = 0.02
-"""Seconds between two checks for an available broker."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sent:
     """A call in flight, with its API version and the broker's transaction protocol."""
@@ -129,9 +130,6 @@ class _Queue:
 
     failures: int
     calls: deque[Call]
-
-
-ADMIN_CLIENT_ID = "kafkaprod-admin"
 
 
 class BlockingClient:
@@ -383,10 +381,6 @@ class BlockingClient:
             reason = self._network.failures.reasons.get(str(node), "no connection")
             for call in queue.calls:
                 call.done(CallOutcome(node=node, failure=reason, written=False))
-
-
-POOL: ClientPool[BlockingClient, None] = ClientPool()
-"""Idle clients of this process; their connections and cluster metadata are reused."""
 
 
 @contextmanager

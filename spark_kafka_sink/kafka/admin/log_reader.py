@@ -61,6 +61,9 @@ _WITHOUT_TOPIC_IDS = 12
 _EMPTY_WAIT_MS = 500
 """max.wait.ms of the Fetch that follows an empty response, as in Java's consumer."""
 _NO_EPOCH = -1
+_UNKNOWN_TOPIC_RETRY_S = 0.3
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
+_RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,11 +288,6 @@ def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
             raise ProtocolError(f"the batch at offset {header.base_offset} has an invalid checksum")
         yield batch, header
         at += size
-
-
-_UNKNOWN_TOPIC_RETRY_S = 0.3
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
-_RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,11 @@ _BROKER_DEFAULTS = 4
 """The first version of CreateTopics that can request the broker's num.partitions and
 default.replication.factor; with older versions, 1 is used instead.
 """
+LATEST, EARLIEST = -1, -2
+"""Timestamps for requests of the high watermark and the first offset."""
+CONSUMER = -1
+"""The replica id of clients."""
+_UNKNOWN_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,13 +279,6 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
         return KeyResult(code=code, value=None if code else values, message=resource.error_message)
 
 
-LATEST, EARLIEST = -1, -2
-"""Timestamps for requests of the high watermark and the first offset."""
-CONSUMER = -1
-"""The replica id of clients."""
-_UNKNOWN_EPOCH = -1
-
-
 class IsolationLevel(IntEnum):
     """Kafka's IsolationLevel in ListOffsets and Fetch."""
 
@@ -434,7 +432,7 @@ class TopicAdmin:
     def ids(self, topics: Sequence[str], deadline: float | None) -> dict[str, uuid.UUID]:
         """Return the ids of existing topics by name. Before Kafka 2.8, the result is empty."""
         results = self._describe(topics, deadline, "describing topics").values()
-        found = [each.value for each in results if each.value is not None]
+        found = [result.value for result in results if result.value is not None]
         return {each.name: each.topic_id for each in found if each.topic_id}
 
     def names(self, deadline: float | None) -> tuple[str, ...]:
@@ -497,7 +495,7 @@ class TopicAdmin:
         if not driver.run(soon if deadline is None else min(soon, deadline)) and not driver.results:
             raise client.unavailable(f"reading {name} from the brokers", driver.latest_code)
         settings = [result.value or {} for result in driver.results.values()]
-        values = [value for each in settings if (value := each.get(name)) is not None]
+        values = [value for setting in settings if (value := setting.get(name)) is not None]
         return min(values, key=_as_number, default=None)
 
     def _exists(self, name: str, deadline: float | None) -> bool:

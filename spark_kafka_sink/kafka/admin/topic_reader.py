@@ -113,7 +113,7 @@ class TopicReader:
             raise ProtocolError(
                 "the topic cannot be described", topic=topic, error=error_name(result.code)
             )
-        return tuple(each.index for each in result.value.partitions)
+        return tuple(partition.index for partition in result.value.partitions)
 
     def bounds(self, partition: int) -> OffsetRange:
         """Return all readable offsets of a partition; raise the same errors as `partitions`."""

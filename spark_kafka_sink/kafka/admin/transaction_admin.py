@@ -88,7 +88,9 @@ class TransactionDescription:
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """All partitions in `topics`, sorted."""
-        found = (TopicPartition(topic, each) for topic, numbers in self.topics for each in numbers)
+        found = (
+            TopicPartition(topic, number) for topic, numbers in self.topics for number in numbers
+        )
         return tuple(sorted(found))
 
     def is_of(self, transaction: OpenTransaction) -> bool:
@@ -176,7 +178,9 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
         """
         self.may_have_ended = False
         """True if a request without a final response might have ended its transaction."""
-        self._transactions = {each.transactional_id: each for each in transactions}
+        self._transactions = {
+            transaction.transactional_id: transaction for transaction in transactions
+        }
         self._commit = commit
 
     def cap(self, keys: Sequence[str]) -> int | None:
@@ -435,7 +439,7 @@ class TransactionAdmin:
         self, transactions: Sequence[OpenTransaction], commit: bool, deadline: float | None
     ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
         """Commit or abort like `end`. Each result is the producer for the next transaction."""
-        ids = [each.transactional_id for each in transactions]
+        ids = [transaction.transactional_id for transaction in transactions]
         lookup = CoordinatorLookup(
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
         )

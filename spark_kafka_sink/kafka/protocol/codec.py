@@ -43,6 +43,27 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID_ZERO = bytes(16)
 _LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
 _SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
+ENTITY = "entity"
+_VARIABLE = ("string", "bytes", "records", ENTITY)
+_ZEROS: dict[str, object] = {
+    "string": "",
+    "bytes": b"",
+    "bool": False,
+    "float64": 0.0,
+    "error_code": as_error_code(0),
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+    "datetime_i64": _EPOCH,
+}
+E = TypeVar("E", bound="Entity")
+Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
+"""Function that reads fields at an offset, appends their values to the list, and returns the next
+offset.
+"""
+Read: TypeAlias = tuple[Reader, int]
+"""A reader, and the minimum number of bytes that it consumes."""
+_READERS: dict[type[Any], Read] = {}
+BAD_BYTES = (struct.error, IndexError, OverflowError, UnicodeDecodeError)
 
 
 def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
@@ -157,20 +178,6 @@ def uuid(value: bytes) -> UUID | None:
     return None if value == _UUID_ZERO else UUID(bytes=value)
 
 
-ENTITY = "entity"
-_VARIABLE = ("string", "bytes", "records", ENTITY)
-_ZEROS: dict[str, object] = {
-    "string": "",
-    "bytes": b"",
-    "bool": False,
-    "float64": 0.0,
-    "error_code": as_error_code(0),
-    "timedelta_i32": timedelta(0),
-    "timedelta_i64": timedelta(0),
-    "datetime_i64": _EPOCH,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
     """The wire type of a field, and whether the field is an array, nullable or tagged.
@@ -240,19 +247,6 @@ def _default(kind: str, entity: type[Any] | None) -> Any:
         return None if kind == "uuid" else _ZEROS.get(kind, 0)
     return entity(**{field.name: shape_of(entity, field).default for field in fields(entity)})
 
-
-E = TypeVar("E", bound="Entity")
-
-Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
-"""Function that reads fields at an offset, appends their values to the list, and returns the next
-offset.
-"""
-Read: TypeAlias = tuple[Reader, int]
-"""A reader, and the minimum number of bytes that it consumes."""
-
-_READERS: dict[type[Any], Read] = {}
-
-BAD_BYTES = (struct.error, IndexError, OverflowError, UnicodeDecodeError)
 
 FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "int8": ("b", None),

@@ -15,6 +15,7 @@ from enum import Enum, IntEnum, auto
 from kio.schema import errors
 
 ErrorCode = errors.ErrorCode
+_NAMED = {int(code): code for code in ErrorCode}
 
 
 class ClientErrorCode(IntEnum):
@@ -171,7 +172,6 @@ INVALID_RECORDS = RECORDS_TOO_LARGE | _codes(_Group.INVALID_RECORD)
 INVALID_TOPIC_SETTINGS = _codes(_Group.INVALID_TOPIC)
 """The name or the settings of a topic to create are rejected."""
 
-_NAMED = {int(code): code for code in ErrorCode}
 _NAMES: dict[int, str] = {int(code): code.name.upper() for code in (*ErrorCode, *ClientErrorCode)}
 
 

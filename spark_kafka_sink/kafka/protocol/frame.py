@@ -21,6 +21,30 @@ if TYPE_CHECKING:
 MIN_PART_SIZE = 4096
 """Minimum size of a part in bytes. Copying smaller values is cheaper than sending them separately.
 """
+SIZE_BYTES = 4
+MAX_FRAME = 100 * 1024 * 1024
+"""Kafka's default for socket.request.max.bytes."""
+_MAX_SEPARATE_CHUNKS = 16
+"""Number of chunks of a frame that are stored without copying, regardless of their size."""
+_MIN_CHUNK_SIZE = 4 * 1024
+"""Minimum size in bytes of later chunks that are not copied. A separate object requires 300
+additional bytes.
+"""
+_OTHER_PROTOCOLS = (
+    (
+        b"\x15\x03",
+        "this is a TLS alert",
+        "The port uses TLS: set kafka.security.protocol=SSL, or SASL_SSL if it requires SASL",
+    ),
+    (
+        b"\x16\x03",
+        "this is a TLS handshake",
+        "The peer uses TLS, but kafka.security.protocol disables TLS",
+    ),
+    (b"HTTP", "this is an HTTP response", "The address belongs to a web server, not to a broker"),
+    (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
+    (b"POST", "this is an HTTP request", "An HTTP client found the broker's port"),
+)
 
 
 class RecordBuffers:
@@ -72,33 +96,6 @@ def gather(entity: Entity, start: bytes = b"") -> Gatherer:
     writer: Any = entity_writer(type(entity))
     writer(target, entity)
     return target
-
-
-SIZE_BYTES = 4
-MAX_FRAME = 100 * 1024 * 1024
-"""Kafka's default for socket.request.max.bytes."""
-_MAX_SEPARATE_CHUNKS = 16
-"""Number of chunks of a frame that are stored without copying, regardless of their size."""
-_MIN_CHUNK_SIZE = 4 * 1024
-"""Minimum size in bytes of later chunks that are not copied. A separate object requires 300
-additional bytes.
-"""
-
-_OTHER_PROTOCOLS = (
-    (
-        b"\x15\x03",
-        "this is a TLS alert",
-        "The port uses TLS: set kafka.security.protocol=SSL, or SASL_SSL if it requires SASL",
-    ),
-    (
-        b"\x16\x03",
-        "this is a TLS handshake",
-        "The peer uses TLS, but kafka.security.protocol disables TLS",
-    ),
-    (b"HTTP", "this is an HTTP response", "The address belongs to a web server, not to a broker"),
-    (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
-    (b"POST", "this is an HTTP request", "An HTTP client found the broker's port"),
-)
 
 
 class OtherProtocolError(ProtocolError):

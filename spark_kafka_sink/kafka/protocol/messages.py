@@ -31,6 +31,8 @@ _SIZE = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
 _CLIENT_ID = codec.sized_reader(codec.string_length, text=True, nullable=True)
 _EMPTY_TAGS = b"\x00"
+Values: TypeAlias = Mapping[str, Any]
+"""Values by field name. Structs are nested mappings, and arrays are iterables."""
 
 
 class RequestHeader(NamedTuple):
@@ -166,10 +168,6 @@ def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[in
         raise ProtocolError(f"invalid response header: {error}") from error
     payload, _ = codec.decode(response_type, view, at)
     return correlation_id, payload
-
-
-Values: TypeAlias = Mapping[str, Any]
-"""Values by field name. Structs are nested mappings, and arrays are iterables."""
 
 
 def build(entity_type: Any, values: Values) -> Any:

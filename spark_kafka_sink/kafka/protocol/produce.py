@@ -48,6 +48,10 @@ _INT32: Final = struct.Struct(">i")
 _TOPIC_ID: Final = struct.Struct(">16s")
 _NO_ID: Final = UUID(int=0)
 _NO_TAGS: Final = b"\x00"
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_PARTITION = struct.Struct(">ihqq")
+"""Index, error code, base offset, and log append time in milliseconds."""
+_START = struct.Struct(">q")
 
 
 class _Framing(NamedTuple):
@@ -151,9 +155,6 @@ def _entity_of(entity_type: Any, name: str) -> Any:
     return next(
         codec.shape_of(entity_type, f).entity for f in fields(entity_type) if f.name == name
     )
-
-
-_ACKS_TIMEOUT = struct.Struct(">hi")
 
 
 class PartitionData(NamedTuple):
@@ -266,7 +267,7 @@ def from_message(message: Any) -> ProduceResponse:
     return ProduceResponse(
         partitions,
         0 if throttled is None else round(throttled.total_seconds() * 1000),
-        tuple((int(each.node_id), each.host, int(each.port)) for each in endpoints),
+        tuple((int(endpoint.node_id), endpoint.host, int(endpoint.port)) for endpoint in endpoints),
     )
 
 
@@ -347,11 +348,6 @@ def _response_layout(version: int) -> _ResponseLayout:
         plain_tail = b"" if version < _ERRORS_FROM else b"\0\0\0\0\xff\xff"
     start = "" if version < _STARTS_FROM else "8x"
     return _ResponseLayout(struct.Struct(f">ihqq{start}{len(plain_tail)}s"), plain_tail)
-
-
-_PARTITION = struct.Struct(">ihqq")
-"""Index, error code, base offset, and log append time in milliseconds."""
-_START = struct.Struct(">q")
 
 
 def plain_produce_response(version: int, values: Values) -> bytes | None:

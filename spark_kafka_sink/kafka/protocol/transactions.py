@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.protocol.messages import Values
 
+FEATURE = "transaction.version"
+_LEVEL = 2
+"""The minimum finalized level of the feature that enables transactions V2."""
+_NEEDED = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5}
+"""The minimum API versions of transactions V2; lower versions use V1."""
+_KEY_TYPE = 1
+"""FindCoordinator's key type for transactional ids."""
+
 
 class TransactionState(StrEnum):
     """The states of a transaction in Kafka, with Kafka's names."""
@@ -68,13 +76,6 @@ class OpenTransaction:
     version: TransactionVersion
 
 
-FEATURE = "transaction.version"
-_LEVEL = 2
-"""The minimum finalized level of the feature that enables transactions V2."""
-_NEEDED = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5}
-"""The minimum API versions of transactions V2; lower versions use V1."""
-
-
 class TransactionVersion(IntEnum):
     """The protocol of a transaction, which does not change before the transaction ends."""
 
@@ -109,10 +110,6 @@ class TransactionVersion(IntEnum):
     def bumps_epoch(self) -> bool:
         """True if the EndTxn response contains the epoch of the next transaction."""
         return self is TransactionVersion.V2
-
-
-_KEY_TYPE = 1
-"""FindCoordinator's key type for transactional ids."""
 
 
 def find_coordinator(transactional_ids: Sequence[str]) -> Values:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 NO_EPOCH = -1
+_UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 
 
 class UnsupportedApiError(ProtocolError):
@@ -162,8 +163,6 @@ _SINCE = {
     ApiKey.LIST_TRANSACTIONS: "3.0",
 }
 """First Kafka release that has an API, for APIs that only some functions of this package need."""
-
-_UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 
 
 def negotiate(

@@ -20,6 +20,16 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+INLINE_SIZE = 12
+"""Maximum number of bytes that a binary view stores inline."""
+REGISTER_SIZE = 8
+"""Maximum number of bytes that one append adds: the width of a 64-bit register."""
+_BYTE_BITS = np.uint64(3)
+"""Left shift that converts a number of bytes to bits."""
+_HALF = np.uint64(32)
+_WHOLE = np.uint64(64)
+_ZERO = np.zeros(1, np.uint64)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
@@ -120,17 +130,6 @@ def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
     return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(array), buffers))
 
 
-INLINE_SIZE = 12
-"""Maximum number of bytes that a binary view stores inline."""
-REGISTER_SIZE = 8
-"""Maximum number of bytes that one append adds: the width of a 64-bit register."""
-
-_BYTE_BITS = np.uint64(3)
-"""Left shift that converts a number of bytes to bits."""
-_HALF = np.uint64(32)
-_WHOLE = np.uint64(64)
-
-
 class VarintBytes(NamedTuple):
     """Up to eight bytes per row. Both arrays have shape (n,), or (1,) if all rows are equal.
 
@@ -202,6 +201,3 @@ class InlineView:
         """Write the binary view of each row to `views`, shape (n, 2)."""
         np.bitwise_or(self._low << _HALF, self.size, out=views[:, 0])
         np.bitwise_or(self._low >> _HALF, self._high << _HALF, out=views[:, 1])
-
-
-_ZERO = np.zeros(1, np.uint64)

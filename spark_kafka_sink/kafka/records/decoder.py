@@ -45,6 +45,12 @@ _STEP: Final = 1024
 
 _MIN_RUN: Final = 16
 """Minimum number of records of equal size for which a stride is faster than the loop."""
+_MAX_SINGLE: Final = 16
+"""Maximum number of records or rows for which plain Python is faster than columns."""
+_PADDING: Final = bytes(2 * LONG_BYTES)
+"""Padding after the data, so that a truncated varint at its end can be read and rejected."""
+MAX_DECOMPRESSED = 256 << 20
+"""Maximum number of bytes to which a batch can decompress."""
 
 
 def record_positions(data: bytes, end: int, count: int) -> Numbers:
@@ -110,13 +116,6 @@ def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numb
     if position > end:
         raise ProtocolError("the batch contains fewer records than its header declares")
     return np.frombuffer(found, np.int64), position
-
-
-_MAX_SINGLE: Final = 16
-"""Maximum number of records or rows for which plain Python is faster than columns."""
-
-_PADDING: Final = bytes(2 * LONG_BYTES)
-"""Padding after the data, so that a truncated varint at its end can be read and rejected."""
 
 
 class RecordFields(NamedTuple):
@@ -304,10 +303,6 @@ def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
         size, position = read_varint(data, position + size)
         position += max(size, 0)
     return position
-
-
-MAX_DECOMPRESSED = 256 << 20
-"""Maximum number of bytes to which a batch can decompress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

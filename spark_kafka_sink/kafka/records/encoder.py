@@ -52,6 +52,13 @@ if TYPE_CHECKING:
 
 NULL = varint(-1)
 """The encoded length of a null key or value."""
+MAX_OFFSET_DELTA_SIZE = 3
+"""Size in bytes of the offset delta varint in batches of up to a million records."""
+_ATTRIBUTES = b"\x00"
+_NO_DELAY = _ATTRIBUTES + varint(0)
+"""Attributes and timestamp delta of a record that has the base timestamp of its batch."""
+_NO_HEADERS = varint(0)
+_MAX_TIMESTAMP_SIZE = 10
 
 
 class RowBuilder:
@@ -165,16 +172,6 @@ def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | Entries]:
                 yield constant_bytes(field[start : start + REGISTER_SIZE])
         else:
             yield field
-
-
-MAX_OFFSET_DELTA_SIZE = 3
-"""Size in bytes of the offset delta varint in batches of up to a million records."""
-
-_ATTRIBUTES = b"\x00"
-_NO_DELAY = _ATTRIBUTES + varint(0)
-"""Attributes and timestamp delta of a record that has the base timestamp of its batch."""
-_NO_HEADERS = varint(0)
-_MAX_TIMESTAMP_SIZE = 10
 
 
 def encode_records(

@@ -122,7 +122,7 @@ def _stamp(path: str) -> FileStamp | None:
 
 def secrets_of(settings: TrustStore | KeyStore | Login) -> tuple[Secret, ...]:
     """Return the secrets of a store or a login that are set, without those of nested settings."""
-    values = (getattr(settings, each.name) for each in fields(settings))
+    values = (getattr(settings, field.name) for field in fields(settings))
     return tuple(value for value in values if isinstance(value, Secret))
 
 
@@ -140,12 +140,12 @@ def located(settings: Settings, folders: Sequence[Path]) -> Settings:
     if isinstance(settings, Secret):
         return cast("Settings", _secret(settings, folders))
     if isinstance(settings, tuple):
-        return cast("Settings", tuple(located(each, folders) for each in settings))
+        return cast("Settings", tuple(located(setting, folders) for setting in settings))
     if not is_dataclass(settings) or isinstance(settings, type):
         return settings
     found = {
-        each.name: _field(each.name, getattr(settings, each.name), folders)
-        for each in fields(settings)
+        field.name: _field(field.name, getattr(settings, field.name), folders)
+        for field in fields(settings)
     }
     # The files of a `JaasLogin` are known only after its text has been read.
     if isinstance(settings, JaasLogin):
@@ -168,7 +168,7 @@ def _secret(secret: Secret, folders: Sequence[Path]) -> Secret:
 def _path(path: str, folders: Sequence[Path]) -> str:
     if Path(path).is_absolute() or Path(path).exists():
         return path
-    return next((str(each / path) for each in folders if (each / path).exists()), path)
+    return next((str(folder / path) for folder in folders if (folder / path).exists()), path)
 
 
 def resolved_login(config: SaslConfig) -> Login:
@@ -235,8 +235,8 @@ def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:
 
 def _stamps(settings: object) -> Iterator[_Stamp]:
     if isinstance(settings, tuple):
-        for each in settings:
-            yield from _stamps(each)
+        for setting in settings:
+            yield from _stamps(setting)
         return
     if isinstance(settings, Secret):
         if settings.is_reference:

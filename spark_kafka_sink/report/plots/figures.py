@@ -29,6 +29,7 @@ _SHOWN = {
 }
 """The figures of a comparison that are shown, with their short names."""
 _SETTINGS_SHOWN = 12
+MULTIPLIED, DIVIDED = "\N{MULTIPLICATION SIGN}", "\N{DIVISION SIGN}"
 
 
 def show(report: DeliveryReport) -> Figure:
@@ -125,9 +126,6 @@ def _stream_title(reports: Sequence[DeliveryReport]) -> str:
     if failed:
         parts.append(f"failed: {', '.join(failed)}")
     return "; ".join(parts)
-
-
-MULTIPLIED, DIVIDED = "\N{MULTIPLICATION SIGN}", "\N{DIVISION SIGN}"
 
 
 def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:

@@ -343,7 +343,9 @@ def _why(reason: BaseException) -> str:
 def _inner(error: BaseException) -> BaseException | None:
     wrapped = getattr(error, "reason", None)
     candidates = [wrapped, *error.args, error.__cause__, error.__context__]
-    return next((each for each in candidates if isinstance(each, BaseException)), None)
+    return next(
+        (candidate for candidate in candidates if isinstance(candidate, BaseException)), None
+    )
 
 
 @dataclass(frozen=True, slots=True)
