@@ -164,8 +164,8 @@ app.add_typer(transactions, name="transactions")
 app.command()(doctor)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"kafkaprod {__version__}")
         raise typer.Exit
 

@@ -246,10 +246,10 @@ def _print_checks(checks: list[PartitionCheck]) -> None:
 @contextmanager
 def _client(arguments: ReadArguments | VerifyArguments) -> Iterator[BlockingClient]:
     """Yield a connected client; print errors and exit with status 1."""
-    given, servers = arguments.option or (), arguments.bootstrap_servers
+    texts, servers = arguments.option or (), arguments.bootstrap_servers
     try:
         with exit_on_error():
-            options = connection_options(arguments.config, given, servers, allow_sink_options=True)
+            options = connection_options(arguments.config, texts, servers, allow_sink_options=True)
             config = ProducerConfig.parse(options)
             wait_for_broker(config, arguments.timeout)
             with quiet_log("spark_kafka_sink.kafka.client"), BlockingClient(config) as client:

@@ -118,8 +118,8 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
     Raises:
         ConfigError: a name is unknown; the hint suggests the most similar name.
     """
-    given = {name for part in text.split(",") if (name := part.strip().lower())}
-    names = {SYNONYMS.get(name, name) for name in given} - WITHOUT_EVENTS
+    listed = {name for part in text.split(",") if (name := part.strip().lower())}
+    names = {SYNONYMS.get(name, name) for name in listed} - WITHOUT_EVENTS
     known = {*Context, ALL}
     for name in sorted(names - known):
         raise ConfigError(

@@ -66,15 +66,15 @@ class PartitionStatus:
     @classmethod
     def parse(cls, line: str) -> Self | None:
         """Parse the output of `str`. Return None if the line has a different form."""
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             return None
         return cls(
-            topic=found["topic"],
-            partition=-1 if found["partition"] is None else int(found["partition"]),
-            records=int(found["records"].replace(",", "")),
-            status=_STATUSES[found["words"]],
-            error=found["error"],
+            topic=match["topic"],
+            partition=-1 if match["partition"] is None else int(match["partition"]),
+            records=int(match["records"].replace(",", "")),
+            status=_STATUSES[match["words"]],
+            error=match["error"],
         )
 
 

@@ -147,10 +147,10 @@ def reject_older(version: str) -> None:
     Raises:
         ImportError: the release is older.
     """
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found and (int(found[1]), int(found[2])) < OLDEST:
-        wanted = ".".join(map(str, OLDEST))
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match and (int(match[1]), int(match[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
         raise ImportError(
-            f"spark_kafka_sink needs PySpark {wanted} or newer, but this is PySpark {version}",
+            f"spark_kafka_sink needs PySpark {oldest} or newer, but this is PySpark {version}",
             name="pyspark",
         )

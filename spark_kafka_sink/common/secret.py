@@ -182,5 +182,5 @@ def redact_uris(text: str) -> str:
 
 def split_query(uri: str) -> tuple[str, str]:
     """Return the part before the query or fragment, and the rest. Plain paths have no query."""
-    found = re.search("[?#]", uri) if _URI.match(uri) else None
-    return (uri, "") if found is None else (uri[: found.start()], uri[found.start() :])
+    end = re.search("[?#]", uri) if _URI.match(uri) else None
+    return (uri, "") if end is None else (uri[: end.start()], uri[end.start() :])

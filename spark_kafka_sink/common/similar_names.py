@@ -16,9 +16,9 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the most similar of `names`, ignoring case, or None."""
     from difflib import get_close_matches  # only needed after a typo
 
-    known = {each.lower(): each for each in sorted(names)}
-    found = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
-    return known[found[0]] if found else None
+    known = {name_known.lower(): name_known for name_known in sorted(names)}
+    matches = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
+    return known[matches[0]] if matches else None
 
 
 def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -28,10 +28,8 @@ def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
     """
     from difflib import get_close_matches  # only needed after a typo
 
-    known = {each.lower(): each for each in names[:_COMPARED]}
-    return tuple(
-        known[match] for match in get_close_matches(name.lower(), known, n=3)
-    )
+    known = {known_name.lower(): known_name for known_name in names[:_COMPARED]}
+    return tuple(known[match] for match in get_close_matches(name.lower(), known, n=3))
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:

@@ -28,16 +28,16 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
     if not entries:
         raise ConfigError(f"option {key} is empty, but at least one broker is required", hint=_HINT)
-    found: dict[str, None] = {}
+    addresses: dict[str, None] = {}
     problems: list[str] = []
     for entry in entries:
         try:
-            found[_address(entry)] = None
+            addresses[_address(entry)] = None
         except ValueError as error:
             problems.append(f"{_redacted(entry)} ({error})")
     if problems:
         raise ConfigError(f"option {key} has invalid addresses: {', '.join(problems)}", hint=_HINT)
-    return tuple(found)
+    return tuple(addresses)
 
 
 def secured_protocols(text: str) -> frozenset[str]:
@@ -45,8 +45,8 @@ def secured_protocols(text: str) -> frozenset[str]:
 
     In Java, this prefix can be any text (usually a listener's name) and is ignored.
     """
-    found = (entry.strip().partition("://") for entry in text.split(","))
-    return frozenset(name.upper() for name, sign, _ in found if sign) & SECURED
+    parts = (entry.strip().partition("://") for entry in text.split(","))
+    return frozenset(name.upper() for name, sign, _ in parts if sign) & SECURED
 
 
 def _address(entry: str) -> str:

@@ -72,13 +72,13 @@ class NamedOptions(dict[str, str]):
                 different value by another name.
         """
         alias = self._aliases.get(name)
-        option_name, found = (
+        option_name, option_found = (
             (name, value) if alias is None else (alias.option, self._read(name, value, alias))
         )
-        if option_name in self and not _same_value(option_name, self[option_name], found):
+        if option_name in self and not _same_value(option_name, self[option_name], option_found):
             names = sorted((self._given[option_name], name))
             raise synonyms(f"{PREFIX}{names[0]}", f"{PREFIX}{names[1]}")
-        self[option_name] = found
+        self[option_name] = option_found
         self._given[option_name] = name
 
     def _read(self, name: str, value: str, alias: Alias) -> str:

@@ -117,19 +117,19 @@ def build(
     Raises:
         ConfigError: see `SinkConfig.parse`.
     """
-    given = split_options(options)
-    sink_values = parse_values(SINK_OPTIONS, given.sink, "")
+    split = split_options(options)
+    sink_values = parse_values(SINK_OPTIONS, split.sink, "")
     profile = load_profile(sink_values["profile"])
-    producer = _producer_fields(profile, given.producer, batch_write=batch_write)
-    security = build_security(given.security)
-    _check_address_protocols(given.producer[BOOTSTRAP], security.protocol)
+    producer = _producer_fields(profile, split.producer, batch_write=batch_write)
+    security = build_security(split.security)
+    _check_address_protocols(split.producer[BOOTSTRAP], security.protocol)
     exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
     del producer["transaction_timeout_ms"]
     producer["security"] = security
     sink = _sink_fields(sink_values) | {
         "exactly_once": exactly_once,
-        "formats": FormatsConfig.from_options(sink_values, given.sink),
-        "topic_creation": TopicCreation.from_options(sink_values, given.sink),
+        "formats": FormatsConfig.from_options(sink_values, split.sink),
+        "topic_creation": TopicCreation.from_options(sink_values, split.sink),
     }
     return producer, sink
 
@@ -137,21 +137,21 @@ def build(
 def _producer_fields(
     profile: Mapping[str, str], user_options: Mapping[str, str], *, batch_write: bool
 ) -> dict[str, Any]:
-    given = {**profile, **user_options}
-    if BOOTSTRAP not in given:
+    merged = {**profile, **user_options}
+    if BOOTSTRAP not in merged:
         raise ConfigError(
             f"option {PREFIX}{BOOTSTRAP} is required",
             hint=f'Add .option("{PREFIX}{BOOTSTRAP}", "host:9092").',
         )
-    values = apply_rules(parse_values(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
-    if batch_write and "linger.ms" not in given:
+    values = apply_rules(parse_values(PRODUCER_OPTIONS, merged, PREFIX), frozenset(merged))
+    if batch_write and "linger.ms" not in merged:
         values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
     partitioner, function = _partitioner(values["partitioner"], values["partitioner.class"])
     codec = enums.Codec.named(values["compression.type"])
     return fields_of(ProducerOptions, values) | {
         "transaction_timeout_ms": values[TRANSACTION_TIMEOUT],
         "acks": enums.Acks.named(values["acks"]),
-        "largest_request": largest_request(values, frozenset(given)),
+        "largest_request": largest_request(values, frozenset(merged)),
         "compression_type": codec,
         "compression_level": _level(values, codec, user_options),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),

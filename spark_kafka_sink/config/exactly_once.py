@@ -207,12 +207,12 @@ def _check_name(option: str, name: str | None, hint: str) -> None:
 
 def _parse_reset(value: str) -> str:
     """Parse the option and return "true", "false", or a batch number without leading zeros."""
-    found = value.strip().lower()
-    if found in {"true", "false"}:
-        return found
-    if not found.isascii() or not found.isdecimal():
+    text = value.strip().lower()
+    if text in {"true", "false"}:
+        return text
+    if not text.isascii() or not text.isdecimal():
         raise not_allowed("resetTransactionalState", value, "true, false or a batch number")
-    return str(int(found))
+    return str(int(text))
 
 
 def _check_unused_options(values: Mapping[str, Any]) -> None:

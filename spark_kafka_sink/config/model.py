@@ -90,13 +90,13 @@ class SinkConfig(WriteOptions):
 
         The dead letter topic is assumed to have one partition.
         """
-        wanted, letters = self.topic_creation, self.dead_letters.dead_letter_topic
-        if not self.dry_run or not wanted.create:
+        creation, letters = self.topic_creation, self.dead_letters.dead_letter_topic
+        if not self.dry_run or not creation.create:
             return ()
         topics = () if letters is None else ((letters, 1),)
-        if self.topic is None or wanted.partitions is None:
+        if self.topic is None or creation.partitions is None:
             return topics
-        return ((self.topic, wanted.partitions), *topics)
+        return ((self.topic, creation.partitions), *topics)
 
     def _for_dry_run(self) -> SinkConfig:
         """Return the config for a dry run.

@@ -206,7 +206,7 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         ConfigError: a name is unknown or rejected, or an option is set to different values by two
             names.
     """
-    given = GivenOptions(
+    options_given = GivenOptions(
         NamedOptions(PRODUCER_OPTIONS, ALIASES),
         NamedOptions(SECURITY_OPTIONS, SECURITY_ALIASES),
         {},
@@ -216,18 +216,18 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         name = key.lower()
         registry_name = _registry_name(name)
         if registry_name is not None:
-            _add_registry_option(given, registry_name, key, value)
+            _add_registry_option(options_given, registry_name, key, value)
         elif name.startswith(PREFIX):
-            _add(given, name.removeprefix(PREFIX), value)
+            _add(options_given, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
             reject_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
-            given.sink[SINK_NAMES[name]] = value
+            options_given.sink[SINK_NAMES[name]] = value
         elif name.startswith(CONFIG_PREFIX):
             reject_misplaced(name, name, value)
-            given.sink[name] = value
+            options_given.sink[name] = value
         else:
             _check_unprefixed_name(name)
-    return given
+    return options_given
 
 
 def _registry_name(name: str) -> str | None:

@@ -96,11 +96,11 @@ def not_allowed(key: str, text: str, allowed: str, hint: str | None = None) -> C
 
 
 def _choice(option: Option, text: str, key: str) -> str:
-    found = next((choice for choice in option.choices if choice == text), None)
-    if found is None:
+    choice_found = next((choice for choice in option.choices if choice == text), None)
+    if choice_found is None:
         hint = option.hints.get(text) or did_you_mean(text, option.choices)
         raise wrong_value(option, text, key, hint or option.hints.get(""))
-    return found
+    return choice_found
 
 
 def _number(option: Option, text: str, key: str) -> int | float:
@@ -236,8 +236,8 @@ def setting(option: Option, default: Any = _OWN_DEFAULT) -> Any:
 def declared(table: type) -> dict[str, Option]:
     """Return the options that a class declares, by the name of the field or attribute."""
     own = {field.name: field.metadata.get(_OPTION) for field in _fields(table)}
-    found = {name: own.get(name) or vars(table).get(name) for name in _names(table)}
-    return {name: option for name, option in found.items() if isinstance(option, Option)}
+    declared = {name: own.get(name) or vars(table).get(name) for name in _names(table)}
+    return {name: option for name, option in declared.items() if isinstance(option, Option)}
 
 
 def options_of(table: type) -> tuple[Option, ...]:

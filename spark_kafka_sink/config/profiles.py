@@ -97,7 +97,7 @@ def _pair(line: str) -> tuple[str, str]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    found = match[1]
-    if len(found) > 1:
-        return chr(int(found[1:], 16))
-    return _CONTROL.get(found, found)
+    name = match[1]
+    if len(name) > 1:
+        return chr(int(name[1:], 16))
+    return _CONTROL.get(name, name)

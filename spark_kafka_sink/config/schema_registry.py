@@ -79,7 +79,7 @@ class SchemaIdFraming(Enum):
 
 def _java_class(package: str, default: Enum, **kwargs: Any) -> partial[Option]:
     """Return a function for options that accept Java classes, with or without their package."""
-    short = tuple(str(each.value) for each in type(default))
+    short = tuple(str(member.value) for member in type(default))
     choices = tuple(f"{package}{name}" for name in short) + short
     return partial(text, java=f"{package}{default.value}", choices=choices, **kwargs)
 

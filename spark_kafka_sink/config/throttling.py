@@ -165,5 +165,5 @@ def _rate(values: Mapping[str, Any], name: str) -> float:
             hint="Set it to the number of tasks that run at the same time: the cores of the "
             "job, or the partitions of the DataFrame if there are fewer.",
         )
-    given = [rate for rate in (own, job / tasks if job else 0) if rate]
-    return float(min(given, default=0.0))
+    rates = [rate for rate in (own, job / tasks if job else 0) if rate]
+    return float(min(rates, default=0.0))

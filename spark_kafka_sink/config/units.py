@@ -62,12 +62,12 @@ class Unit(Enum):
         Return None if the text is not a quantity, has a different kind of unit, or is not a whole
         number of this unit.
         """
-        found = _QUANTITY.fullmatch(text)
-        if found is None:
+        match = _QUANTITY.fullmatch(text)
+        if match is None:
             return None
-        name = found[2].lower()
+        name = match[2].lower()
         factor = next((size for size, names in self.value.units.items() if name in names), 0)
-        number = Fraction(found[1]) * factor / self.value.one
+        number = Fraction(match[1]) * factor / self.value.one
         return int(number) if factor and number.denominator == 1 else None
 
     def hint(self, text: str) -> str | None:

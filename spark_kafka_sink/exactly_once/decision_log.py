@@ -110,7 +110,10 @@ class DecisionLog:
     def has_appended(self, owner: OpenTransaction) -> bool:
         """Return True if the latest read found records of the owner's open transaction."""
         own = (owner.producer_id, owner.epoch)
-        return any((each.producer_id, each.epoch) == own and each.records for each in self._pending)
+        return any(
+            (pending.producer_id, pending.epoch) == own and pending.records
+            for pending in self._pending
+        )
 
     def append(
         self,

@@ -337,7 +337,7 @@ def _from_json(fields: JsonObject) -> Record:
             state=decision_rules.Nothing(given_up), at_ms=at_ms, transactions=0, records=0
         )
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
-    retired = tuple(_text_or_none(each) for each in fields.array("retired"))
+    retired = tuple(_text_or_none(value) for value in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
     plannings = _plannings(fields.array("plannings")) if fields.has("plannings") else ()
     topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
@@ -350,8 +350,8 @@ def _from_json(fields: JsonObject) -> Record:
         )
     if kind != "decided":
         raise malformed(f"unknown record type {kind[:40]!r}")
-    transactions = tuple(_transaction(JsonObject(each)) for each in fields.array("transactions"))
-    fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
+    transactions = tuple(_transaction(JsonObject(value)) for value in fields.array("transactions"))
+    fates = tuple(_fate(value) for value in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
         raise malformed("the numbers of fates and transactions differ")
     decided = decision_rules.Decided(query, batch, transactions, retired, rows, plannings, topics)
@@ -466,7 +466,9 @@ def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> l
 def chunks_of(messages: Iterable[Message]) -> frozenset[int]:
     """Return the numbers of the scope's chunks that the log contains after these messages."""
     keys = (_parse_key(key) for key, value in messages if value is not None)
-    return frozenset(found[1] for found in keys if found is not None and found[1] is not None)
+    return frozenset(
+        parsed_key[1] for parsed_key in keys if parsed_key is not None and parsed_key[1] is not None
+    )
 
 
 @dataclass(slots=True)
@@ -518,10 +520,10 @@ class DecisionRecords:
     def add(self, messages: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
         """Add the messages that follow (offset, key, value), in offset order."""
         for offset, key, value in messages:
-            found = _parse_key(key)
-            if found is None:
+            parsed_key = _parse_key(key)
+            if parsed_key is None:
                 continue
-            scope, chunk = found
+            scope, chunk = parsed_key
             try:
                 self._add(scope, chunk, offset, value)
             except TransactionError as problem:
@@ -534,16 +536,16 @@ class DecisionRecords:
             TransactionError: the record's version is not supported, or this package did not write
                 the record.
         """
-        found = self._latest.get(scope)
-        if found is None:
+        latest = self._latest.get(scope)
+        if latest is None:
             return None
         try:
-            if found.problem is not None:
-                raise found.problem
-            return from_text(found.text)
+            if latest.problem is not None:
+                raise latest.problem
+            return from_text(latest.text)
         except TransactionError as error:
             raise TransactionError(
-                f"{error.message}, at offset {found.offset}",
+                f"{error.message}, at offset {latest.offset}",
                 topic=self._topic,
                 partition=0,
                 hint=error.hint,
@@ -570,13 +572,13 @@ class DecisionRecords:
         if number is None:
             return False
         later = (
-            each
-            for each in self.scopes(scope.prefix)
-            if each.kind is scope.kind
-            and each.target == scope.target
-            and (_number_of(each) or 0) > number
+            other
+            for other in self.scopes(scope.prefix)
+            if other.kind is scope.kind
+            and other.target == scope.target
+            and (_number_of(other) or 0) > number
         )
-        return any(_is_of_foreach_batch(self.latest(each)) for each in later)
+        return any(_is_of_foreach_batch(self.latest(other)) for other in later)
 
     def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
         if chunk is not None:
@@ -627,8 +629,8 @@ class DecisionRecords:
 
 def scope_of(key: bytes | None) -> Scope | None:
     """Return the scope of a message's key, or None if the key does not belong to a scope."""
-    found = _parse_key(key)
-    return None if found is None else found[0]
+    parsed_key = _parse_key(key)
+    return None if parsed_key is None else parsed_key[0]
 
 
 def _parse_key(key: bytes | None) -> tuple[Scope, int | None] | None:

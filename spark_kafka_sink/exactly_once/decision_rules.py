@@ -338,7 +338,7 @@ class AlreadyDone:
     write.
     """
 
-    found: Done | None = None
+    done: Done | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,11 +129,13 @@ def _blocked_partitions(
     producers = driver.admin.describe_producers(keys, deadline)
     offsets = ApiDriver(client, ListOffsetsHandler(client, LATEST), keys)
     offsets.run(deadline)
-    ends = {key: each.value for key, each in offsets.results.items() if each.value is not None}
+    ends = {
+        key: result.value for key, result in offsets.results.items() if result.value is not None
+    }
     for key in sorted(keys):
-        found = _blocked_partition(key, producers[key], ends.get(key, 0), ours)
-        if found is not None:
-            yield found
+        blocked = _blocked_partition(key, producers[key], ends.get(key, 0), ours)
+        if blocked is not None:
+            yield blocked
 
 
 def _blocked_partition(
@@ -181,7 +183,10 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
         TornTransactionError: rows of a decided batch are lost; the other batches are committed.
         KafkaProdError: a batch could not be committed; the other batches are committed.
     """
-    latest = {each: records.latest(each) for each in records.scopes(driver.scope.prefix)}
+    latest = {
+        known_scope: records.latest(known_scope)
+        for known_scope in records.scopes(driver.scope.prefix)
+    }
     unfinished = {
         scope: record
         for scope, record in sorted(latest.items(), key=str)
@@ -394,9 +399,14 @@ class TransactionOperator:
         records = driver.read_unfenced(create=False)
         admin, deadline = driver.admin, driver.client.deadline(SECONDS)
         listed = admin.list(ids.prefix_pattern(self._prefix), deadline)
-        coordinators = {each.transactional_id: each.coordinator for each in listed}
+        coordinators = {listing.transactional_id: listing.coordinator for listing in listed}
         described = admin.describe(coordinators.keys(), deadline)
         # A listed transaction may have ended before it was described.
-        still_open = [each for _, each in sorted(described.items()) if each.state in OPEN_STATES]
-        views = (_view(records, each, coordinators[each.transactional_id]) for each in still_open)
+        still_open = [
+            listing for _, listing in sorted(described.items()) if listing.state in OPEN_STATES
+        ]
+        views = (
+            _view(records, listing, coordinators[listing.transactional_id])
+            for listing in still_open
+        )
         return [view for view in views if view is not None]

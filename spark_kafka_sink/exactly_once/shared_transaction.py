@@ -93,13 +93,13 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
     Raises:
         TransactionError: tasks have different transactions, or only some tasks have a transaction.
     """
-    found = {result.shared for result in results}
-    if len(found) > 1:
+    shared = {result.shared for result in results}
+    if len(shared) > 1:
         raise errors.TransactionError(
-            f"the tasks of one batch were planned {len(found)} times: the batch is not committed",
+            f"the tasks of one batch were planned {len(shared)} times: the batch is not committed",
             hint=_AGAIN,
         )
-    return found.pop() if found else None
+    return shared.pop() if shared else None
 
 
 def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
@@ -114,12 +114,12 @@ def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRa
     owners: dict[TopicPartition, tuple[int, PartitionRange]] = {}
     for task, result in enumerate(results):
         written = () if result.transaction is None else result.transaction.partitions
-        for each in written:
-            key = TopicPartition(each.topic, each.partition)
+        for owner in written:
+            key = TopicPartition(owner.topic, owner.partition)
             if key in owners:
                 raise _two_owners(key, owners[key][0], task)
-            owners[key] = (task, each)
-    return {key: each for key, (_, each) in owners.items()}
+            owners[key] = (task, owner)
+    return {key: owner for key, (_, owner) in owners.items()}
 
 
 def check_producers(
@@ -144,11 +144,11 @@ def check_producers(
     ]
     if not wrong:
         return
-    more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    others = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
     raise errors.TransactionError(
         f"records that tasks wrote are missing from {len(wrong)} of "
         f"{plural(len(owners), 'partition')}, so the batch is not committed: "
-        f"{'; '.join(wrong[:_SHOWN])}{more}",
+        f"{'; '.join(wrong[:_SHOWN])}{others}",
         hint=_AGAIN,
     )
 

@@ -228,7 +228,7 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
 def nonces_of(transactions: Iterable[TaskTransaction]) -> frozenset[str]:
     """Return the planning nonces that the ids of these transactions contain."""
     parsed = (parse_task_id(transaction.transactional_id) for transaction in transactions)
-    return frozenset(each.nonce for each in parsed if each is not None)
+    return frozenset(task_id.nonce for task_id in parsed if task_id is not None)
 
 
 def tasks_pattern(scope: Scope) -> str:
@@ -255,7 +255,7 @@ def _named_scope(
     prefix: str, kind: str, name: str, target: str | None, topic: str | None, write: str | None
 ) -> Scope | None:
     """Return the scope, or None if `driver_id` would not produce this id."""
-    quoted = [each for each in (name, topic, write) if each is not None]
+    quoted = [part for part in (name, topic, write) if part is not None]
     if None in map(_unquoted, quoted) or (target is None) == (kind == ScopeKind.BATCH):
         return None
     return Scope(
@@ -275,7 +275,7 @@ def _quoted(name: str) -> str:
 def _unquoted(name: str) -> str | None:
     """Return the unescaped name, or None if `_quoted` would not produce this text."""
     try:
-        found = unquote(name, errors="strict")
+        text = unquote(name, errors="strict")
     except UnicodeDecodeError:
         return None
-    return found if _quoted(found) == name else None
+    return text if _quoted(text) == name else None

@@ -444,14 +444,14 @@ class ReportParts(Generic[R_co]):
         metrics = replace(self.others.metrics, brokers=self.brokers.to_metrics())
         return replace(self.others, partitions=self.partitions.to_reports(), metrics=metrics)
 
-    def merge(self, more: Sequence[ReportParts[DeliveryCounters]]) -> Self:
+    def merge(self, others: Sequence[ReportParts[DeliveryCounters]]) -> Self:
         """Add up reports. The result has the class of this report."""
         from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
 
         return type(self)(
-            PartitionColumns.merge_all((self.partitions, *(other.partitions for other in more))),
-            BrokerColumns.merge_all((self.brokers, *(other.brokers for other in more))),
-            self.others.merge_others((self.others, *(other.others for other in more))),
+            PartitionColumns.merge_all((self.partitions, *(other.partitions for other in others))),
+            BrokerColumns.merge_all((self.brokers, *(other.brokers for other in others))),
+            self.others.merge_others((self.others, *(other.others for other in others))),
         )
 
 

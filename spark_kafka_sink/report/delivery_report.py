@@ -51,7 +51,7 @@ class DeliveryReport(DeliveryCounters):
         from spark_kafka_sink.report.storage import read_reports
 
         reports = [cls._from_file(name, text) for name, text in read_reports(str(path)).items()]
-        return sorted(reports, key=lambda each: (each.batch_id or 0, each.written_at))
+        return sorted(reports, key=lambda report: (report.batch_id or 0, report.written_at))
 
     @classmethod
     def _from_file(cls, name: str, text: str) -> Self:

@@ -93,15 +93,18 @@ class BrokerColumns:
         """Return the columns of broker metrics; each broker occurs once."""
         if not brokers:
             return cls()
-        ordered = sorted(brokers, key=lambda each: (each.node_id, each.name))
-        found = [getattr(part, name) for part in ordered for name in HISTOGRAMS]
+        ordered = sorted(brokers, key=lambda broker: (broker.node_id, broker.name))
+        histograms = [getattr(part, name) for part in ordered for name in HISTOGRAMS]
         cells = [
             index << _BUCKET_BITS | bucket
-            for index, histogram in enumerate(found)
+            for index, histogram in enumerate(histograms)
             for bucket, _ in histogram.buckets
         ]
         summaries = np.array(
-            [(each.total, each.low if each.buckets else _NONE, each.high) for each in found],
+            [
+                (broker.total, broker.low if broker.buckets else _NONE, broker.high)
+                for broker in histograms
+            ],
             np.int64,
         )
         return cls(
@@ -111,22 +114,24 @@ class BrokerColumns:
             ),
             summaries=summaries.T.reshape(3, len(ordered), len(HISTOGRAMS)),
             cells=np.array(cells, np.int64),
-            times=np.array([times for each in found for _, times in each.buckets], np.int64),
+            times=np.array(
+                [times for broker in histograms for _, times in broker.buckets], np.int64
+            ),
         )
 
     @classmethod
     def merge_all(cls, parts: Iterable[BrokerColumns]) -> Self:
         """Add up columns."""
-        found = [part for part in parts if part.brokers]
-        if not found:
+        with_brokers = [part for part in parts if part.brokers]
+        if not with_brokers:
             return cls()
-        brokers = tuple(sorted({broker for part in found for broker in part.brokers}))
+        brokers = tuple(sorted({broker for part in with_brokers for broker in part.brokers}))
         places = {broker: index for index, broker in enumerate(brokers)}
         shape = len(brokers), len(HISTOGRAMS)
         counters, totals = _empty(len(brokers), len(COUNTERS)), _empty(*shape)
         lows, highs = np.full(shape, _NONE, np.int64), _empty(*shape)
         cells = []
-        for part in found:
+        for part in with_brokers:
             rows = np.array([places[broker] for broker in part.brokers], np.int64)
             counters[rows] += part.counters
             added, low, high = part.summaries
@@ -136,7 +141,7 @@ class BrokerColumns:
             cells.append(_renumbered(part.cells, rows))
         merged, groups = np.unique(np.concatenate(cells), return_inverse=True)
         times = _empty(len(merged))
-        np.add.at(times, groups, np.concatenate([part.times for part in found]))
+        np.add.at(times, groups, np.concatenate([part.times for part in with_brokers]))
         summaries = np.stack((totals, lows, highs))
         return cls(
             brokers=brokers, counters=counters, summaries=summaries, cells=merged, times=times
@@ -166,16 +171,16 @@ class BrokerColumns:
 
     def to_metrics(self) -> tuple[BrokerMetrics, ...]:
         """Return one object per broker."""
-        found = iter(self._histograms())
+        histograms = iter(self._histograms())
         return tuple(
             BrokerMetrics(
                 node_id=node_id,
                 name=name,
                 **dict(zip(COUNTERS, counters, strict=True)),
-                int_latency=next(found),
-                outbuf_latency=next(found),
-                rtt=next(found),
-                throttle=next(found),
+                int_latency=next(histograms),
+                outbuf_latency=next(histograms),
+                rtt=next(histograms),
+                throttle=next(histograms),
             )
             for (node_id, name), counters in zip(self.brokers, self.counters.tolist(), strict=True)
         )
@@ -231,8 +236,8 @@ class PartitionColumns:
         values = {}
         for name in (*SUMS, *LOWEST, *HIGHEST, *SAME):
             default = _default(name)
-            found = [getattr(part, name) for part in parts]
-            column = np.array([UNKNOWN if each is None else each for each in found], np.int64)
+            numbers = [getattr(part, name) for part in parts]
+            column = np.array([UNKNOWN if value is None else value for value in numbers], np.int64)
             if (column != default).any():
                 values[name] = column
         return cls._grouped(topics, np.array(keys, np.int64), values)
@@ -240,14 +245,14 @@ class PartitionColumns:
     @classmethod
     def merge_all(cls, parts: Iterable[PartitionColumns]) -> Self:
         """Add up columns."""
-        found = [part for part in parts if len(part.keys)]
-        if not found:
+        with_keys = [part for part in parts if len(part.keys)]
+        if not with_keys:
             return cls()
-        topics = tuple(sorted({topic for part in found for topic in part.topics}))
+        topics = tuple(sorted({topic for part in with_keys for topic in part.topics}))
         places = {topic: place for place, topic in enumerate(topics)}
-        keys = np.concatenate([part.keys_for(topics, places) for part in found])
-        names = {name for part in found for name in part.values}
-        values = {name: np.concatenate([part.column(name) for part in found]) for name in names}
+        keys = np.concatenate([part.keys_for(topics, places) for part in with_keys])
+        names = {name for part in with_keys for name in part.values}
+        values = {name: np.concatenate([part.column(name) for part in with_keys]) for name in names}
         return cls._grouped(topics, keys, values)
 
     def to_reports(self) -> tuple[PartitionReport, ...]:
@@ -334,8 +339,8 @@ def _aggregated(name: str, column: Column, starts: Column) -> Column:
     return np.where(lowest == np.maximum.reduceat(column, starts), lowest, UNKNOWN)
 
 
-def _numbers(found: Any) -> Column:
-    return np.asarray(found, np.int64)
+def _numbers(numbers: Any) -> Column:
+    return np.asarray(numbers, np.int64)
 
 
 def _known(names: Sequence[str], row: Sequence[int]) -> dict[str, Any]:

@@ -71,7 +71,9 @@ def partition_rows(report: DeliveryCounters) -> list[tuple[str, ...]]:
             size_text(part.bytes_uncompressed),
             size_text(part.bytes_sent),
         )
-        for part in sorted(report.partitions, key=lambda each: (-each.bytes_uncompressed, each.key))
+        for part in sorted(
+            report.partitions, key=lambda partition: (-partition.bytes_uncompressed, partition.key)
+        )
     ]
 
 
@@ -368,7 +370,7 @@ def _partition_table(report: DeliveryCounters) -> str:
     if report.dry_run:
         columns, rows = PARTITION_COLUMNS, partition_rows(report)[:PARTITIONS_SHOWN]
     else:
-        order = sorted(parts, key=lambda each: (each.records == each.persisted, each.key))
+        order = sorted(parts, key=lambda part: (part.records == part.persisted, part.key))
         columns, rows = _COLUMNS, [_row(partition) for partition in order[:PARTITIONS_SHOWN]]
     head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(map(_cells, rows))

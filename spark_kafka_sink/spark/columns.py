@@ -60,7 +60,7 @@ def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int,
         column for column in columns if pa.types.is_dictionary(batch.schema.field(column).type)
     ]
     plain = batch.select([column for column in columns if column not in encoded])
-    ends = [_decoded_ends(cast("Any", batch.column(each))) for each in encoded]
+    ends = [_decoded_ends(cast("Any", batch.column(name))) for name in encoded]
 
     def size(start: int, stop: int) -> int:
         decoded = sum(int(end[stop] - end[start]) for end in ends)
@@ -143,8 +143,10 @@ def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
     """
     encoded = keys.dictionary_encode()
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
-    good = [each.decode(errors="replace").encode() for each in raw]
-    wrong = pa.array([one != other for one, other in zip(raw, good, strict=True)], pa.bool_())
+    good = [name.decode(errors="replace").encode() for name in raw]
+    wrong = pa.array(
+        [raw_name != other for raw_name, other in zip(raw, good, strict=True)], pa.bool_()
+    )
     repaired = pa.array(good, pa.binary()).take(encoded.indices)
     return repaired, wrong.take(encoded.indices).fill_null(False)
 
@@ -208,7 +210,7 @@ def read_topics(
         "use the topic option for setting a default topic, or filter such rows out",
     )
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
-    names = [_name(each) for each in raw]
+    names = [_name(raw_name) for raw_name in raw]
     wrong = [place for place, name in enumerate(names) if name is None]
     if wrong:
         shown = raw[wrong[0]].decode(errors="backslashreplace")[:_SHOWN]
@@ -269,14 +271,14 @@ def gather(
     asked = clock()
     for batch in batches:
         is_slow = clock() - asked > SLOW_AFTER
-        more = batch.nbytes
-        if gathered and size + more > MOST_GATHERED:
+        batch_bytes = batch.nbytes
+        if gathered and size + batch_bytes > MOST_GATHERED:
             yield _together(gathered)
             gathered, rows, size = [], 0, 0
         gathered.append(batch)
-        rows, size = rows + batch.num_rows, size + more
+        rows, size = rows + batch.num_rows, size + batch_bytes
         # The next batch may be just as large or slow.
-        if is_slow or rows >= wanted() or size + more > MOST_GATHERED:
+        if is_slow or rows >= wanted() or size + batch_bytes > MOST_GATHERED:
             yield _together(gathered)
             gathered, rows, size = [], 0, 0
         asked = clock()

@@ -60,7 +60,7 @@ def committed_report(
 def written_topics(messages: Sequence[object]) -> list[WrittenTopic]:
     """Return the topics that the tasks have written to, once for each task."""
     known = [message for message in messages if isinstance(message, DeliveryMessage)]
-    return [each for message in known for each in message.written]
+    return [transaction for message in known for transaction in message.written]
 
 
 def finished_report(
@@ -68,8 +68,8 @@ def finished_report(
 ) -> DeliveryReport:
     """Return the merged report of a failed write's finished tasks."""
     known = [message for message in messages if isinstance(message, DeliveryMessage)]
-    report = _merged([each.report for each in known], tasks)
-    return replace(report, startup_ms=max((each.startup_ms for each in known), default=0))
+    report = _merged([task.report for task in known], tasks)
+    return replace(report, startup_ms=max((task.startup_ms for task in known), default=0))
 
 
 def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
@@ -78,7 +78,7 @@ def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
     Executors with a different version of this package may send reports that cannot be merged.
     """
     try:
-        return merge_reports(reports, lambda each: _with_lines(each, tasks))
+        return merge_reports(reports, lambda report: _with_lines(report, tasks))
     except Exception:  # noqa: BLE001 - another version may omit anything
         return _sum_of_valid(reports)
 

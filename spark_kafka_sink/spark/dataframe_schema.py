@@ -86,13 +86,13 @@ class Contract:
     @property
     def described_formats(self) -> tuple[tuple[str, str], ...]:
         """The formats, subjects and schema ids of key and value, by name, for the report."""
-        found: list[tuple[str, str]] = []
+        facts: list[tuple[str, str]] = []
         for part, plan in (("key", self.key_plan), ("value", self.value_plan)):
             if plan is not None:
-                found.append((f"{part}.format", plan.format.value))
-                found += [(f"{part}.subject", plan.subject)] if plan.subject else []
-                found += [(f"{part}.schema.id", str(plan.schema_id))] if plan.schema_id else []
-        return tuple(found)
+                facts.append((f"{part}.format", plan.format.value))
+                facts += [(f"{part}.subject", plan.subject)] if plan.subject else []
+                facts += [(f"{part}.schema.id", str(plan.schema_id))] if plan.schema_id else []
+        return tuple(facts)
 
     @property
     def has_key(self) -> bool:
@@ -275,8 +275,8 @@ def _is_headers(data_type: types.DataType) -> bool:
 
 def _names(schema: types.StructType) -> str:
     shown = ", ".join(f"`{name}`" for name in schema.names[:_NAMES])
-    more = len(schema.names) - _NAMES
-    return f"{shown} and {more} more" if more > 0 else shown or "no columns"
+    others = len(schema.names) - _NAMES
+    return f"{shown} and {others} more" if others > 0 else shown or "no columns"
 
 
 def _short(type_name: str) -> str:

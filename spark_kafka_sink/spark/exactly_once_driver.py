@@ -295,13 +295,13 @@ class ExactlyOnceEnd(WriteEnd):
         if not names and not problem:
             return ""
         shown = ", ".join(names[:_MOST_LISTED])
-        more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+        unlisted = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
         until = " until it times out" if len(names) == 1 else " until they time out"
         which = (
             f"{plural(len(names), 'transaction')} may be open{until if self._or_timeout else ''}"
         )
         others = f"transactions of tasks that did not finish may be open: {problem}"
-        which += f": {shown}{more}"
+        which += f": {shown}{unlisted}"
         return "; ".join([*([which] if names else []), *([others] if problem else [])])
 
     def _describe_failure(self, error: Exception, names: Sequence[str]) -> tuple[str, str]:
@@ -390,4 +390,4 @@ def _ids(tasks: Sequence[TransactionMessage], planned: Planned) -> list[str]:
     if planned.shared is not None:
         return [planned.shared.transactional_id]
     written = (task.result.transaction for task in tasks)
-    return [each.transactional_id for each in written if each is not None]
+    return [transaction.transactional_id for transaction in written if transaction is not None]

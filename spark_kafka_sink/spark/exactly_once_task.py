@@ -104,9 +104,11 @@ def transactions_of(
     }
     infos = sorted(
         TransactionInfo(
-            transactional_id=each.transactional_id, producer_id=each.producer_id, epoch=each.epoch
+            transactional_id=transaction.transactional_id,
+            producer_id=transaction.producer_id,
+            epoch=transaction.epoch,
         )
-        for each in written
+        for transaction in written
     )
     return tuple(infos[: _MOST_REPORTED[tasks]])
 
@@ -430,6 +432,6 @@ def _with_topics(known: frozenset[str], column: pa.Array[Any]) -> frozenset[str]
 
     names = read_bytes(column.unique()).to_pylist()
     # A name that is not UTF-8 is an error of its row, which is found later.
-    found = known.union(name.decode(errors="replace") for name in names if name is not None)
-    is_small = len(found) <= MAX_TOPICS and all(len(name) <= _LONGEST_NAME for name in found)
-    return found if is_small else None
+    topics = known.union(name.decode(errors="replace") for name in names if name is not None)
+    is_small = len(topics) <= MAX_TOPICS and all(len(name) <= _LONGEST_NAME for name in topics)
+    return topics if is_small else None

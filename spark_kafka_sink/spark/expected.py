@@ -98,5 +98,6 @@ def _decoded(plan: FieldPlan, batch: pa.RecordBatch, part: str) -> list[Any]:
         )
     source = None if plan.schema is None else Source(plan.schema, "", plan.message)
     return [
-        None if each is None else decode(plan.format, source, each) for each in encoded.to_pylist()
+        None if value is None else decode(plan.format, source, value)
+        for value in encoded.to_pylist()
     ]

@@ -188,8 +188,8 @@ class _Planner:
         if not pending or not self._registry_config.auto_register:
             return
         if len(pending) > 1 or self._config.dry_run:
-            for each in pending:
-                self._connected.check(each.subject, cast("Candidate", each.candidate))
+            for unfinished in pending:
+                self._connected.check(unfinished.subject, cast("Candidate", unfinished.candidate))
 
     def finish(self, draft: _Draft) -> FieldPlan:
         """Return the plan with the id of its schema, or without an id in a dry run."""
@@ -202,11 +202,11 @@ class _Planner:
     def _type(self, plan: FieldPlan, part: PartFormat) -> pa.StructType:
         """Return the Arrow type of the structs that are serialized."""
         if plan.column is not None:
-            found = _arrow(self._schema.fields[plan.column].dataType, part.part)
+            arrow_type = _arrow(self._schema.fields[plan.column].dataType, part.part)
         else:
             fields = [self._schema.fields[index] for index in plan.fields or ()]
-            found = _arrow(types.StructType(fields), "")
-        return cast("pa.StructType", found)
+            arrow_type = _arrow(types.StructType(fields), "")
+        return cast("pa.StructType", arrow_type)
 
     def _with_subject(self, plan: FieldPlan, part: PartFormat, type_: pa.StructType) -> _Draft:
         """Return a plan with a registered schema, or with a schema to register or look up."""
@@ -215,11 +215,11 @@ class _Planner:
         config, topic = self._registry_config, self._config.topic
         if config.chooses_version:
             subject = subject_of(config, part, topic, None)
-            found = self._connected.existing(subject, part.format)
+            existing = self._connected.existing(subject, part.format)
             plan = replace(
-                plan, schema=found.text, message=message_of(part, found.text), subject=subject
+                plan, schema=existing.text, message=message_of(part, existing.text), subject=subject
             )
-            return _Draft(self._identified(plan, part, found), part)
+            return _Draft(self._identified(plan, part, existing), part)
         source = source_of(part, type_)
         plan = replace(
             plan,
@@ -230,12 +230,12 @@ class _Planner:
         )
         return _Draft(plan, part, Candidate(part.format, source.schema))
 
-    def _identified(self, plan: FieldPlan, part: PartFormat, found: Registered) -> FieldPlan:
+    def _identified(self, plan: FieldPlan, part: PartFormat, registered: Registered) -> FieldPlan:
         return replace(
             plan,
-            schema=found.text,
-            framing=_framing(found, part, self._registry_config, plan.message),
-            schema_id=found.id,
+            schema=registered.text,
+            framing=_framing(registered, part, self._registry_config, plan.message),
+            schema_id=registered.id,
         )
 
     @property

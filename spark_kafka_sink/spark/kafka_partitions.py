@@ -92,8 +92,10 @@ def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
         partitioner: a partitioner that uses keys.
         keys: n keys, text or binary.
     """
-    rule, found = KEY_RULES[partitioner], read_bytes(keys)
-    return pa.array(rule.hashes(found).astype(np.int64), pa.int64(), mask=rule.without_key(found))
+    rule, key_bytes = KEY_RULES[partitioner], read_bytes(keys)
+    return pa.array(
+        rule.hashes(key_bytes).astype(np.int64), pa.int64(), mask=rule.without_key(key_bytes)
+    )
 
 
 def _partition_of(
@@ -125,7 +127,7 @@ def _of_topic(topic: Column | None, numbers: Mapping[str, int]) -> Column:
     """Return the number for the row's topic or the only topic, or null if there is no number."""
     if topic is None:
         return sf.lit(next(iter(numbers.values())))
-    pairs = [sf.lit(each) for pair in numbers.items() for each in pair]
+    pairs = [sf.lit(value) for pair in numbers.items() for value in pair]
     return sf.try_element_at(sf.create_map(*pairs), topic)
 
 
@@ -161,14 +163,14 @@ def _partition_counts_of_brokers(config: ProducerConfig, names: Collection[str])
         while True:
             client.refresh_metadata(deadline)
             cluster = client.cluster
-            found = {
+            partitions = {
                 name: cluster.topics[name].partition_count
                 for name in names
                 if name in cluster.topics
             }
-            missing = [name for name in names if not found.get(name)]
+            missing = [name for name in names if not partitions.get(name)]
             if not missing:
-                return found
+                return partitions
             if client.now() > retry_until:
                 raise UnknownTopicError(
                     "the topic does not exist, or this user is not authorized to describe it",

@@ -98,18 +98,18 @@ def last_report(
         check_argument("last_report(spark=...)", spark, SESSION, ("createDataFrame",))
     reports = _reports(spark, queries=query is not None)
     if isinstance(query, str):
-        found = latest(reports, query_id=query) or latest(reports, query_name=query)
+        report = latest(reports, query_id=query) or latest(reports, query_name=query)
     elif query is not None:
-        found = latest(reports, query_id=str(query.id), query_name=query.name or "")
+        report = latest(reports, query_id=str(query.id), query_name=query.name or "")
     else:
-        found = latest(reports)
-    if found is None:
+        report = latest(reports)
+    if report is None:
         what = "write" if query is None else f"micro-batch of {_shown(query)}"
         raise ReportError(
             f"no {what} with format('kafkaprod') has ended in this Spark application yet",
             hint=_NONE_YET if query is None else _NONE_YET_OF_QUERY,
         )
-    return found
+    return report
 
 
 def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryReport]:

@@ -285,9 +285,9 @@ def _notes_nothing(state: State, caller: Caller, ours: tuple[Transaction, ...]) 
 
 def _notes_itself_alone(state: State, caller: Caller, ours: tuple[Transaction, ...]) -> CommitStep:
     step = next_commit_step(state, caller, ours)
-    if not isinstance(step, AlreadyDone) or step.found is None:
+    if not isinstance(step, AlreadyDone) or step.done is None:
         return step
-    return AlreadyDone(replace(step.found, plannings=step.found.plannings[-1:]))
+    return AlreadyDone(replace(step.done, plannings=step.done.plannings[-1:]))
 
 
 _FUNCTION = Scenario(

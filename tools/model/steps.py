@@ -294,8 +294,8 @@ def _ask_commit(turn: Turn) -> Turn:
             todo = decided.transactions
             pc = rules.deciding[0]
             return turn.now(pc=pc, decided=decided, todo=todo, rolling=False, seen=None)
-        case AlreadyDone(found=found) if found is not None:
-            return turn.now(pc=Pc.FOUND, seen=found)
+        case AlreadyDone(done=done) if done is not None:
+            return turn.now(pc=Pc.FOUND, seen=done)
     return turn.now(pc=Pc.LIST)
 
 

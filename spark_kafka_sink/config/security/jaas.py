@@ -128,12 +128,19 @@ def known_class(name: str, known: Iterable[str]) -> str | None:
 
     The name of a shaded class has a prefix, such as Databricks' kafkashaded.org.apache.kafka....
     """
-    return next((each for each in known if name == each or name.endswith(f".{each}")), None)
+    return next(
+        (
+            class_name
+            for class_name in known
+            if name == class_name or name.endswith(f".{class_name}")
+        ),
+        None,
+    )
 
 
 def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
     """Return a hint for a class name that has a typo or wrong case, or lacks its package."""
-    by_short = {each.rpartition(".")[2]: each for each in known}
+    by_short = {class_name.rpartition(".")[2]: class_name for class_name in known}
     package, _, short = name.rpartition(".")
     meant = nearest(short, by_short, CLOSE)
     if meant is None or (package and nearest(name, by_short.values(), CLOSE) is None):
@@ -171,13 +178,13 @@ def _known(values: SecurityValues, option: str, known: Iterable[str]) -> str | N
     name = values.text(option)
     if name is None:
         return None
-    found = known_class(name, known)
-    if found is None:
+    login_class = known_class(name, known)
+    if login_class is None:
         raise ConfigError(
             f"option {values.name(option)} is {shown(name)}, an unsupported Java class",
             hint=did_you_mean_class(name, known) or f"Supported: {', '.join(known)}.",
         )
-    return found
+    return login_class
 
 
 class LoginModule(Enum):

@@ -258,14 +258,14 @@ def _is_loopback(host: str) -> bool:
 def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas: str) -> Secret:
     """Return a credential. As in Java, the option overrides the login module (KIP-1139)."""
     places = (values.secret(option), *map(options.secret, jaas))
-    found = next((place for place in places if place is not None and place.source), None)
-    if found is None:
+    named_place = next((place for place in places if place is not None and place.source), None)
+    if named_place is None:
         raise ConfigError(
             f"option {values.name(_URL)} is set, which requires {values.name(option)}",
             hint=f"Set it, or {options.name(jaas[0])}; use env:NAME or file:PATH to keep the value "
             f"out of the options.",
         )
-    return found
+    return named_place
 
 
 def _extensions(
@@ -276,17 +276,17 @@ def _extensions(
     Raises:
         ConfigError: the name or the value of an extension cannot be sent.
     """
-    found = options.with_prefix(_EXTENSION)
+    extensions = options.with_prefix(_EXTENSION)
     option = "sasl.oauthbearer.extensions"
     for pair in filter(None, (values.text(option) or "").split(",")):
         name, _, value = pair.partition("=")
-        found[name.strip()] = value.strip()
+        extensions[name.strip()] = value.strip()
     if unsecured:
-        found |= options.with_prefix(_UNSECURED_EXTENSION)
-    for name, value in found.items():
+        extensions |= options.with_prefix(_UNSECURED_EXTENSION)
+    for name, value in extensions.items():
         if name == "auth" or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ConfigError(
                 f"{options.place} or {values.name(option)} has an invalid SASL extension",
                 hint="Use names of letters, except auth, and non-empty values of printable ASCII.",
             )
-    return tuple(sorted(found.items()))
+    return tuple(sorted(extensions.items()))

@@ -123,8 +123,8 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
             f"{options.place} is different",
             hint="Remove one of them.",
         )
-    found = own or jaas
-    if found is None:
+    login = own or jaas
+    if login is None:
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is GSSAPI, which requires "
             f"{values.name(_SERVICE_NAME)}"
@@ -132,7 +132,7 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
             hint=f"Set {values.name(_SERVICE_NAME)} to the first part of the brokers' principals, "
             f"usually kafka, or set {values.name('sasl.mechanism')} to another mechanism.",
         )
-    return found
+    return login
 
 
 def msk_iam_login(options: JaasOptions) -> MskIamLogin:
@@ -174,12 +174,12 @@ def holds_secret(entry: JaasEntry) -> bool:
 
 def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
     """Return the known options that are not set but resemble an unknown option that is set."""
-    known, given = _OPTIONS[module], options.options
-    found = {
+    known, own_options = _OPTIONS[module], options.options
+    values_found = {
         _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO_SIMILARITY)
-        for name in given.keys() - known
+        for name in own_options.keys() - known
     }
-    return tuple(sorted(name for name in known & found if name not in given))
+    return tuple(sorted(name for name in known & values_found if name not in own_options))
 
 
 def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
@@ -250,8 +250,8 @@ def _login(mechanism: Mechanism, values: SecurityValues, options: JaasOptions) -
 
 
 def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry) -> None:
-    wanted = _MODULES[mechanism]
-    if entry.module in wanted:
+    login_modules = _MODULES[mechanism]
+    if entry.module in login_modules:
         return
     if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
         # Java's modules only pass the user name and password to the configured mechanism.
@@ -268,15 +268,15 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
             f"option {values.name('sasl.mechanism')} is PLAIN, which sends the password, but "
             f"{entry.options.place} uses {entry.module.short}, which never sends it",
             hint=f"Set {values.name('sasl.mechanism')} to SCRAM-SHA-256 or SCRAM-SHA-512, or use "
-            f"{wanted[0].value} to send the password as Java would.",
+            f"{login_modules[0].value} to send the password as Java would.",
         )
-    mechanisms = [each.value for each, modules in _MODULES.items() if entry.module in modules]
+    mechanisms = [allowed.value for allowed, modules in _MODULES.items() if entry.module in modules]
     default = "" if values.given("sasl.mechanism") else ", Java's default,"
     raise ConfigError(
         f"option {values.name('sasl.mechanism')} is {mechanism.value}{default} but "
         f"{entry.options.place} uses {entry.module.short}",
         hint=f"Set {values.name('sasl.mechanism')} to {' or '.join(mechanisms)}, or use "
-        f"{wanted[0].value}.",
+        f"{login_modules[0].value}.",
     )
 
 
@@ -291,8 +291,8 @@ def _required_secret(
             f"option {values.name(option)} and {jaas.option} have different values",
             hint="Remove one of them.",
         )
-    found = own if own is not None and own.source else jaas
-    if found is None:
+    source_options = own if own is not None and own.source else jaas
+    if source_options is None:
         module = _MODULES[mechanism][0]
         typo = ""
         if name in misspelled_options(module, options):
@@ -302,7 +302,7 @@ def _required_secret(
             hint=f"{typo}Set {values.name(option)}, or {options.name(name)}:"
             f' {module.value} required username="..." password="...";',
         )
-    return found
+    return source_options
 
 
 def sasl_config(values: SecurityValues) -> SaslConfig:

@@ -169,8 +169,8 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
                 f"option {values.name(option)} contains {shown(name)}; allowed: {', '.join(known)}",
                 hint=did_you_mean(name, known),
             )
-    found = tuple(version for version in TlsVersion if version.value in names)
-    if not found:
+    versions = tuple(version for version in TlsVersion if version.value in names)
+    if not versions:
         raise ConfigError(
             f"option {values.name(option)} contains no secure TLS version: {', '.join(names)}",
             hint="Add TLSv1.2 or TLSv1.3; the broker must also support one of them.",
@@ -180,7 +180,7 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
             warn_once(
                 _logger, "Option %s: %s is insecure and not offered", values.name(option), name
             )
-    return found
+    return versions
 
 
 def _cipher_suites(values: SecurityValues) -> tuple[str, ...]:
@@ -189,10 +189,10 @@ def _cipher_suites(values: SecurityValues) -> tuple[str, ...]:
 
 
 def _at_most_one(values: SecurityValues, *options: str) -> None:
-    given = [values.name(option) for option in options if values.given(option)]
-    if len(given) > 1:
+    names_given = [values.name(option) for option in options if values.given(option)]
+    if len(names_given) > 1:
         raise ConfigError(
-            f"options {' and '.join(given)} are mutually exclusive",
+            f"options {' and '.join(names_given)} are mutually exclusive",
             hint="They have the same meaning: remove one of them.",
         )
 

@@ -133,14 +133,14 @@ def _topics(names: tuple[str, ...] | None) -> str:
     """Return the first few topic names as text."""
     if names is None:
         return "unknown"
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+    others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{others}"
 
 
 def _plannings(state: ScopeState, caller: decision_rules.Caller) -> str:
     """Describe both writes by the nonces of their plannings."""
     known = () if isinstance(state, decision_rules.Nothing) else state.plannings
-    first = next((each.nonce for each in known if each.run == caller.run), None)
+    first = next((planning.nonce for planning in known if planning.run == caller.run), None)
     if first is None or caller.planning is None:
         return ""
     return f", by planning {first}; this planning is {caller.planning.nonce}"
@@ -246,7 +246,7 @@ def _commit(call: _Call) -> CommitOutcome:
                 return _outcome(driver, step.decided, CommitStatus.COMMITTED)
             return _decide(call, owner, step.decided, record if rolled is None else None)
         if isinstance(step, decision_rules.AlreadyDone) and record is not None:
-            _append_found(driver, owner, record, step.found)
+            _append_found(driver, owner, record, step.done)
     except UnclearFenceError:
         raise
     except FencedError:
@@ -264,13 +264,13 @@ def _append_found(
     """Append `state`, which adds details to a done batch; do nothing if it is None."""
     if state is None:
         return
-    found = Record(
+    proposed = Record(
         state=state,
         at_ms=record.at_ms,
         transactions=record.transactions,
         records=record.records,
     )
-    _append_decision(driver, owner, found, step="found")
+    _append_decision(driver, owner, proposed, step="found")
 
 
 def _already_done(

@@ -127,13 +127,13 @@ def check_alive(
     Raises:
         TransactionError: a transaction fails the check.
     """
-    found = list(_problems(transactions, descriptions, now_ms))
-    if not found:
+    problems = list(_problems(transactions, descriptions, now_ms))
+    if not problems:
         return
-    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    others = f", and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
     raise TransactionError(
-        f"{len(found)} of {plural(len(transactions), 'transaction')} cannot be committed "
-        f"safely, so the batch is not decided: {'; '.join(found[:_SHOWN])}{more}",
+        f"{len(problems)} of {plural(len(transactions), 'transaction')} cannot be committed "
+        f"safely, so the batch is not decided: {'; '.join(problems[:_SHOWN])}{others}",
         hint="Nothing is lost: the batch can run again. If tasks take longer than "
         "transaction.timeout.ms, raise that option and the brokers' "
         "transaction.max.timeout.ms, or make the batches smaller",
@@ -174,8 +174,8 @@ def is_any_committed(
     """Return True if a task's transaction was committed, so that it must have been decided."""
     ours = {task.transactional_id: task.transaction.producer_id for task in tasks}
     return any(
-        each.state in _COMMITTED and each.producer_id == ours.get(name)
-        for name, each in descriptions.items()
+        description.state in _COMMITTED and description.producer_id == ours.get(name)
+        for name, description in descriptions.items()
     )
 
 
@@ -223,10 +223,10 @@ class Driver:
 
         The default deadline is max.block.ms.
         """
-        made = Driver(self.client, self._config, scope)
+        driver = Driver(self.client, self._config, scope)
         if deadline is not None:
-            made._deadline = deadline
-        return made
+            driver._deadline = deadline
+        return driver
 
     @property
     def max_block_s(self) -> float:
@@ -434,7 +434,7 @@ class Driver:
         if not written:
             return
         with self.watch.step("topics"):
-            names = sorted({each.topic for each in written})
+            names = sorted({topic_written.topic for topic_written in written})
             check_current(written, TopicAdmin(self.client).ids(names, self._deadline))
 
     def check_alive(
@@ -454,9 +454,9 @@ class Driver:
         with self.watch.step("describe"):
             ids = [transaction.transactional_id for transaction in transactions]
             flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
-            found = self.describe([*ids, *flags], deadline)
-            check_alive(transactions, found, self.client.wall_ms())
-            if flags.intersection(found or ()):
+            described = self.describe([*ids, *flags], deadline)
+            check_alive(transactions, described, self.client.wall_ms())
+            if flags.intersection(described or ()):
                 raise TransactionError(
                     "abort() was called for these tasks: the batch is not decided",
                     hint="Start the query or the job again",

@@ -177,19 +177,19 @@ def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str
 
     One listing is not enough, because coordinators may move while the transactions are listed.
     """
-    found = Aborted()
+    aborted = Aborted()
     try:
-        while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:
-            found += _result(driver.admin.fence(orphans, driver.deadline_in(SECONDS)))
+        while orphans := _orphans(driver, state, given_up) - aborted.ended - aborted.left_open:
+            aborted += _result(driver.admin.fence(orphans, driver.deadline_in(SECONDS)))
     except UnsupportedApiError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
-        return found + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
+        return aborted + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
     except KafkaProdError as error:
         _LOG.warning(
             "transactions of lost attempts could not be aborted and may block readers: %s", error
         )
-        return found + Aborted(problem=error.message)
-    return found
+        return aborted + Aborted(problem=error.message)
+    return aborted
 
 
 def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> frozenset[str]:
@@ -203,9 +203,9 @@ def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> fro
     listed = driver.admin.list(tasks_pattern(driver.scope), deadline, states)
     tasks = [
         task
-        for each in listed
-        if (task := Candidate.of(each.transactional_id)) is not None
-        and (each.state is TransactionState.ONGOING or task.nonce in given_up)
+        for listing in listed
+        if (task := Candidate.of(listing.transactional_id)) is not None
+        and (listing.state is TransactionState.ONGOING or task.nonce in given_up)
     ]
     orphans = {task for task in tasks if is_orphan(state, task, given_up=given_up)}
     _warn_of_others(driver, state, set(tasks) - orphans)

@@ -79,7 +79,9 @@ def commit_others(
     now = driver.client.now()
     with driver.watch.step("commit"):
         codes = driver.admin.end(transactions, commit=True, deadline=now + (deadline - now) / 2)
-        return {scope: _result(driver, each, codes, deadline) for scope, each in batches.items()}
+        return {
+            scope: _result(driver, decided, codes, deadline) for scope, decided in batches.items()
+        }
 
 
 def _result(
@@ -93,8 +95,8 @@ def _result(
     waiting = {name: code for name, code in own.items() if _is_unsettled(code)}
     if waiting:
         name, code = next(iter(waiting.items()))
-        more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        return driver.client.unavailable(f"EndTxn of {name}{more}", code)
+        others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        return driver.client.unavailable(f"EndTxn of {name}{others}", code)
     try:
         fates = _fates(driver, decided, own, deadline)
     except KafkaProdError as error:
@@ -376,12 +378,12 @@ def _append_run_outcome(
 def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
     """Return a message about another run's unfinished decision, and how to retry it."""
     names = [transaction.transactional_id for transaction in decided.transactions]
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    others = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     servers = ",".join(driver.client.config.bootstrap_servers)
     return (
         f"{driver.scope} was decided but could not be finished: {error}. Its transactions "
-        f"{', '.join(names[:_MOST_LISTED])}{more} block read_committed readers, and their rows are "
-        "lost if they time out. To retry, write another batch with this transactionalIdPrefix, or "
+        f"{', '.join(names[:_MOST_LISTED])}{others} block read_committed readers, and their "
+        "rows are lost if they time out. To retry, write another batch with this transactionalIdPrefix, or "
         f"run `kafkaprod transactions commit --prefix {driver.scope.prefix} --bootstrap-servers "
         f"{servers}`; `kafkaprod transactions list` shows open transactions"
     )

@@ -397,15 +397,15 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
         coordinators = getattr(outcome.response, "coordinators", None)
         if coordinators is None:
             return {keys[0]: _coordinator(outcome.response)}
-        return {found.key: _coordinator(found) for found in coordinators}
+        return {coordinator.key: _coordinator(coordinator) for coordinator in coordinators}
 
 
-def _coordinator(found: object) -> KeyResult[Node]:
-    code = int(getattr(found, "error_code", 0))
-    node_id, host, port = (getattr(found, name) for name in ("node_id", "host", "port"))
+def _coordinator(response: object) -> KeyResult[Node]:
+    code = int(getattr(response, "error_code", 0))
+    node_id, host, port = (getattr(response, name) for name in ("node_id", "host", "port"))
     return KeyResult(
         code=code,
-        message=getattr(found, "error_message", None),
+        message=getattr(response, "error_message", None),
         value=None if code else Node(int(node_id), host, int(port)),
     )
 

@@ -168,8 +168,8 @@ def _fetched(partition: Any, version: int) -> Fetched:
         last_stable_offset=int(getattr(partition, "last_stable_offset", -1)),
         aborted=tuple(
             sorted(
-                AbortedTransaction(int(each.first_offset), int(each.producer_id))
-                for each in aborted
+                AbortedTransaction(int(transaction.first_offset), int(transaction.producer_id))
+                for transaction in aborted
             )
         ),
         diverged=diverging is not None and int(diverging.end_offset) >= 0,
@@ -209,13 +209,15 @@ class CommittedRecords:
     """
 
     def __init__(self, pending: Iterable[PendingTransaction] = ()) -> None:
-        self._pending = {each.producer_id: each for each in pending}
+        self._pending = {transaction.producer_id: transaction for transaction in pending}
         self._committed: list[LogRecord] = []
 
     @property
     def pending(self) -> tuple[PendingTransaction, ...]:
         """Transactions that are still open, sorted by first offset."""
-        return tuple(sorted(self._pending.values(), key=lambda each: each.first_offset))
+        return tuple(
+            sorted(self._pending.values(), key=lambda transaction: transaction.first_offset)
+        )
 
     def take(self) -> tuple[LogRecord, ...]:
         """Return the records that became committed since the last call, sorted by offset."""
@@ -349,9 +351,9 @@ class LogReader:
         """
         attempts, restarted = 0, False
         while True:
-            found = self._read(position, deadline)
-            if found is not None:
-                return found._replace(restarted=restarted)
+            response = self._read(position, deadline)
+            if response is not None:
+                return response._replace(restarted=restarted)
             restarted, position = restarted or position is not None, None
             config = self._client.config
             self._client.pause(

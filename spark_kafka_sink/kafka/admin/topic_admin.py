@@ -432,8 +432,8 @@ class TopicAdmin:
     def ids(self, topics: Sequence[str], deadline: float | None) -> dict[str, uuid.UUID]:
         """Return the ids of existing topics by name. Before Kafka 2.8, the result is empty."""
         results = self._describe(topics, deadline, "describing topics").values()
-        found = [result.value for result in results if result.value is not None]
-        return {each.name: each.topic_id for each in found if each.topic_id}
+        described = [result.value for result in results if result.value is not None]
+        return {topic.name: topic.topic_id for topic in described if topic.topic_id}
 
     def names(self, deadline: float | None) -> tuple[str, ...]:
         """Return the names of the topics that this client can describe, except internal topics."""
@@ -461,8 +461,10 @@ class TopicAdmin:
         if policy is None:
             return
         required = configs.get(CLEANUP, COMPACT)
-        allowed, found = ({each.strip() for each in text.split(",")} for text in (required, policy))
-        if COMPACT not in found or not found <= allowed:
+        allowed, policies = (
+            {policy_name.strip() for policy_name in text.split(",")} for text in (required, policy)
+        )
+        if COMPACT not in policies or not policies <= allowed:
             raise ConfigError(
                 f"the existing topic has cleanup.policy={policy}, but {required} is required",
                 topic=name,
@@ -552,23 +554,23 @@ def _as_number(value: str) -> float:
 
 def topics_to_create(config: SinkConfig) -> tuple[NewTopic, ...]:
     """Return the topics that the driver creates if they are missing."""
-    wanted, letters = config.topic_creation, config.dead_letters.dead_letter_topic
-    if not wanted.create:
+    creation, letters = config.topic_creation, config.dead_letters.dead_letter_topic
+    if not creation.create:
         return ()
-    topics = [] if config.topic is None else [_wanted_topic(config.topic, wanted)]
+    topics = [] if config.topic is None else [_wanted_topic(config.topic, creation)]
     if letters not in {None, config.topic}:
         # Without the configs, because compaction could delete rows.
-        replication = wanted.replication_factor
+        replication = creation.replication_factor
         topics.append(NewTopic(name=letters, partitions=None, replication=replication))
     return tuple(topics)
 
 
-def _wanted_topic(name: str, wanted: TopicCreation) -> NewTopic:
+def _wanted_topic(name: str, creation: TopicCreation) -> NewTopic:
     return NewTopic(
         name=name,
-        partitions=wanted.partitions,
-        replication=wanted.replication_factor,
-        configs=dict(wanted.configs),
+        partitions=creation.partitions,
+        replication=creation.replication_factor,
+        configs=dict(creation.configs),
     )
 
 
@@ -580,9 +582,9 @@ class TopicCreator:
         wanted: the partition count, replication factor and configs of the topics.
     """
 
-    def __init__(self, config: ProducerConfig, wanted: TopicCreation) -> None:
+    def __init__(self, config: ProducerConfig, creation: TopicCreation) -> None:
         self._config = config
-        self._wanted = wanted
+        self._wanted = creation
         self._seen: set[str] = set()
 
     def create_missing(self, names: Iterable[str]) -> dict[str, KafkaProdError]:

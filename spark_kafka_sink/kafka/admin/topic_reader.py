@@ -144,8 +144,8 @@ class TopicReader:
                 partition=partition,
                 hint=f"The topic has partitions 0 to {len(known) - 1}",
             )
-        wanted = known if partition is None else (partition,)
-        return tuple(_starting_at(self.bounds(each), offset) for each in wanted)
+        partitions = known if partition is None else (partition,)
+        return tuple(_starting_at(self.bounds(number), offset) for number in partitions)
 
     def records(self, offsets: OffsetRange) -> Iterator[ConsumerRecord]:
         """Yield the records of a range in order; raise the same errors as `batches`."""
@@ -205,10 +205,10 @@ class TopicReader:
     ) -> int:
         level = self._isolation if isolation is None else isolation
         handler = ListOffsetsHandler(self._client, timestamp, level)
-        found = request_of_leader(self._client, key, handler, self._deadline(), "ListOffsets")
-        if found is None:
+        response = request_of_leader(self._client, key, handler, self._deadline(), "ListOffsets")
+        if response is None:
             raise ProtocolError("the leader returned no offset for the partition", topic=key.topic)
-        return found
+        return response
 
     def _deadline(self) -> float:
         return self._client.deadline(self._timeout_s)
@@ -293,11 +293,13 @@ def read_records(
     with BlockingClient(config.producer) as client:
         client.await_metadata(client.deadline(timeout_s))
         readers = [TopicReader(client, name, isolation, timeout_s) for name in names]
-        ranges = [(reader, each) for reader in readers for each in reader.ranges(offset, partition)]
+        ranges = [
+            (reader, offsets) for reader in readers for offsets in reader.ranges(offset, partition)
+        ]
         if limit is None:
-            _check_size(sum(each.end - each.start for _, each in ranges))
-        found = chain.from_iterable(reader.records(each) for reader, each in ranges)
-        return ConsumerRecords(islice(found, limit))
+            _check_size(sum(offsets.end - offsets.start for _, offsets in ranges))
+        records = chain.from_iterable(reader.records(offsets) for reader, offsets in ranges)
+        return ConsumerRecords(islice(records, limit))
 
 
 def _check_size(offsets: int) -> None:

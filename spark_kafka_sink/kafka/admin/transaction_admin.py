@@ -88,10 +88,10 @@ class TransactionDescription:
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """All partitions in `topics`, sorted."""
-        found = (
+        result = (
             TopicPartition(topic, number) for topic, numbers in self.topics for number in numbers
         )
-        return tuple(sorted(found))
+        return tuple(sorted(result))
 
     def is_of(self, transaction: OpenTransaction) -> bool:
         """Return True if `transaction` has the same producer id and epoch."""
@@ -470,16 +470,21 @@ class TransactionAdmin:
     ) -> list[OpenTransaction]:
         """Return the producers whose transaction is open although InitProducerId has fenced it."""
         try:
-            described = self.describe([each.transactional_id for each in fenced], deadline)
+            described = self.describe(
+                [producer_fenced.transactional_id for producer_fenced in fenced], deadline
+            )
         except UnsupportedApiError:  # Kafka before 3.0 ends the transaction.
             return []
-        states = [(each, described.get(each.transactional_id)) for each in fenced]
+        states = [
+            (producer_fenced, described.get(producer_fenced.transactional_id))
+            for producer_fenced in fenced
+        ]
         return [
             producer
-            for producer, found in states
-            if found is not None
-            and found.state is TransactionState.ONGOING
-            and found.is_of(producer)
+            for producer, description in states
+            if description is not None
+            and description.state is TransactionState.ONGOING
+            and description.is_of(producer)
         ]
 
     def describe(
@@ -494,13 +499,13 @@ class TransactionAdmin:
         """
         what = "DescribeTransactions"
         driver = ApiDriver(self._client, DescribeTransactionsHandler(), transactional_ids)
-        found = {}
+        coordinators = {}
         for name, result in driver.complete(deadline, what).items():
             if result.value is not None:
-                found[name] = result.value
+                coordinators[name] = result.value
             elif result.code != ErrorCode.transactional_id_not_found:
                 raise self.rejection(what, name, result.code, Operation.DESCRIBE)
-        return found
+        return coordinators
 
     def list(
         self,
@@ -537,13 +542,13 @@ class TransactionAdmin:
             current = self._brokers(deadline)
             if brokers == current:
                 break  # Otherwise, coordinators might have moved during the listing.
-        found = {
-            each.transactional_id: each
-            for each in listed
-            if matches(each.transactional_id)
-            and (not states or each.state in {*states, TransactionState.UNKNOWN})
+        listings = {
+            listing.transactional_id: listing
+            for listing in listed
+            if matches(listing.transactional_id)
+            and (not states or listing.state in {*states, TransactionState.UNKNOWN})
         }
-        return [found[name] for name in sorted(found)]
+        return [listings[name] for name in sorted(listings)]
 
     def describe_producers(
         self, partitions: Collection[TopicPartition], deadline: float | None
@@ -608,7 +613,7 @@ class TransactionAdmin:
                 raise errors.TransactionError(
                     f"{what} was rejected", broker=str(result.node), error=error_name(result.code)
                 )
-        return [each for result in results for each in result.value or ()]
+        return [listing for result in results for listing in result.value or ()]
 
     def _brokers(self, deadline: float | None) -> frozenset[int]:
         """Return the ids of all brokers, as reported by one broker."""

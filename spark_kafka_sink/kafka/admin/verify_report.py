@@ -94,32 +94,32 @@ def _check(reader: TopicReader, part: PartitionReport) -> PartitionCheck:
         log = reader.bounds(part.partition)
     except UnknownTopicError as error:
         return _result(part, 0, Verdict.MISSING, error.message)
-    wanted = OffsetRange(key=log.key, start=max(first, log.start), end=min(last + 1, log.end))
-    found = _count(reader, wanted)
-    if found >= part.persisted:
-        others = found - part.persisted
+    offsets = OffsetRange(key=log.key, start=max(first, log.start), end=min(last + 1, log.end))
+    count = _count(reader, offsets)
+    if count >= part.persisted:
+        others = count - part.persisted
         note = f"{plural(others, 'record')} of other writers between them" if others else ""
-        return _result(part, found, Verdict.COMPLETE, note)
+        return _result(part, count, Verdict.COMPLETE, note)
     if log.end <= last:
-        return _beyond_end(reader, part, found, log.end)
+        return _beyond_end(reader, part, count, log.end)
     if log.start > first:
         reason = f"the log starts at offset {log.start:,}: retention has deleted older records"
     else:
         reason = "they were aborted, compacted, or overwritten after an unclean leader election"
-    return _result(part, found, Verdict.MISSING, reason)
+    return _result(part, count, Verdict.MISSING, reason)
 
 
-def _beyond_end(reader: TopicReader, part: PartitionReport, found: int, end: int) -> PartitionCheck:
+def _beyond_end(reader: TopicReader, part: PartitionReport, count: int, end: int) -> PartitionCheck:
     """Return the check of a partition whose last readable offset is before the report's."""
     written = reader.high_watermark(TopicPartition(part.topic, part.partition))
     if part.last_offset is not None and written > part.last_offset:
         reason = f"an open transaction prevents reading beyond offset {end:,}"
-        return _result(part, found, Verdict.OPEN, reason)
+        return _result(part, count, Verdict.OPEN, reason)
     reason = (
         f"the log ends at offset {written:,}: it was truncated (unclean leader election), "
         "or the topic was recreated"
     )
-    return _result(part, found, Verdict.MISSING, reason)
+    return _result(part, count, Verdict.MISSING, reason)
 
 
 def _count(reader: TopicReader, offsets: OffsetRange) -> int:
@@ -135,12 +135,12 @@ def _count(reader: TopicReader, offsets: OffsetRange) -> int:
     return total
 
 
-def _result(part: PartitionReport, found: int, verdict: Verdict, reason: str) -> PartitionCheck:
+def _result(part: PartitionReport, count: int, verdict: Verdict, reason: str) -> PartitionCheck:
     return PartitionCheck(
         topic=part.topic,
         partition=part.partition,
         acknowledged=part.persisted,
-        found=found,
+        found=count,
         verdict=verdict,
         reason=reason,
     )

@@ -269,12 +269,12 @@ class Metadata:
 
     def _take_wanted(self) -> None:
         """Schedule a request immediately if a required topic is neither known nor requested."""
-        wanted = self.wanted
-        if wanted is self._topics:
+        topics = self.wanted
+        if topics is self._topics:
             return
-        if any(name not in self.cluster.topics for name in wanted - self._topics):
+        if any(name not in self.cluster.topics for name in topics - self._topics):
             self._retry.at = 0.0
-        self._topics = wanted
+        self._topics = topics
 
     def end_session(self, now: float) -> None:
         """Reset the wanted topics and their errors at the end of a session.

@@ -173,4 +173,4 @@ def by_topic(partitions: Iterable[tuple[str, int]], numbers: str) -> list[dict[s
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)
-    return [{"name": name, numbers: found} for name, found in grouped.items()]
+    return [{"name": name, numbers: indexes} for name, indexes in grouped.items()]

@@ -219,8 +219,8 @@ def response_type(api: int, version: int) -> type[Any]:
 
 def _schema(load: Callable[[int, int], Any], what: str, api: int, version: int) -> type[Any]:
     try:
-        found: type[Any] = load(api, version)
+        message_class: type[Any] = load(api, version)
     except KioIndexError as error:
         name = ApiKey(api).name if api in ApiKey.__members__.values() else str(api)
         raise ProtocolError(f"API {name} does not define {what} version {version}") from error
-    return found
+    return message_class

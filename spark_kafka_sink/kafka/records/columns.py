@@ -167,22 +167,22 @@ class InlineView:
         self._low, self.size, self.largest = first
         self._high = _ZERO
 
-    def fits(self, more: VarintBytes | InlineView) -> bool:
+    def fits(self, varints: VarintBytes | InlineView) -> bool:
         """Return True if these bytes fit into every row."""
-        return self.largest + more.largest <= INLINE_SIZE
+        return self.largest + varints.largest <= INLINE_SIZE
 
-    def append(self, more: VarintBytes) -> None:
+    def append(self, varints: VarintBytes) -> None:
         """Append these bytes to every row.
 
         Shifts by 64 or more result in 0, as do negative shifts, because they wrap around.
         """
         bits = self.size << _BYTE_BITS
-        self._low = self._low | (more.bytes << bits)
-        self.largest += more.largest
+        self._low = self._low | (varints.bytes << bits)
+        self.largest += varints.largest
         if self.largest > REGISTER_SIZE:
-            beyond = (more.bytes >> (_WHOLE - bits)) | (more.bytes << (bits - _WHOLE))
+            beyond = (varints.bytes >> (_WHOLE - bits)) | (varints.bytes << (bits - _WHOLE))
             self._high = self._high | beyond
-        self.size = self.size + more.size
+        self.size = self.size + varints.size
 
     def where(self, mask: NDArray[np.bool_]) -> InlineView:
         """Return the bytes of the rows where the mask is True; all other rows are empty."""

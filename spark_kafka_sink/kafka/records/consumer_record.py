@@ -61,8 +61,12 @@ class ConsumerRecords(list[ConsumerRecord]):
     def to_arrow(self) -> pa.Table:
         """Return the records as an Arrow table."""
         rows = [
-            {**each._asdict(), "headers": _pairs(each), "timestamp": _milliseconds(each.timestamp)}
-            for each in self
+            {
+                **record._asdict(),
+                "headers": _pairs(record),
+                "timestamp": _milliseconds(record.timestamp),
+            }
+            for record in self
         ]
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
@@ -118,7 +122,7 @@ def read_committed(
             pending.setdefault(header.producer_id, []).extend(read_records(batch))
         else:
             committed += read_records(batch)
-    for record in sorted(committed, key=lambda each: each.offset):
+    for record in sorted(committed, key=lambda committed_record: committed_record.offset):
         if record.offset < end:
             yield consumer_record(topic, partition, record)
 

@@ -60,27 +60,27 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
         ProtocolError: `data` does not contain exactly `count` records.
     """
     buffer = np.frombuffer(data, np.uint8)
-    found: list[Numbers] = []
+    positions: list[Numbers] = []
     position, left = 0, count
     while left:
-        wanted = min(left, _STEP)
-        run, position = _strided(data, buffer[:end], position, wanted)
-        found.append(run)
-        if len(run) < min(wanted, _MIN_RUN):
-            more, position = _one_by_one(data, position, end, wanted - len(run))
-            found.append(more)
-            left -= len(more)
+        step = min(left, _STEP)
+        run, position = _strided(data, buffer[:end], position, step)
+        positions.append(run)
+        if len(run) < min(step, _MIN_RUN):
+            others, position = _one_by_one(data, position, end, step - len(run))
+            positions.append(others)
+            left -= len(others)
         left -= len(run)
     if position != end:
         raise ProtocolError(f"{end - position} unexpected bytes after the last record of a batch")
-    return np.concatenate(found)
+    return np.concatenate(positions)
 
 
-def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Numbers, int]:
+def _strided(data: bytes, buffer: Bytes, position: int, count: int) -> tuple[Numbers, int]:
     """Return the positions of records that have the first record's size, and of the next record."""
     end = len(buffer)
     size, body = read_varint(data, position)
-    step, stop = body - position + size, min(wanted, (end - position) // max(size, 1))
+    step, stop = body - position + size, min(count, (end - position) // max(size, 1))
     if size < SMALLEST_RECORD - 1 or body + size > end:
         raise ProtocolError(f"invalid record size: {size} bytes")
     alike = np.ones(stop, np.bool_)
@@ -88,26 +88,26 @@ def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Nu
         column = buffer[index : index + stop * step : step]
         alike[: len(column)] &= column == data[index]
         alike[len(column) :] = False
-    found = stop if alike.all() else int(alike.argmin())
-    found = min(found, (end - position) // step)
-    return position + step * np.arange(found), position + step * found
+    length = stop if alike.all() else int(alike.argmin())
+    length = min(length, (end - position) // step)
+    return position + step * np.arange(length), position + step * length
 
 
-def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numbers, int]:
+def _one_by_one(data: bytes, position: int, end: int, count: int) -> tuple[Numbers, int]:
     """Return the positions of records of any size, and the position of the next record.
 
     `_Reader.enter` checks the sizes.
     """
-    found = array("q")
-    note = found.append
+    positions = array("q")
+    note = positions.append
     try:
-        for _ in range(wanted):
+        for _ in range(count):
             note(position)
             size = data[position]
             if size < 0x80:
                 position += 1 + (size >> 1)
-            elif (more := data[position + 1]) < 0x80:
-                position += 2 + (size >> 1 & 0x3F | more << 6)
+            elif (second := data[position + 1]) < 0x80:
+                position += 2 + (size >> 1 & 0x3F | second << 6)
             else:
                 size, position = read_varint(data, position)
                 position += max(size, 0)
@@ -115,7 +115,7 @@ def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numb
         position = end + 1
     if position > end:
         raise ProtocolError("the batch contains fewer records than its header declares")
-    return np.frombuffer(found, np.int64), position
+    return np.frombuffer(positions, np.int64), position
 
 
 class RecordFields(NamedTuple):
@@ -143,8 +143,10 @@ def read_fields(section: memoryview | bytes, count: int) -> FieldColumns:
     """
     if count > _MAX_SINGLE:
         return read_columns(section, count)
-    found = np.array(read_few(section, count), np.int64).reshape(count, len(RecordFields._fields))
-    return FieldColumns(time_deltas=found[:, 0], offset_deltas=found[:, 1], key_sizes=found[:, 2])
+    numbers = np.array(read_few(section, count), np.int64).reshape(count, len(RecordFields._fields))
+    return FieldColumns(
+        time_deltas=numbers[:, 0], offset_deltas=numbers[:, 1], key_sizes=numbers[:, 2]
+    )
 
 
 def read_columns(section: memoryview | bytes, count: int) -> FieldColumns:
@@ -169,16 +171,16 @@ def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
     """Read a few records one by one, which is faster than columns; see `read_fields`."""
     end = len(section)
     _check_room(count, end)
-    found, position = [], 0
+    records, position = [], 0
     for _ in range(count):
         size, start = read_varint(section, position)
         position = start + size
         if size < SMALLEST_RECORD - 1 or position > end:
             raise ProtocolError(f"invalid record size: {size} bytes")
-        found.append(_read_one(section, start, position))
+        records.append(_read_one(section, start, position))
     if position != end:
         raise ProtocolError(f"{end - position} unexpected bytes after the last record of a batch")
-    return found
+    return records
 
 
 def _check_room(count: int, size: int) -> None:

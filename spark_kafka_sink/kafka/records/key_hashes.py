@@ -143,8 +143,8 @@ class _Keys:
         rows = np.flatnonzero(counts > common)
         for position in range(common, int(counts.max(initial=0))):
             rows = rows[counts[rows] > position]
-            found = data[starts[rows] + width * position].astype(np.uint32, copy=False)
-            hashes[rows] = step(hashes[rows], found)
+            values = data[starts[rows] + width * position].astype(np.uint32, copy=False)
+            hashes[rows] = step(hashes[rows], values)
         return hashes
 
 

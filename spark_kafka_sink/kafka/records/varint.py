@@ -147,10 +147,10 @@ def _longer(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]
     for number in range(1, longest):
         if not rows.size:
             break
-        more = buffer[after[rows]]
-        raw[rows] |= (more & 0x7F).astype(np.uint64) << np.uint64(7 * number)
+        next_bytes = buffer[after[rows]]
+        raw[rows] |= (next_bytes & 0x7F).astype(np.uint64) << np.uint64(7 * number)
         after[rows] += 1
-        rows = rows[more >= _CONTINUES]
+        rows = rows[next_bytes >= _CONTINUES]
     if rows.size:
         raise ProtocolError(f"a varint is truncated or longer than {longest} bytes")
     if longest == INT_BYTES:

@@ -114,10 +114,10 @@ def _changed_recently(stamps: Stamps) -> bool:
 def _stamp(path: str) -> FileStamp | None:
     """Return the stamp of a file, or None if it is missing, which is an error when it is read."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - pathlib's normalizes the path first
+        status = os.stat(path)  # noqa: PTH116 - pathlib's normalizes the path first
     except (OSError, ValueError):  # A ValueError means that the path is invalid.
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def secrets_of(settings: TrustStore | KeyStore | Login) -> tuple[Secret, ...]:
@@ -143,14 +143,14 @@ def located(settings: Settings, folders: Sequence[Path]) -> Settings:
         return cast("Settings", tuple(located(setting, folders) for setting in settings))
     if not is_dataclass(settings) or isinstance(settings, type):
         return settings
-    found = {
+    files = {
         field.name: _field(field.name, getattr(settings, field.name), folders)
         for field in fields(settings)
     }
     # The files of a `JaasLogin` are known only after its text has been read.
     if isinstance(settings, JaasLogin):
-        found["folders"] = tuple(str(folder) for folder in folders)
-    return replace(settings, **found)
+        files["folders"] = tuple(str(folder) for folder in folders)
+    return replace(settings, **files)
 
 
 def _field(name: str, value: object, folders: Sequence[Path]) -> object:

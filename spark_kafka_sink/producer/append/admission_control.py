@@ -139,8 +139,8 @@ class AdmissionControl:
             raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
 
-    def _full(self, more: int) -> Mapping[str, Collection[int]]:
-        return self._quotas.full(more, self._client.metadata.cluster)
+    def _full(self, size: int) -> Mapping[str, Collection[int]]:
+        return self._quotas.full(size, self._client.metadata.cluster)
 
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
         held = self._quotas.held(TopicPartition(topic.name, partition))

@@ -106,7 +106,7 @@ class BufferQuotas:
                 self._names |= names
                 self._cluster = None
 
-    def full(self, more: int, cluster: Cluster) -> Mapping[str, Collection[int]]:
+    def full(self, size: int, cluster: Cluster) -> Mapping[str, Collection[int]]:
         """Return the partitions, by topic, whose quota `more` bytes would exceed.
 
         The result also contains all partitions whose leader's quota would be exceeded. A partition
@@ -114,29 +114,29 @@ class BufferQuotas:
         """
         full: defaultdict[str, set[int]] = defaultdict(set)
         with self._lock:
-            if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
+            if self.limit is None or self._total + size <= self.limit // PARTITIONS_PART:
                 return full
             self._follow(cluster)
             if self._has_partitions:
-                for topic, partition in _over(self._held, more, self.limit // PARTITIONS_PART):
+                for topic, partition in _over(self._held, size, self.limit // PARTITIONS_PART):
                     full[topic].add(partition)
-            brokers = _over(self._led, more, self.limit) - {NO_LEADER}
+            brokers = _over(self._led, size, self.limit) - {NO_LEADER}
             if self._has_brokers and brokers:
                 for name, info in self._topics.items():
                     full[name].update(n for n, node in enumerate(info.leaders) if node in brokers)
             return full
 
-    def is_full(self, topic_partition: TopicPartition, more: int, cluster: Cluster) -> bool:
+    def is_full(self, topic_partition: TopicPartition, size: int, cluster: Cluster) -> bool:
         """Return True if `full` contains the partition; the cost is constant."""
         with self._lock:
-            if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
+            if self.limit is None or self._total + size <= self.limit // PARTITIONS_PART:
                 return False
             self._follow(cluster)
             leader, held = self._leader(topic_partition), self._held.get(topic_partition, 0)
-            if self._has_partitions and held and held + more > self.limit // PARTITIONS_PART:
+            if self._has_partitions and held and held + size > self.limit // PARTITIONS_PART:
                 return True
             led = self._led[leader] if self._has_brokers and leader != NO_LEADER else 0
-            return led > 0 and led + more > self.limit
+            return led > 0 and led + size > self.limit
 
     def _follow(self, cluster: Cluster) -> None:
         """Compute the bytes of each broker if the leaders may have changed."""
@@ -159,5 +159,5 @@ class BufferQuotas:
         return topic.leaders[topic_partition.partition]
 
 
-def _over(sizes: Mapping[_T, int], more: int, limit: int) -> set[_T]:
-    return {owner for owner, size in sizes.items() if size and size + more > limit}
+def _over(sizes: Mapping[_T, int], added: int, limit: int) -> set[_T]:
+    return {owner for owner, size in sizes.items() if size and size + added > limit}

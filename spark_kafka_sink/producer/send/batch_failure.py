@@ -86,9 +86,9 @@ def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
     number = UNKNOWN_ROW if rows is None else int(rows.numbers[0])
     name = row_name(number, rows.spark_partition if rows else None, record.key)
     sent = f" ({batch.size:,} compressed)" if batch.codec else ""
-    more = f": {response.message}" if response.message else ""
+    message = f": {response.message}" if response.message else ""
     size = f"{batch.raw_size:,} bytes when serialized{sent}"
-    return f"{name} is {size}, more than the broker accepts{more}"
+    return f"{name} is {size}, more than the broker accepts{message}"
 
 
 def batch_error(

@@ -33,10 +33,10 @@ def client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes
 
 def describe_error(error: str) -> str:
     """Return the text of a broker's error, with its status and the required scope."""
-    found = object_in(error)
-    if found is None:
+    fields = object_in(error)
+    if fields is None:
         return quoted(error)
-    status, scope = text_field(found, "status"), text_field(found, "scope")
+    status, scope = text_field(fields, "status"), text_field(fields, "scope")
     if status is None:
         return quoted(error)
     return quoted(status) + (f", it requires the scope {quoted(scope)}" if scope else "")

@@ -135,17 +135,17 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
         raise AuthenticationError(
             f"the broker's {mechanism} challenge requires an unknown extension"
         )
-    found = _SERVER_FIRST.fullmatch(text)
-    if found is None:
+    match = _SERVER_FIRST.fullmatch(text)
+    if match is None:
         raise AuthenticationError(f"the broker's {mechanism} challenge is malformed")
-    nonce = found["nonce"]
+    nonce = match["nonce"]
     if not nonce.startswith(client_nonce) or nonce == client_nonce:
         raise AuthenticationError(
             f"the broker's {mechanism} nonce does not start with the client's nonce: the "
             "challenge is for a different login"
         )
-    salt = _base64(found["salt"], f"{mechanism} salt")
-    return ServerFirst(nonce, salt, _iterations(found["iterations"], mechanism))
+    salt = _base64(match["salt"], f"{mechanism} salt")
+    return ServerFirst(nonce, salt, _iterations(match["iterations"], mechanism))
 
 
 def _iterations(digits: str, mechanism: str) -> int:
@@ -170,10 +170,10 @@ def parse_server_final(text: str, mechanism: str) -> bytes:
         AuthenticationError: the message is malformed or an error.
     """
     _check_error(text, mechanism)
-    found = _SERVER_FINAL.fullmatch(text)
-    if found is None:
+    match = _SERVER_FINAL.fullmatch(text)
+    if match is None:
         raise AuthenticationError(f"the broker's last {mechanism} message is malformed")
-    return _base64(found["verifier"], f"{mechanism} signature")
+    return _base64(match["verifier"], f"{mechanism} signature")
 
 
 def _check_error(text: str, mechanism: str) -> None:

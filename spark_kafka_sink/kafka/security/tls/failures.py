@@ -290,8 +290,8 @@ def _other_host(shown: PeerCertificate | None, broker: str) -> str:
     if shown is None or shown.names is None:
         return f"the broker's certificate is not valid for {host}"
     names = ", ".join(shown.names[:_MOST_NAMES]) or "no host"
-    more = ", …" if len(shown.names) > _MOST_NAMES else ""
-    return f"the broker's certificate is valid for {names}{more}, not for {host}"
+    ellipsis = ", …" if len(shown.names) > _MOST_NAMES else ""
+    return f"the broker's certificate is valid for {names}{ellipsis}, not for {host}"
 
 
 def _unknown(code: int, shown: PeerCertificate | None) -> str:

@@ -71,7 +71,7 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
         ConfigError: the file is PEM but not configured as PEM, is configured as PEM but has a
             different format, or has an unknown format.
     """
-    found = _detected_format(content)
+    detected = _detected_format(content)
     type_option = option.replace(".location", ".type")
     if content.startswith(_JCEKS):
         raise ConfigError(
@@ -79,14 +79,14 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
             hint="Convert it with keytool -importkeystore -deststoretype pkcs12.",
         )
     if declared is StoreType.PEM:
-        if found is None:
+        if detected is None:
             return StoreType.PEM
         raise ConfigError(
-            f"option {option} refers to a {found.value} file, but {type_option} is PEM",
-            hint=f"Set {type_option}={found.value}.",
+            f"option {option} refers to a {detected.value} file, but {type_option} is PEM",
+            hint=f"Set {type_option}={detected.value}.",
         )
-    if found is not None:
-        return found
+    if detected is not None:
+        return detected
     looks_pem = b"-----BEGIN " in content
     raise ConfigError(
         f"option {option} refers to a file that is neither JKS nor PKCS12",
@@ -294,7 +294,11 @@ def files_of(config: TlsConfig) -> tuple[str, ...]:
     stores = [store for store in (config.truststore, config.keystore) if store is not None]
     system = ssl.get_default_verify_paths().cafile if config.truststore is None else None
     inline = [secret.file for store in stores for secret in secrets_of(store)]
-    return tuple(path for path in (system, *(each.location for each in stores), *inline) if path)
+    return tuple(
+        path
+        for path in (system, *(trust_store.location for trust_store in stores), *inline)
+        if path
+    )
 
 
 def is_here(store: TrustStore | KeyStore) -> bool:
@@ -490,14 +494,14 @@ def trusted_certificates(store: TrustStore) -> list[bytes]:
         ConfigError: the store cannot be read or opened, or contains no certificate.
     """
     option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
-    found = _read(store, option)
-    if not found:
+    entries = _read(store, option)
+    if not entries:
         raise ConfigError(
             f"option {option} contains no certificate",
             hint="It must contain the certificates of the authorities that sign the brokers' "
             "certificates.",
         )
-    return found
+    return entries
 
 
 def _read(store: TrustStore, option: str) -> list[bytes]:

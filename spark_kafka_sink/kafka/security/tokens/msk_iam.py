@@ -39,8 +39,8 @@ def region_of(login: MskIamLogin, host: str) -> str:
     Raises:
         ConfigError: the options, the broker's name and the environment do not contain the region.
     """
-    found = _BROKER.search(host.lower())
-    region = login.region or (found and found["region"])
+    match = _BROKER.search(host.lower())
+    region = login.region or (match and match["region"])
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise ConfigError(
@@ -86,13 +86,13 @@ class MskIamSource:
         session = boto3.Session(profile_name=self.login.profile)
         if self.login.role_arn is not None:
             return self._assume(session, self.login.role_arn)
-        found = session.get_credentials()
-        if found is None:
+        credentials = session.get_credentials()
+        if credentials is None:
             raise ValueError("none in the environment, the profile or the instance metadata")
         if self.login.debug_credentials:
             identity = self._sts(session).get_caller_identity()
             _log.info("AWS_MSK_IAM: signed as %s", identity.get("Arn"))
-        return found
+        return credentials
 
     def _assume(self, session: boto3.Session, role_arn: str) -> Credentials:
         answer = self._sts(session).assume_role(
@@ -100,8 +100,10 @@ class MskIamSource:
         )
         if self.login.debug_credentials:
             _log.info("AWS_MSK_IAM: signed as %s", answer["AssumedRoleUser"]["Arn"])
-        given = answer["Credentials"]
-        return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+        credentials = answer["Credentials"]
+        return Credentials(
+            credentials["AccessKeyId"], credentials["SecretAccessKey"], credentials["SessionToken"]
+        )
 
     def _sts(self, session: boto3.Session) -> Any:
         region = self.login.sts_region or self.region

@@ -60,25 +60,25 @@ this time, because it might still be valid according to the broker's clock.
 def object_in(text: str | bytes) -> dict[str, object] | None:
     """Parse a JSON object, or return None if the text is not an object or is nested too deeply."""
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
-def text_field(found: dict[str, object], name: str) -> str | None:
+def text_field(fields: dict[str, object], name: str) -> str | None:
     """Return the string value of a field, or None if it is missing, empty or not a string."""
-    value = found.get(name)
+    value = fields.get(name)
     return value if isinstance(value, str) and value else None
 
 
-def number_field(found: dict[str, object], name: str) -> float | None:
+def number_field(fields: dict[str, object], name: str) -> float | None:
     """Return the numeric value of a field. Some issuers send numbers as strings of digits.
 
     Returns:
         The number, or None if it is missing, not a number, negative, or too large for a date.
     """
-    value = found.get(name)
+    value = fields.get(name)
     if isinstance(value, str) and len(value) <= 20:
         value = int(value) if value.isascii() and value.isdigit() else None
     if isinstance(value, bool) or not isinstance(value, int | float):

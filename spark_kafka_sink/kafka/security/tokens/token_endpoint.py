@@ -282,8 +282,8 @@ class TokenEndpoint:
 
     def _without_token(self, status: int, content: dict[str, object] | None) -> FailedRequest:
         """Return the failure for a response without a token."""
-        found = content or {}
-        words = [text_field(found, "error"), text_field(found, "error_description")]
+        fields = content or {}
+        words = [text_field(fields, "error"), text_field(fields, "error_description")]
         details = ": ".join(self._harmless(word) for word in words if word is not None)
         problem = f"returned HTTP status {status}" + (f": {details}" if details else "")
         if status == _OK and not details:
