@@ -107,6 +107,7 @@ lint: install ## run ruff, mypy and import-linter, and check function sizes and 
 	@$(PY) -m mypy
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()'
 	@$(PY) -m tools.checks.sizes
+	@$(PY) -m tools.checks.names
 
 format: install ## format the code with ruff
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .

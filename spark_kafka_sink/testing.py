@@ -87,10 +87,10 @@ def assert_written(
             hint="Pass the topic name.",
         )
     if config is None or config.formats is None:
-        wanted, found = _raw_rows(frame, broker, topic)
+        wanted, actual = _raw_rows(frame, broker, topic)
     else:
-        wanted, found = _decoded_rows(frame, broker, topic, config)
-    differences = compare_rows(wanted, found)
+        wanted, actual = _decoded_rows(frame, broker, topic, config)
+    differences = compare_rows(wanted, actual)
     if differences:
         raise AssertionError("\n".join(differences))
 
@@ -140,8 +140,8 @@ def _decoded_rows(
     names = [name for name in expected.names if _compared(name, topic)]
     wanted = [_row(names, row) for row in expected.rows]
     records = broker.records(*_topics(wanted, topic))
-    found = decode_records(records, config, expected.sources)
-    return wanted, [_row(names, record._asdict()) for record in found]
+    decoded = decode_records(records, config, expected.sources)
+    return wanted, [_row(names, record._asdict()) for record in decoded]
 
 
 def _compared(name: str, topic: str | None) -> bool:
@@ -177,12 +177,12 @@ class ComparedRow(NamedTuple):
 
 def _row(names: Sequence[str], row: Any) -> ComparedRow:
     """Return the compared columns of a row or a record."""
-    found = {name: row[name] for name in names}
+    compared = {name: row[name] for name in names}
     return ComparedRow(
-        topic=found.get("topic"),
-        key=_bytes(found.get("key")),
-        value=_canonical(_bytes(found.get("value"))),
-        headers=tuple((str(name), _bytes(value)) for name, value in found.get("headers") or ()),
+        topic=compared.get("topic"),
+        key=_bytes(compared.get("key")),
+        value=_canonical(_bytes(compared.get("value"))),
+        headers=tuple((str(name), _bytes(value)) for name, value in compared.get("headers") or ()),
     )
 
 
@@ -211,14 +211,14 @@ def _canonical(value: bytes | None) -> bytes | None:
     return json.dumps(parsed, sort_keys=True, ensure_ascii=False).encode()
 
 
-def compare_rows(wanted: Sequence[ComparedRow], found: Sequence[ComparedRow]) -> list[str]:
+def compare_rows(wanted: Sequence[ComparedRow], actual: Sequence[ComparedRow]) -> list[str]:
     """Return a message about the differences, as lines; empty if there are none.
 
     A missing row and an unexpected row count as one different row if they have the same key and no
     other such row has it.
     """
-    missing = sorted((Counter(wanted) - Counter(found)).elements(), key=_order)
-    unexpected = sorted((Counter(found) - Counter(wanted)).elements(), key=_order)
+    missing = sorted((Counter(wanted) - Counter(actual)).elements(), key=_order)
+    unexpected = sorted((Counter(actual) - Counter(wanted)).elements(), key=_order)
     if not missing and not unexpected:
         return []
     theirs, ours = _by_key(unexpected), _by_key(missing)
@@ -231,11 +231,13 @@ def compare_rows(wanted: Sequence[ComparedRow], found: Sequence[ComparedRow]) ->
     kinds = {
         "missing": [f"{row.name}{_rest(row)}" for row in missing],
         "unexpected": [f"{row.name}{_rest(row)}" for row in unexpected],
-        "different": [f"{one.name}: {_difference(one, other)}" for one, other in pairs],
+        "different": [f"{left.name}: {_difference(left, right)}" for left, right in pairs],
     }
     counts = ", ".join(f"{len(rows):,} {kind}" for kind, rows in kinds.items() if rows)
-    first = f"{plural(len(wanted), 'row')} expected, {plural(len(found), 'record')} found: {counts}"
-    return [first, *(line for kind, rows in kinds.items() for line in _listed(kind, rows))]
+    first = (
+        f"{plural(len(wanted), 'row')} expected, {plural(len(actual), 'record')} found: {counts}"
+    )
+    return [first, *(line for kind, lines in kinds.items() for line in _listed(kind, lines))]
 
 
 def _order(row: ComparedRow) -> tuple[str, bytes, bytes]:
@@ -249,8 +251,8 @@ def _by_key(rows: Sequence[ComparedRow]) -> dict[Place, ComparedRow]:
 
 
 def _listed(kind: str, rows: Sequence[str]) -> list[str]:
-    more = len(rows) - _SHOWN
-    rest = [f"  and {more:,} more"] if more > 0 else []
+    hidden = len(rows) - _SHOWN
+    rest = [f"  and {hidden:,} more"] if hidden > 0 else []
     return [*(f"  {kind}: {row}" for row in rows[:_SHOWN]), *rest]
 
 
@@ -265,24 +267,24 @@ def _headers(row: ComparedRow) -> str:
     return f" with headers {named}" if named else ""
 
 
-def _difference(wanted: ComparedRow, found: ComparedRow) -> str:
+def _difference(wanted: ComparedRow, actual: ComparedRow) -> str:
     parts = []
-    if wanted.value != found.value:
-        parts.append(_value_difference(wanted.value, found.value))
-    if wanted.headers != found.headers:
-        ours, theirs = (_headers(row).removeprefix(" with ") or "none" for row in (wanted, found))
+    if wanted.value != actual.value:
+        parts.append(_value_difference(wanted.value, actual.value))
+    if wanted.headers != actual.headers:
+        ours, theirs = (_headers(row).removeprefix(" with ") or "none" for row in (wanted, actual))
         parts.append(f"{ours} expected, {theirs} found")
     return "; ".join(parts)
 
 
-def _value_difference(wanted: bytes | None, found: bytes | None) -> str:
+def _value_difference(wanted: bytes | None, actual: bytes | None) -> str:
     """Return the differing fields of two JSON objects; return other values as a whole."""
-    ours, theirs = _object(wanted), _object(found)
+    ours, theirs = _object(wanted), _object(actual)
     if ours is None or theirs is None:
-        return f"value {_text(wanted)} expected, {_text(found)} found"
+        return f"value {_text(wanted)} expected, {_text(actual)} found"
     fields = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if not fields:  # The field is null in one value and missing in the other.
-        return f"value {_text(wanted)} expected, {_text(found)} found"
+        return f"value {_text(wanted)} expected, {_text(actual)} found"
     return ", ".join(
         f"{name} {_field(ours, name)} expected, {_field(theirs, name)} found" for name in fields
     )

@@ -202,7 +202,7 @@ class BrokerConfig(SecuritySettings):
         if self.advertised_listeners is None:
             if self.host in _ANY:
                 raise ConfigError(
-                    f"host {self.host or chr(39) * 2} can't be advertised to clients",
+                    f"host {self.host or chr(39) * 2} cannot be advertised to clients",
                     hint="Set advertised_listeners (--advertised-listeners) to the host:port that "
                     "clients connect to",
                 )

@@ -177,7 +177,7 @@ def redacted(uri: str) -> str:
 
 def redact_uris(text: str) -> str:
     """Return the text with each URI in it `redacted`."""
-    return _URI_IN_TEXT.sub(lambda found: redacted(found[0]), text)
+    return _URI_IN_TEXT.sub(lambda match: redacted(match[0]), text)
 
 
 def split_query(uri: str) -> tuple[str, str]:

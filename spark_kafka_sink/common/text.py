@@ -40,13 +40,13 @@ def size_text(size: float) -> str:
     return f"{size / MB:,.1f} MB"
 
 
-def plural(count: float, one: str, many: str = "") -> str:
+def plural(count: float, singular: str, many: str = "") -> str:
     """Return a count with its noun, such as "1 retry" or "2,000 retries".
 
-    The count is rounded. `many` defaults to `one` with an s.
+    The count is rounded. `many` defaults to `singular` with an s.
     """
     text = f"{count:,.0f}"
-    return f"{text} {one if text == '1' else many or one + 's'}"
+    return f"{text} {singular if text == '1' else many or singular + 's'}"
 
 
 class SecretKind(StrEnum):

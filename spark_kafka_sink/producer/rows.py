@@ -53,7 +53,7 @@ class Rows:
     `partition` is int32, null for rows that the partitioner assigns (None: all rows).
     `first_row` is the first row's number in error messages, counted from 0 within the task. If
     the row numbers are not consecutive, `numbers` contains all of them, shape (n,).
-    `spark_partition` is the task's partition number, None outside a task. `serialise_s` is the
+    `spark_partition` is the task's partition number, None outside a task. `serialize_s` is the
     time that it took to serialize the columns, in seconds; each part of the rows has its share.
     `errors` are the `RowError`s that were found when the rows were read, int8 of shape (n,)
     (None: no errors). `header_lists` (the headers before encoding) and `topic_names` (the text
@@ -71,7 +71,7 @@ class Rows:
     header_lists: pa.ListArray[Any] | None = None
     topic_names: pa.BinaryArray | None = None
     problems: pa.StringArray | None = None
-    serialise_s: float = 0.0
+    serialize_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -113,7 +113,7 @@ class Rows:
             self,
             columns=columns,
             **{name: pick(values) for name, values in per_row.items() if values is not None},
-            serialise_s=self.serialise_s * len(columns) / max(1, len(self)),
+            serialize_s=self.serialize_s * len(columns) / max(1, len(self)),
         )
 
 

@@ -125,7 +125,7 @@ class ProducerSession:
             return
         clock = self.client.clock
         started, arrived_ms = clock.monotonic(), clock.wall_ms()
-        self.context.report.meters.serialise_time += rows.serialise_s
+        self.context.report.meters.serialize_time += rows.serialize_s
         for chunk in self._validator.validate(rows):
             for part in self._admission.split(chunk):
                 errors = self._write(part, arrived_ms)

@@ -352,9 +352,9 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     )
 
 
-def _serialising(facts: PipelineFacts) -> Advice | None:
+def _serializing(facts: PipelineFacts) -> Advice | None:
     """Give advice if tasks spend most of their time serializing, and do not wait for Kafka."""
-    seconds = facts.metrics.serialise_time / 1_000_000
+    seconds = facts.metrics.serialize_time / 1_000_000
     if seconds < MIN_SERIALISE_S or not facts.busy or seconds < MOSTLY * facts.busy:
         return None
     name = "value.format" if facts.setting("value.format") else "key.format"
@@ -408,7 +408,7 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     _throttling,
     _retries,
     _splits,
-    _serialising,
+    _serializing,
     _compression,
     _ceiling,
     _buffer,

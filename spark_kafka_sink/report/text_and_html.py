@@ -182,7 +182,7 @@ def _formats(report: DeliveryCounters) -> list[tuple[str, str]]:
         parts += [f"{part} {text}{schema}"] if text else []
     if not parts:
         return []
-    seconds = report.metrics.serialise_time / 1_000_000
+    seconds = report.metrics.serialize_time / 1_000_000
     return [("formats", f"{', '.join(parts)}; {seconds:,.1f} s spent serializing in all tasks")]
 
 

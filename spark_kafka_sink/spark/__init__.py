@@ -20,7 +20,7 @@ In reading order:
 - `data_source_writers`: the writers of `format("kafkaprod")` for batches and micro-batches
 - `columns`: converts Spark's Arrow batches to the producer's rows
 - `row_checks`: the errors of the rows of a batch
-- `serialisation`: serializes columns as JSON, Avro or Protobuf
+- `serialization`: serializes columns as JSON, Avro or Protobuf
 - `expected`: converts a frame's rows to what a consumer would decode, for tests
 - `commit_messages`: the commit messages of tasks, and their merged report
 - `publication`: logs a write's summary, writes its report, and exports its metrics

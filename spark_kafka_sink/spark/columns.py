@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.spark.dataframe_schema import Contract
-    from spark_kafka_sink.spark.serialisation import Serialised
+    from spark_kafka_sink.spark.serialization import Serialized
 
 
 LARGEST_SLICE = 4 << 20
@@ -326,7 +326,7 @@ def read_rows(
     topics, topic_of = _topics(batch, contract, checks)
     entries = _column(batch, contract.headers)
     lists = None if entries is None else read_headers(entries, checks)
-    data = _serialised(batch, contract, checks, clock)
+    data = _serialized(batch, contract, checks, clock)
     headers = None if lists is None else encode_headers(lists)
     if data is not None and data.headers:
         headers, lists = data.add_headers(lists, keep=contract.tolerant)
@@ -348,20 +348,20 @@ def read_rows(
         header_lists=lists if contract.tolerant else None,
         topic_names=_topic_names(batch, contract, checks),
         problems=None if data is None else data.problems,
-        serialise_s=0.0 if data is None else data.seconds,
+        serialize_s=0.0 if data is None else data.seconds,
     )
 
 
-def _serialised(
+def _serialized(
     batch: pa.RecordBatch, contract: Contract, checks: RowChecks, clock: Clock
-) -> Serialised | None:
+) -> Serialized | None:
     """Return the serialized keys and values, or None if neither is serialized."""
     if contract.key_plan is None and contract.value_plan is None:
         return None
-    from spark_kafka_sink.spark.serialisation import serialise  # needed only for formats
+    from spark_kafka_sink.spark.serialization import serialize  # needed only for formats
 
     zone = _zone(batch.schema) or system_zone()
-    return serialise(batch, contract, checks, zone=zone, clock=clock)
+    return serialize(batch, contract, checks, zone=zone, clock=clock)
 
 
 def _topics(

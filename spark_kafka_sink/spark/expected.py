@@ -14,7 +14,7 @@ from spark_kafka_sink.formats.plan import FieldPlan, Source, compile_encoder
 from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.format_plans import arrow_schema, draft_plans
-from spark_kafka_sink.spark.serialisation import fields_of
+from spark_kafka_sink.spark.serialization import fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

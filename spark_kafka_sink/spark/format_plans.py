@@ -252,16 +252,16 @@ class _Planner:
 
 
 def _framing(
-    found: Registered, part: PartFormat, config: RegistryConfig, message: str | None
+    registered: Registered, part: PartFormat, config: RegistryConfig, message: str | None
 ) -> Framing:
     indexes = b""
     if part.format.payload is Format.PROTOBUF:
         from spark_kafka_sink.formats.protobuf_framing import framed_indexes
 
-        indexes = framed_indexes(found.text, message)
+        indexes = framed_indexes(registered.text, message)
     if config.part(part.part).framing is SchemaIdFraming.HEADER:
-        return Framing(header=(f"__{part.part}_schema_id", found.header_value + indexes))
-    return Framing(prefix=found.prefix + indexes)
+        return Framing(header=(f"__{part.part}_schema_id", registered.header_value + indexes))
+    return Framing(prefix=registered.prefix + indexes)
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:

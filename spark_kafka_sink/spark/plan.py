@@ -312,8 +312,8 @@ def write_options(schema: types.StructType, options: Mapping[str, str]) -> dict[
     for field in schema.fields:
         if _STORED_OPTIONS in (field.metadata or {}):
             stored = json.loads(field.metadata[_STORED_OPTIONS])
-    found = stored | {name.lower(): value for name, value in options.items()}
-    if not found:
+    merged = stored | {name.lower(): value for name, value in options.items()}
+    if not merged:
         raise ConfigError(
             "the write has no options, so kafka.bootstrap.servers is missing",
             hint="Spark passes neither the OPTIONS of a table nor those of insertInto to such a "
@@ -321,7 +321,7 @@ def write_options(schema: types.StructType, options: Mapping[str, str]) -> dict[
             "df.writeTo(t).options(...).append(), or INSERT INTO t WITH "
             "('kafka.bootstrap.servers' = '...', 'topic' = '...') ...",
         )
-    return found
+    return merged
 
 
 def _is_sink_option(name: str) -> bool:

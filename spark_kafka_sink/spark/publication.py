@@ -209,15 +209,20 @@ class Publication:
             return report
         from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus  # rarely needed
 
-        found = _read_stored(path, self._folder)
-        if found is None or (found.query_id, found.batch_id) != (report.query_id, report.batch_id):
+        stored = _read_stored(path, self._folder)
+        if stored is None or (stored.query_id, stored.batch_id) != (
+            report.query_id,
+            report.batch_id,
+        ):
             return report
-        outcome = found.transaction_outcome.partition(",")[0]
+        outcome = stored.transaction_outcome.partition(",")[0]
         is_visible = outcome in set(CommitStatus) - {CommitStatus.ABORTED}
         is_new = report.transaction_outcome in {CommitStatus.COMMITTED, CommitStatus.EMPTY}
         if is_new or not is_visible:
             return report
-        return replace(found, status=report.status, error=report.error, transaction_outcome=outcome)
+        return replace(
+            stored, status=report.status, error=report.error, transaction_outcome=outcome
+        )
 
     @property
     def _folder(self) -> str | None:

@@ -132,7 +132,7 @@ def latest(
             return report.query_id == query_id
         return report.query_name == query_name if query_name else not query_id
 
-    return max(filter(wanted, reports), key=lambda each: each.written_at, default=None)
+    return max(filter(wanted, reports), key=lambda candidate: candidate.written_at, default=None)
 
 
 def _file_name(report: DeliveryReport) -> str:

@@ -123,7 +123,7 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
         )
     for name, meaning in ROLES.items():
         if name in schema.names and name not in formats.key.fields:
-            listed = _listed([each for each in schema.names if each != name])
+            listed = _listed([other for other in schema.names if other != name])
             key = "; to use it as both, also set key.fields=key" if name == "key" else ""
             raise ColumnError(
                 f"the column `{name}` could be a field of the value or {meaning}",

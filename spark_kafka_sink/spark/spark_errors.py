@@ -111,12 +111,12 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
     if exception is not None:
         check_argument("error_of(exception)", exception, "an exception", ("__cause__",))
     texts = []
-    for each in _chain(exception):
-        if isinstance(each, KafkaProdError):
-            return each
-        texts.append(str(each))
-    found = next((error for text in texts if (error := parse_error(text))), None)
-    return found or next((error for text in texts if (error := _refused(text))), None)
+    for error_in_chain in _chain(exception):
+        if isinstance(error_in_chain, KafkaProdError):
+            return error_in_chain
+        texts.append(str(error_in_chain))
+    parsed = next((error for text in texts if (error := parse_error(text))), None)
+    return parsed or next((error for text in texts if (error := _refused(text))), None)
 
 
 def show_errors_briefly(shell: Any) -> None:
@@ -223,16 +223,16 @@ def parse_error(text: str) -> KafkaProdError | None:
 
     Only errors of this package are found. An unknown class becomes a `KafkaProdError`.
     """
-    found = None
+    last = None
     for match in _RAISED.finditer(text):
-        if found is not None and "\n\tat " in text[found.end() : match.start()]:
+        if last is not None and "\n\tat " in text[last.end() : match.start()]:
             break  # The JVM repeats the traceback as the cause.
-        found = match
-    if found is None:
+        last = match
+    if last is None:
         return None
-    body = text[found.end() :]
+    body = text[last.end() :]
     end = _END.search(body)
-    kind = getattr(errors, found[1], KafkaProdError)
+    kind = getattr(errors, last[1], KafkaProdError)
     return _rebuilt(kind, (body[: end.start()] if end else body).rstrip())
 
 
@@ -259,7 +259,7 @@ def _parts(head: str) -> tuple[str, str, str | None]:
 
 def _fields(place: str) -> dict[str, str | int]:
     _, *parts = _FIELD.split(place)
-    found: dict[str, str | int] = dict(zip(parts[::2], parts[1::2], strict=True))
-    if "partition" in found:
-        found["partition"] = int(found["partition"])
-    return found
+    fields: dict[str, str | int] = dict(zip(parts[::2], parts[1::2], strict=True))
+    if "partition" in fields:
+        fields["partition"] = int(fields["partition"])
+    return fields

@@ -187,16 +187,16 @@ class TaskReporter:
 
     def _progress(self, *, done: bool) -> TaskProgress:
         session = self._session
-        found = None if session is None else session.progress()
-        counts = ProgressCounts() if found is None else found.counts
+        progress = None if session is None else session.progress()
+        counts = ProgressCounts() if progress is None else progress.counts
         return TaskProgress(
             partition_id=self._task.partition_id,
             task_attempt_id=self._task.task_attempt_id,
             elapsed_ms=round((monotonic() - self._began) * 1000),
             rows=self._rows,
             waits_for=self._waits_for(
-                connected=found is None or found.connected,
-                buffer_full=found is not None and found.buffer_full,
+                connected=progress is None or progress.connected,
+                buffer_full=progress is not None and progress.buffer_full,
             ),
             done=done,
             **asdict(counts),

@@ -53,7 +53,7 @@ def line_display() -> Callable[[WriteProgress], None]:
 
         if get_ipython() is not None:  # Otherwise, a script has imported IPython.
             return NotebookLine(display(_Line("waiting for the first task ..."), display_id=True))
-    return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
+    return lambda progress: print(f"kafkaprod: {progress}", file=sys.stderr, flush=True)
 
 
 class NotebookDisplay(Protocol):
@@ -70,10 +70,10 @@ class NotebookLine:
         self._display = display
         self._called = False
 
-    def __call__(self, found: WriteProgress) -> None:
+    def __call__(self, progress: WriteProgress) -> None:
         """Display the progress of the writes."""
         self._called = True
-        self._display.update(_Line(str(found)))
+        self._display.update(_Line(str(progress)))
 
     def close(self) -> None:
         """If no progress was received, replace the initial line."""
@@ -156,10 +156,10 @@ class ProgressListener:
 
         Unchanged progress is shown only while tasks are running, not at the end.
         """
-        found = self.latest
-        counts = replace(found, seconds=0.0, rate=0.0)
-        if counts != self._shown or (found.running and not at_end):
-            self._show(found)
+        latest = self.latest
+        counts = replace(latest, seconds=0.0, rate=0.0)
+        if counts != self._shown or (latest.running and not at_end):
+            self._show(latest)
         self._shown = counts
 
     def _receive(self) -> bool:

@@ -155,7 +155,7 @@ def _try_step(step: Callable[..., None], *arguments: int) -> None:
     try:
         step(*arguments)
     except OSError as error:
-        LOG.warning("can't flush a log or delete its old segments: %s", error)
+        LOG.warning("cannot flush a log or delete its old segments: %s", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ class Cluster:
         except TopicError as error:
             is_storage = error.error is ErrorCode.kafka_storage_error
             raise ConfigError(
-                f"the topic {new.name!r} can't be created: {error.message}",
+                f"the topic {new.name!r} cannot be created: {error.message}",
                 hint=None if is_storage else _INVALID_TOPIC_HINT,
             ) from error
 

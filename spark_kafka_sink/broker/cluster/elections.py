@@ -111,7 +111,7 @@ class Elections:
         """
         if node not in self._nodes or not self._nodes[node].is_active:
             raise KafkaProdError(
-                f"node {node} can't lead {partition.topic}-{partition.index}",
+                f"node {node} cannot lead {partition.topic}-{partition.index}",
                 hint=f"Active nodes: {self._nodes.active()}",
             )
         if node == partition.leader:
@@ -235,7 +235,7 @@ class Elections:
         try:
             self._topics.store.save_leader_epoch(partition)
         except OSError as error:
-            LOG.warning("can't store the leader epoch of %s: %s", partition.topic, error)
+            LOG.warning("cannot store the leader epoch of %s: %s", partition.topic, error)
 
     def _truncate(self, partition: Partition, end: int) -> None:
         """Drop the records that the new leader lacks.
@@ -246,7 +246,7 @@ class Elections:
             partition.truncate(end)
         except OSError as error:
             LOG.warning(
-                "%s-%d has no leader: its log can't be truncated: %s",
+                "%s-%d has no leader: its log cannot be truncated: %s",
                 partition.topic,
                 partition.index,
                 error,

@@ -194,7 +194,7 @@ class TopicStore:
         try:
             self._delete_unfinished(topic)
         except OSError as error:
-            LOG.warning("can't delete all data of the topic %s, retrying later: %s", topic, error)
+            LOG.warning("cannot delete all data of the topic %s, retrying later: %s", topic, error)
 
     def save(self, topic: Topic) -> None:
         """Store the id, configs, replicas and leaders of a topic, also across a machine crash.

@@ -505,7 +505,7 @@ class TransactionCoordinator:
             except OSError as error:
                 failure = error
         if failure is not None and not self._is_failing:
-            LOG.warning("can't store the states of transactions, retrying later: %s", failure)
+            LOG.warning("cannot store the states of transactions, retrying later: %s", failure)
         if is_due or failure is not None:
             self._is_failing = failure is not None
 

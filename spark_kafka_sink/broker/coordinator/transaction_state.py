@@ -106,7 +106,7 @@ class TransactionMetadata:
         """
         if self.state not in PREVIOUS_STATES[state]:
             raise ValueError(
-                f"transactional id {self.id!r} can't change from {self.state} to {state}"
+                f"transactional id {self.id!r} cannot change from {self.state} to {state}"
             )
         return replace(self, state=state, **changes)
 

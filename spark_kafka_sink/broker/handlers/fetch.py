@@ -172,7 +172,7 @@ def _read(
             data = partition.log.read(offset, limit, at_least_one=is_first, end=fetch.end)
         aborted = _aborted(fetch, partition, data) if fetch.committed else None
     except OSError as error:
-        warn_once(LOG, "can't read %s: %s", f"{partition.topic}-{partition.index}", str(error))
+        warn_once(LOG, "cannot read %s: %s", f"{partition.topic}-{partition.index}", str(error))
         return [], failed | {"error_code": ErrorCode.kafka_storage_error}
     return data, {
         "high_watermark": partition.high_watermark,

@@ -212,7 +212,7 @@ class SocketServer:
         self.error_log.log(
             logging.WARNING,
             ("accept", error.errno),
-            "can't accept a connection: %s (%d connections are open)",
+            "cannot accept a connection: %s (%d connections are open)",
             error.strerror,
             len(self._sockets),
         )

@@ -253,7 +253,7 @@ class RedisConnection:
             raise
         except (failure, OSError) as error:
             self._disconnect()
-            raise self._failed(f"can't be used: {error}") from error
+            raise self._failed(f"cannot be used: {error}") from error
         return replies
 
     def _exchange(self, commands: Sequence[Command]) -> list[Any]:
@@ -495,6 +495,6 @@ def _prepare(location: RedisLocation) -> tuple[Any, Any]:
         return pool.make_connection(), exceptions
     except (ValueError, TypeError, exceptions.RedisError) as error:
         raise ConfigError(
-            f"redis-py can't use the storage URL of {location.address}",
+            f"redis-py cannot use the storage URL of {location.address}",
             hint="Use the form redis://host:port/db?prefix=name",
         ) from error

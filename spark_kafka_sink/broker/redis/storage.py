@@ -410,7 +410,7 @@ class RedisJournal(Journal):
                 kind, *key = json.loads(name)
                 self._set(kind, tuple(key), json.loads(value))
             except (ValueError, TypeError) as error:
-                raise _not_a_journal(self._hash, f"its field {name!r} can't be read") from error
+                raise _not_a_journal(self._hash, f"its field {name!r} cannot be read") from error
 
     def put(self, kind: str, key: Key, value: Any) -> None:
         """See `Journal`.
@@ -576,4 +576,4 @@ def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:
     hint = "Start Redis, or check the URL"
     if _FULL in str(error):
         hint = "Redis is full: raise maxmemory, as in redis-cli CONFIG SET maxmemory 2gb"
-    return BrokerUnavailableError(f"the storage can't be used: {error}", hint=hint)
+    return BrokerUnavailableError(f"the storage cannot be used: {error}", hint=hint)

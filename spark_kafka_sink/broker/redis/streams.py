@@ -42,7 +42,7 @@ _GROUP = "kafkaprod::make"
 _START = "kafkaprod::start"
 """A group of the batches' stream. Its last delivered id corresponds to the log start offset.
 
-The start can't be derived from the remaining entries, because there are gaps between batches. A
+The start cannot be derived from the remaining entries, because there are gaps between batches. A
 full Redis accepts a new id for a group, but no new entries or values.
 """
 PAGE = 1_000
@@ -354,7 +354,7 @@ class RedisStreams:
         batches, mark = self.keys.batches, self._ids.text(self.reserved)
         (reply,) = self._connection.pipeline([("XSETID", batches, mark)])
         if isinstance(reply, Exception):
-            LOG.debug("can't advance the last id of %s: %s", batches, reply)
+            LOG.debug("cannot advance the last id of %s: %s", batches, reply)
             return
         self.remember(self.reserved)
         self.reserved += 1
@@ -374,7 +374,7 @@ class RedisStreams:
             is_written = self._fence()
             self._delete_leftovers()
         except RedisFailedError as error:
-            LOG.debug("can't check whether %s has a batch: %s", self.keys.records, error)
+            LOG.debug("cannot check whether %s has a batch: %s", self.keys.records, error)
             return False
         return is_written
 
@@ -443,7 +443,7 @@ class RedisStreams:
             stored = _read_batches(batch_entries)
             batches = build_batches(stored, entries, self._ids)
         except ValueError as error:
-            raise RedisFailedError(f"{self.keys.records} can't be read: {error}") from error
+            raise RedisFailedError(f"{self.keys.records} cannot be read: {error}") from error
         counts = [BatchHeader.parse(data).record_count for data in batches]
         return batches, counts == [entry.header.record_count for entry in stored]
 
@@ -496,7 +496,7 @@ def _read_batches(entries: list[Any]) -> list[BatchEntry]:
     try:
         return [BatchEntry.read(fields) for _, fields in entries]
     except (ValueError, KeyError) as error:
-        raise RedisFailedError(f"batch headers can't be read: {error}") from error
+        raise RedisFailedError(f"batch headers cannot be read: {error}") from error
 
 
 @dataclass(slots=True, eq=False)

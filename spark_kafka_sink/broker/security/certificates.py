@@ -248,7 +248,7 @@ class ServerTls:
             context.load_cert_chain(files.certificate, files.key, password=password or "")
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(
-                f"the broker's certificate {files.certificate} can't be used with the key "
+                f"the broker's certificate {files.certificate} cannot be used with the key "
                 f"{files.key}: {error}",
                 hint="Both must be matching PEM files; set key_password if the key is encrypted",
             ) from None
@@ -264,7 +264,7 @@ class ServerTls:
                 context.load_verify_locations(cadata=client_authorities)
             except ssl.SSLError as error:
                 raise ConfigError(
-                    f"the client CA certificates can't be read: {error}",
+                    f"the client CA certificates cannot be read: {error}",
                     hint="Set client_ca (or ca) to a PEM file of certificates",
                 ) from None
         return context
@@ -275,5 +275,5 @@ def _read(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"the broker's PEM file {path} can't be read: {error}", hint="Check the path"
+            f"the broker's PEM file {path} cannot be read: {error}", hint="Check the path"
         ) from None

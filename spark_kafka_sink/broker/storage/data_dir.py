@@ -74,7 +74,7 @@ class DataDir(StorageBackend):
             ) from error
         except OSError as error:
             raise ConfigError(
-                f"the data folder {self.path} can't be used: {error.strerror}",
+                f"the data folder {self.path} cannot be used: {error.strerror}",
                 hint="Set data_dir to a folder that the broker can write to",
             ) from error
         self.was_clean = mark is not None
@@ -141,7 +141,7 @@ class DataDir(StorageBackend):
         except OSError as error:
             restore = "Restore the folder from a backup, or make it readable"
             raise ConfigError(
-                f"the partition folder {folder} can't be read: {error.strerror or error}"
+                f"the partition folder {folder} cannot be read: {error.strerror or error}"
                 + (f": {error.filename}" if error.filename else ""),
                 hint=_FREE if error.errno in _NOT_WRITABLE else restore,
             ) from error

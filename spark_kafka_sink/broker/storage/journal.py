@@ -208,7 +208,7 @@ class Journal:
         try:
             self._compact(path)
         except OSError as error:
-            LOG.warning("can't compact the journal %s: %s", path, error)
+            LOG.warning("cannot compact the journal %s: %s", path, error)
             self._lines, self._compacted_size = 0, self._size
 
     def _lines_to_keep(self) -> Iterator[bytes]:
@@ -268,7 +268,7 @@ def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
     data = path.read_bytes()
     *lines, rest = data.split(b"\n")
     if rest.strip(b"\0")[:2] not in _BEGINNINGS:
-        raise _not_a_journal(path, f"line {len(lines) + 1} can't be read")
+        raise _not_a_journal(path, f"line {len(lines) + 1} cannot be read")
     parsed = [_parse(path, number, line) for number, line in enumerate(lines, 1)]
     return parsed, len(data) - len(rest)
 
@@ -279,7 +279,7 @@ def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], 
         kind, key, value = json.loads(text)
         if isinstance(kind, str) and isinstance(key, list) and int(checksum, 16) == crc32c(text):
             return kind, key, value
-    raise _not_a_journal(path, f"line {number} can't be read")
+    raise _not_a_journal(path, f"line {number} cannot be read")
 
 
 def _not_a_journal(path: Path, why: str) -> ConfigError:

@@ -279,8 +279,8 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
 class _Reader:
     """Parses login module entries from tokens."""
 
-    def __init__(self, found: Iterator[Token], option: str) -> None:
-        self._tokens = found
+    def __init__(self, tokens: Iterator[Token], option: str) -> None:
+        self._tokens = tokens
         self._option = option
 
     def entries(self) -> Iterator[tuple[str, dict[str, str]]]:

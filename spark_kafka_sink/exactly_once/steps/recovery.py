@@ -383,7 +383,8 @@ def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) ->
     return (
         f"{driver.scope} was decided but could not be finished: {error}. Its transactions "
         f"{', '.join(names[:_MOST_LISTED])}{others} block read_committed readers, and their "
-        "rows are lost if they time out. To retry, write another batch with this transactionalIdPrefix, or "
+        "rows are lost if they time out. To retry, write another batch with this "
+        "transactionalIdPrefix, or "
         f"run `kafkaprod transactions commit --prefix {driver.scope.prefix} --bootstrap-servers "
         f"{servers}`; `kafkaprod transactions list` shows open transactions"
     )

@@ -127,7 +127,7 @@ class ProducerMetrics:
     """Total time that tasks waited for the last acknowledgements, after their last row."""
     buffer_peak: int = 0
     """Maximum number of bytes in the buffer."""
-    serialise_time: int = 0
+    serialize_time: int = 0
     """Total time that tasks spent serializing columns; 0 if key and value are raw columns."""
     brokers: tuple[BrokerMetrics, ...] = ()
     """Metrics per broker, sorted by node id."""
@@ -373,7 +373,7 @@ class MetricsRecorder:
         self.append_time = self.flush_time = 0.0
         """Total seconds of `write()`, and of waiting for the last acknowledgements."""
         self.buffer_peak = 0
-        self.serialise_time = 0.0
+        self.serialize_time = 0.0
         """Total seconds spent serializing rows."""
         self._fill = HistogramBuilder()
         self._compression = HistogramBuilder()
@@ -413,7 +413,7 @@ class MetricsRecorder:
             append_time=int(self.append_time * MILLION),
             flush_time=int(self.flush_time * MILLION),
             buffer_peak=self.buffer_peak,
-            serialise_time=int(self.serialise_time * 1_000_000),
+            serialize_time=int(self.serialize_time * 1_000_000),
             brokers=tuple(meter.build() for _, meter in sorted(self.brokers.copy().items())),
             topics=tuple(meter.build() for _, meter in sorted(self.topics.copy().items())),
             settings=self.settings,

@@ -367,7 +367,7 @@ def test_move_leader() -> None:
         assert (state.leader, state.leader_epoch, state.replicas) == (3, 1, (3,))
         assert produce(third, "t", batch(1)).error_code is ErrorCode.none
         assert fetch(third, "t", 0, epoch=0).error_code is ErrorCode.fenced_leader_epoch
-        with pytest.raises(KafkaProdError, match="can't lead"):
+        with pytest.raises(KafkaProdError, match="cannot lead"):
             kafka.move_leader("t", 0, 9)
         with pytest.raises(UnknownTopicError):
             kafka.move_leader("t", 99, 1)

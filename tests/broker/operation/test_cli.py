@@ -110,7 +110,7 @@ def test_invalid_topic_config(text: str) -> None:
         (["--topic", "a", "--topic-config", "a:no.such=1"], "Unknown topic config name: no.such"),
         (["--topic", "a", "--topic-config", "a:retention.ms=x"], "Invalid value x"),
         (["--topic", "a", "--topic-config", "b:retention.ms=1"], "missing from topics: b"),
-        (["--topic", "a b"], "'a b' can't be created"),
+        (["--topic", "a b"], "'a b' cannot be created"),
         (["--transaction-version", "5"], "It must be 0, 1 or 2"),
         (["--api-versions-of", "2.2"], "Known releases: 2.1, 2.4,"),
         (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),

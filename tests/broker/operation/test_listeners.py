@@ -101,8 +101,8 @@ def _split(address: str) -> tuple[str, int]:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"host": "0.0.0.0"}, "can't be advertised"),
-        ({"host": "::"}, "can't be advertised"),
+        ({"host": "0.0.0.0"}, "cannot be advertised"),
+        ({"host": "::"}, "cannot be advertised"),
         ({"advertised_listeners": "kafka"}, "invalid addresses"),
         (
             {"advertised_listeners": "SSL://kafka:9092"},

@@ -90,7 +90,7 @@ def test_redis_stops(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -
         assert answer.base_offset == -1
         assert produce(raw, "t", batch(1)).error_code is ErrorCode.kafka_storage_error
         (warning,) = warned(caplog)
-        assert f"127.0.0.1:{own_redis.port}/0 can't be used" in warning
+        assert f"127.0.0.1:{own_redis.port}/0 cannot be used" in warning
         assert fetch(raw, 0).error_code is ErrorCode.kafka_storage_error
         topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
         response = raw.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)

@@ -75,10 +75,10 @@ def test_replace_certificate_at_runtime(files: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"key_password": "guessed"}, "can't be used with the key"),
-        ({"key_password": None}, "can't be used with the key"),
-        ({"certificate": "/nowhere.crt"}, "/nowhere.crt can't be used with the key"),
-        ({"ca": "/nowhere.crt"}, "/nowhere.crt can't be read"),
+        ({"key_password": "guessed"}, "cannot be used with the key"),
+        ({"key_password": None}, "cannot be used with the key"),
+        ({"certificate": "/nowhere.crt"}, "/nowhere.crt cannot be used with the key"),
+        ({"ca": "/nowhere.crt"}, "/nowhere.crt cannot be read"),
         ({"key_password": "env:NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE, which is not set"),
     ],
 )

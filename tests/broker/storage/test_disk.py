@@ -526,7 +526,7 @@ def test_relative_folder_survives_a_change_of_directory(
 
 def test_invalid_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="can't be used"):
+    with pytest.raises(ConfigError, match="cannot be used"):
         EmbeddedBroker(data_dir=str(tmp_path / "file")).start()
 
 
@@ -630,7 +630,7 @@ def test_partition_that_cannot_be_opened(
     write_segments(folder, 2)
     failure = OSError(getattr(errno, error), os.strerror(getattr(errno, error)))
     monkeypatch.setattr(DiskSegment, "trim_indexes", Mock(side_effect=failure))
-    with pytest.raises(ConfigError, match="t-0 can't be read") as caught:
+    with pytest.raises(ConfigError, match="t-0 cannot be read") as caught:
         EmbeddedBroker(data_dir=folder).start()
     assert (caught.value.hint or "").startswith(hint)
 

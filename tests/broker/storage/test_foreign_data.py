@@ -361,7 +361,7 @@ def test_partition_directory_is_a_file_or_missing(
         pass
     shutil.rmtree(folder / "t-0")
     (folder / "t-0").write_text("mine")
-    with pytest.raises(ConfigError, match="t-0 can't be read"):
+    with pytest.raises(ConfigError, match="t-0 cannot be read"):
         start(folder).start()
     (folder / "t-0").unlink()
     with start(folder) as kafka:

@@ -101,7 +101,7 @@ def test_broker_starts_and_stops_quickly() -> None:
 def test_port_in_use() -> None:
     with (
         EmbeddedBroker() as kafka,
-        pytest.raises(BrokerUnavailableError, match="can't listen on"),
+        pytest.raises(BrokerUnavailableError, match="cannot listen on"),
     ):
         EmbeddedBroker(port=kafka.nodes[0].port).start()
 

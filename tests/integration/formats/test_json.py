@@ -37,7 +37,7 @@ def test_columns_are_written_as_fields_and_key(broker: EmbeddedBroker, tmp_path:
         {"id": "2"},
     ]
     metrics = DeliveryReport.read(report).metrics
-    assert metrics.serialise_time > 0
+    assert metrics.serialize_time > 0
     assert dict(metrics.settings)["value.format"] == "json"
 
 

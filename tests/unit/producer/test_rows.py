@@ -33,7 +33,7 @@ def chunk(**changes: Any) -> Rows:
             "header_lists": pa.array([[]] * COUNT, HEADER_LISTS),
             "topic_names": BYTES,
             "problems": TEXTS,
-            "serialise_s": 0.6,
+            "serialize_s": 0.6,
             **changes,
         }
     )
@@ -59,7 +59,7 @@ def test_part_keeps_all_fields(part: str, numbers: Any) -> None:
         whole, some = getattr(rows, entry.name), getattr(picked, entry.name)
         if isinstance(whole, np.ndarray | pa.Array):
             assert _list(some) == _list(whole)[2:5], entry.name
-        elif entry.name not in {"columns", "first_row", "numbers", "serialise_s"}:
+        elif entry.name not in {"columns", "first_row", "numbers", "serialize_s"}:
             assert some == whole, entry.name
     assert picked.columns.value.to_pylist() == [b"2", b"3", b"4"]
     assert [picked.number(row) for row in range(3)] == [rows.number(row) for row in (2, 3, 4)]
@@ -67,7 +67,7 @@ def test_part_keeps_all_fields(part: str, numbers: Any) -> None:
 
 def test_parts_share_the_time_of_their_serialization() -> None:
     rows = chunk()
-    times = [rows.slice(0, 2).serialise_s, rows.slice(2, COUNT).serialise_s]
+    times = [rows.slice(0, 2).serialize_s, rows.slice(2, COUNT).serialize_s]
     assert times == pytest.approx([0.2, 0.4])
-    assert rows.take(np.arange(3)).serialise_s == pytest.approx(0.3)
-    assert chunk(columns=Columns(value=pa.array([], pa.binary()))).slice(0, 0).serialise_s == 0
+    assert rows.take(np.arange(3)).serialize_s == pytest.approx(0.3)
+    assert chunk(columns=Columns(value=pa.array([], pa.binary()))).slice(0, 0).serialize_s == 0

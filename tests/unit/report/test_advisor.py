@@ -715,14 +715,14 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
             ),
         ],
     ),
-    "serialising": (
+    "serializing": (
         "value.format",
         Direction.CHECK,
-        report({"value.format": "json"}, serialise_time=8_000_000),
+        report({"value.format": "json"}, serialize_time=8_000_000),
         [
-            report({"value.format": "json"}, serialise_time=4_000_000),
+            report({"value.format": "json"}, serialize_time=4_000_000),
             report(
-                {"value.format": "json"}, serialise_time=8_000_000, duration_sum_ms=40_000, tasks=4
+                {"value.format": "json"}, serialize_time=8_000_000, duration_sum_ms=40_000, tasks=4
             ),
         ],
     ),

@@ -13,8 +13,8 @@ SETTINGS = (
 )
 
 
-def report(serialise_s: float, busy_s: float) -> DeliveryReport:
-    metrics = ProducerMetrics(settings=SETTINGS, serialise_time=int(serialise_s * 1_000_000))
+def report(serialize_s: float, busy_s: float) -> DeliveryReport:
+    metrics = ProducerMetrics(settings=SETTINGS, serialize_time=int(serialize_s * 1_000_000))
     return DeliveryReport(tasks=4, duration_sum_ms=int(busy_s * 1_000), metrics=metrics)
 
 
@@ -30,8 +30,8 @@ def test_formats_and_schemas_are_listed() -> None:
 
 def test_report_keeps_the_time() -> None:
     kept = DeliveryReport.from_json(report(1.5, 60).to_json())
-    assert kept.metrics.serialise_time == 1_500_000
-    assert (kept + kept).metrics.serialise_time == 3_000_000
+    assert kept.metrics.serialize_time == 1_500_000
+    assert (kept + kept).metrics.serialize_time == 3_000_000
 
 
 def test_serialization_limits_a_job_that_does_little_else() -> None:

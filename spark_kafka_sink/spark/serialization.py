@@ -38,7 +38,7 @@ _HINT = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serialised:
+class Serialized:
     """The serialized parts of n rows.
 
     Attributes:
@@ -68,18 +68,20 @@ class Serialised:
                 them.
         """
         if lists is not None:
-            added = [(name, constant_column(one, self.rows)) for name, one in self.headers]
+            added = [(name, constant_column(value, self.rows)) for name, value in self.headers]
             joined = with_headers(lists, added)
             return encode_headers(joined), joined
-        same = with_headers(None, [(name, constant_column(one, 1)) for name, one in self.headers])
+        same = with_headers(
+            None, [(name, constant_column(value, 1)) for name, value in self.headers]
+        )
         encoded = constant_column(encode_headers(same)[0].as_py(), self.rows)
         kept = same.take(np.zeros(self.rows, np.int32)) if keep else None
         return cast("pa.BinaryArray", encoded), kept
 
 
-def serialise(
+def serialize(
     batch: pa.RecordBatch, contract: Contract, checks: RowChecks, *, zone: str, clock: Clock
-) -> Serialised:
+) -> Serialized:
     """Return the keys and values of n rows; rows with errors are added to `checks`.
 
     `zone` is the session's time zone.
@@ -106,7 +108,7 @@ def serialise(
         rows = np.unique(np.concatenate([rows for _, _, rows in bad]))
         for part, structs, _ in bad:
             columns[part] = _with_json(columns[part], structs, rows, zone)
-    return Serialised(
+    return Serialized(
         rows=batch.num_rows,
         value=columns.get("value"),
         key=columns.get("key"),
