@@ -95,7 +95,7 @@ class Probe:
 
 
 def _probe(
-    *, source: str, without: str, default: Any, tested: str = "4.1 to 4.3"
+    *, source: str, without: str, default: Any, tested: str = "4.3"
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Register a function that reads Spark's internals; it returns `default` if it fails."""
 

@@ -198,7 +198,7 @@ def progress(
         ReportError: there is no Spark application in this process, as with Spark Connect.
     """
     if spark is not None:
-        check_argument("progress(spark)", spark, SESSION, ("dataSource",))
+        check_argument("progress(spark)", spark, SESSION, ("createDataFrame",))
     if interval_s <= 0:
         raise ConfigError(f"progress(): interval_s must be above 0, not {interval_s}")
     if show is not None:
