@@ -152,8 +152,6 @@ SOURCE_OPTIONS = SOURCE_TOPICS | names(
     """
 )
 """Options of Spark's Kafka source, in lower case. They have no effect, as in Spark's Kafka sink."""
-
-
 PRODUCER_NAMES = frozenset(option.name for option in PRODUCER_OPTIONS)
 SINK_NAMES = {option.name.lower(): option.name for option in SINK_OPTIONS}
 KNOWN_NAMES = (

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.plan import FieldPlan
 
 __all__ = ["compile_plan", "derive"]
-
-
 _VARINT, _EIGHT, _SIZED, _START, _END, _FOUR = range(6)
 """Wire types."""
 _WIRE_TYPES: Final = {

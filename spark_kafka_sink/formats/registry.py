@@ -42,8 +42,6 @@ _MOCKS: dict[str, Any] = {}
 """In-memory registries of this process, by URL."""
 _MAGIC_GUID: Final = b"\x01"
 _ID_BYTES: Final = 4
-
-
 _INCOMPATIBLE_HINT: Final = (
     "Give new columns a default by making them nullable, keep the types of the others, or change "
     "the subject's compatibility level."

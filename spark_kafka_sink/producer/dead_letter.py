@@ -97,8 +97,6 @@ def omitted_words(parts: Part) -> str:
 
 ENDINGS = {omitted_words(Part(parts)): Part(parts) for parts in range(1, ALL_PARTS + 1)}
 """The omitted parts, by the end of the error message that mentions them."""
-
-
 _EVERY_PART = range(ALL_PARTS + 1)
 
 

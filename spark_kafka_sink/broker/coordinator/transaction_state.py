@@ -29,8 +29,6 @@ NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
 """The highest epoch for producers. The coordinator uses the next epoch to fence a producer."""
-
-
 _AT_REST = frozenset(
     {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 )

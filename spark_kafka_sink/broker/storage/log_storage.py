@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 UNLIMITED = -1
-
-
 OnBatch: TypeAlias = Callable[[BatchHeader, memoryview], None]
 """Function that is called with every batch when a log is opened. The bytes are valid only during
 the call.

@@ -99,8 +99,6 @@ REJECTED_SECURITY_KEYS: Mapping[str, str] = {
 
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.sasl.", "enable.ssl.", "https.")
 """Prefixes of security options; an unknown option is an error even without the prefix `kafka.`."""
-
-
 _JAAS_OPTION = "sasl.jaas.config"
 _PEM_OPTIONS = frozenset(
     {

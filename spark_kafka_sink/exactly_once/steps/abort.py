@@ -40,8 +40,6 @@ _ENDED: Final = frozenset(
         TransactionState.PREPARE_EPOCH_FENCE,
     }
 )
-
-
 _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS: Final = 5.0
 _DECIDING: Final = "a driver is about to decide the batch"

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 MAX_CHUNK_BYTES = 4 << 20
 """Maximum size of a chunk in bytes. It limits the memory that is encoded but not yet charged."""
-
-
 CHUNKS_PER_BUFFER = 8
 
 

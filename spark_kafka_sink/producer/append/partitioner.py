@@ -26,7 +26,7 @@ from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import lengths_of
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, positive_murmur2
-from spark_kafka_sink.producer.append.route import Route, _route
+from spark_kafka_sink.producer.append.route import Route, route_of
 from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
 from spark_kafka_sink.producer.row_error import out_of_range
 
@@ -148,7 +148,7 @@ class Partitioner:
         if rows.partition is not None and not rows.partition.null_count:
             partitions = _explicit_partitions(rows, rows.partition, topics)
             _count(self.assigned, np.ones(len(rows), np.bool_), rows, topics)
-            return _route(rows, topics, counts, partitions)
+            return route_of(rows, topics, counts, partitions)
         count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
         others = self._explicit(rows, topics, partitions)
@@ -162,7 +162,7 @@ class Partitioner:
             np.copyto(partitions, count_of, where=True if unassigned is None else unassigned)
         else:
             self._fill(rows, topics, unassigned, partitions)
-        return _route(rows, topics, counts, partitions)
+        return route_of(rows, topics, counts, partitions)
 
     @staticmethod
     def _explicit(rows: Rows, topics: Topics, partitions: Partitions) -> Mask | None:

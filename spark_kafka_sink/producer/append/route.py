@@ -68,7 +68,8 @@ class Route:
         return mask if mask.any() else None
 
 
-def _route(rows: Rows, topics: Topics, counts: Partitions, partitions: Partitions) -> Route:
+def route_of(rows: Rows, topics: Topics, counts: Partitions, partitions: Partitions) -> Route:
+    """Return the route of rows whose partitions are assigned; `counts` are those of the topics."""
     bases = np.zeros(len(topics), np.int64)
     if len(topics) > 1:
         (counts[:-1] + 1).cumsum(out=bases[1:])

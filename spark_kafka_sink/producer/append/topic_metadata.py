@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _REFRESH_INTERVAL_S = 1.0
 """Minimum time between metadata requests for rows with unknown partitions, in seconds."""
-
-
 _RETRY_TIMEOUT_S = 5.0
 """Seconds to wait for a missing topic after a wait for another topic has timed out."""
 

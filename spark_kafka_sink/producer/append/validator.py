@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.common.errors import (
-    RecordTooLargeError,
-)
+from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo
 from spark_kafka_sink.kafka.records.encoder import size_bounds
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE

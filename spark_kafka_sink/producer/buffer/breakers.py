@@ -10,7 +10,7 @@ After too many errors a breaker blocks requests for a while, then allows one tri
 The sender thread records outcomes; the sender and writer threads query the state. Callers pass the
 time.
 
-Source: "Advanced Producer Patterns", see docs/design.md.
+Source: "Advanced Producer Patterns", see docs/deviations.md.
 """
 
 from __future__ import annotations

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 
 _T = TypeVar("_T")
-
-
 PARTITIONS_PART = 2
 """A partition's quota is the broker's quota divided by this number."""
 _WHOLE = 100

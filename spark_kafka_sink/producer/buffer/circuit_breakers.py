@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 STORM = Thresholds(retry_percent=50)
 """Retry rate above which the rate limits are reduced to 1/16."""
-
-
 _STORM_SECONDS = 5.0
-
-
 _STORM_BATCHES = 10
 
 

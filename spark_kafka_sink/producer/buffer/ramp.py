@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _START = 1 / 16
-
-
 _DOUBLING = 1.0
 
 

@@ -114,7 +114,7 @@ class Drainer:
         self._slow_after = client.config.request_timeout_ms / 1000 * _SLOW
         self._snapshot: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
-        """Leaders by topic and partition, from the metadata snapshot `_known`."""
+        """Leaders by topic and partition, from the metadata snapshot `_snapshot`."""
 
     def drain(self, now: float) -> Drained:
         """Return the batches of the next request to each broker that is ready for a request."""

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 
 
 _WITHOUT_TOPIC_IDS = 12
-
-
 _ADDS_PARTITIONS = 12
 """First version of Produce that adds its partitions to the transaction (KIP-890)."""
-
-
 _ZSTD = 7
 """First version of Produce that allows zstd batches (KIP-110)."""
 

@@ -42,19 +42,11 @@ if TYPE_CHECKING:
 
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)
-
-
 _DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
-
-
 _UNSENT = PartitionResponse(code=ClientErrorCode.not_sent)
-
-
 _MISSING = PartitionResponse(
     code=ErrorCode.unknown_server_error, message="the response does not contain the partition"
 )
-
-
 _OUTCOMES = {
     Action.COMPLETE: BatchOutcome.DELIVERED,
     Action.RETRY: BatchOutcome.RETRIED,
@@ -63,12 +55,8 @@ _OUTCOMES = {
     Action.FAIL: BatchOutcome.FAILED,
     Action.FATAL: BatchOutcome.FAILED,
 }
-
-
 _COMPLETED = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
 """The decision for successful batches, for which `decide` is not called."""
-
-
 _CLIENT_THROTTLES = 6
 """First Produce version for which the client must pause; with older versions, the broker delays its
 response (KIP-219).

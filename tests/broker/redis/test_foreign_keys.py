@@ -96,11 +96,12 @@ def test_hash_with_only_the_counter_of_waits_is_not_a_journal(
     redis_server.client.delete(f"{prefix}::journal")
     redis_server.client.hincrby(f"{prefix}::journal", WAITS_FIELD, 1)
     if has_data:
-        before = dumped(redis_server, prefix) or redis_server.client.set(f"{prefix}:t:0", "x")
+        redis_server.client.set(f"{prefix}:t:0", "x")
+        before = dumped(redis_server, prefix)
         with pytest.raises(ConfigError) as caught:
             EmbeddedBroker(storage=url).start()
         assert "no journal" in str(caught.value)
-        assert before
+        assert dumped(redis_server, prefix) == before
         return
     for key in dumped(redis_server, prefix):
         redis_server.client.delete(key)

@@ -1,5 +1,5 @@
 """A batch that may be in the log is retried unchanged, or not at all.
-/ If it is too large, it is split with the same sequences: the log rejects duplicates.
+If it is too large, it is split with the same sequences: the log rejects duplicates.
 """
 
 from __future__ import annotations

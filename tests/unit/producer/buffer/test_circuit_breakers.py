@@ -1,0 +1,130 @@
+"""Breakers per partition, broker and job; retry storms; stalled brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
+from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.common.errors import DeliveryError
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+GOOD, RETRIED, FAILED = BatchOutcome
+NODE, OTHER = 1, 2
+
+
+def breakers(each: Thresholds | None = None, job: Thresholds | None = None) -> CircuitBreakers:
+    breaker = BreakerConfig(
+        each=each or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
+    )
+    return CircuitBreakers(ThrottlingConfig(breaker=breaker))
+
+
+def test_failures_open_only_the_breaker_of_their_partition() -> None:
+    one = breakers(Thresholds(failures=2))
+    for at in (10.0, 11.0):
+        one.record(A, NODE, FAILED, "X", at)
+        one.record(B, OTHER, GOOD, "NONE", at)
+    assert one.is_open(A, OTHER, 12.0)
+    assert not one.is_open(B, OTHER, 12.0)
+    assert one.has_breakers
+
+
+def test_failures_of_a_broker_open_all_its_partitions() -> None:
+    one = breakers(Thresholds(failures=2))
+    one.record(A, NODE, FAILED, "X", 10.0)
+    one.record(B, NODE, FAILED, "X", 10.0)
+    assert one.is_open(TopicPartition("t", 7), NODE, 10.0)
+    assert not one.is_open(A, OTHER, 10.0)
+
+
+def test_open_breaker_sends_nothing_and_half_open_sends_one_batch() -> None:
+    one = breakers(Thresholds(failures=1))
+    one.record(A, NODE, FAILED, "X", 10.0)
+    for thing in (A, NODE):
+        assert not one.may_send(thing, busy=False, now=14.0)
+        assert one.may_send(thing, busy=False, now=15.0)
+        assert not one.may_send(thing, busy=True, now=15.0)
+    assert not one.is_open(A, NODE, 15.0)
+    one.record(A, NODE, GOOD, "NONE", 15.0)
+    assert one.may_send(A, busy=True, now=15.0)
+
+
+def test_no_breaker_opens_by_default() -> None:
+    one = breakers()
+    for _ in range(100):
+        assert one.record(A, NODE, FAILED, "X", 10.0) is None
+    assert not one.is_open(A, NODE, 10.0)
+    assert one.may_send(A, busy=True, now=10.0)
+    assert not one.has_breakers
+
+
+def test_job_breaker_reports_its_counts() -> None:
+    one = breakers(job=Thresholds(retry_percent=60))
+    reasons: list[DeliveryError | None] = [
+        one.record(A, NODE, outcome, error, 10.0)
+        for outcome, error in [
+            (GOOD, "NONE"),
+            (GOOD, "NONE"),
+            (RETRIED, "NOT_ENOUGH_REPLICAS"),
+            (RETRIED, "REQUEST_TIMED_OUT"),
+            (RETRIED, "NOT_ENOUGH_REPLICAS"),
+        ]
+    ]
+    assert reasons[:4] == [None] * 4
+    text = str(reasons[4])
+    assert "of 5 responses in 30 s, 3 retriable errors (60 %) and 0 permanent failures" in text
+    assert "NOT_ENOUGH_REPLICAS 2, REQUEST_TIMED_OUT 1" in text
+    assert "errors.breaker.job.retryPercent (60) and errors.breaker.job.failures (off)" in text
+    assert one.record(A, NODE, RETRIED, "X", 10.0) is None
+
+
+def test_job_breaker_counts_all_partitions() -> None:
+    one = breakers(each=Thresholds(failures=9), job=Thresholds(failures=3))
+    reasons = [
+        one.record(TopicPartition("t", n), n, FAILED, "TOPIC_AUTHORIZATION_FAILED", 10.0)
+        for n in range(3)
+    ]
+    assert [reason is not None for reason in reasons] == [False, False, True]
+    assert "3 permanent failures" in str(reasons[2])
+    assert not any(one.is_open(TopicPartition("t", n), n, 10.0) for n in range(3))
+
+
+def test_retry_storm_lowers_the_rates() -> None:
+    one = breakers()
+    for number in range(9):
+        one.record(A, NODE, RETRIED, "X", 10.0 + number / 10)
+    assert one.ramp.factor(11.0) == 1.0
+    one.record(A, NODE, RETRIED, "X", 11.0)
+    assert one.ramp.factor(11.0) == 1 / 16
+    assert one.ramp.factor(12.5) == 1 / 8
+
+
+def test_few_retries_are_not_a_storm() -> None:
+    one = breakers()
+    for number in range(100):
+        one.record(A, NODE, RETRIED if number % 3 == 0 else GOOD, "X", 10.0)
+    assert one.ramp.factor(10.0) == 1.0
+
+
+def test_throttling_lowers_the_rates() -> None:
+    one = breakers()
+    one.throttled(10.0)
+    assert one.ramp.factor(10.0) == 1 / 16
+
+
+def test_failures_of_one_partition_are_not_a_storm() -> None:
+    one = breakers()
+    for number in range(100):
+        one.record(A, NODE, RETRIED, "X", 10.0 + number / 100)
+        if number % 10 == 0:
+            for place in (B, TopicPartition("t", 2)):
+                one.record(place, OTHER, GOOD, "NONE", 10.0 + number / 100)
+    assert one.ramp.factor(11.0) == 1.0
+    for number in range(10):
+        one.record(B, OTHER, RETRIED, "X", 11.0 + number / 100)
+    assert one.ramp.factor(11.1) == 1 / 16
