@@ -75,7 +75,7 @@ def test_failed_job_reports_its_finished_tasks(
     spark: SparkSession, options: dict[str, str]
 ) -> None:
     """The second task fails after the first one has finished."""
-    slow = f"concat(id, {_SLEEP.replace('100L', '3000L')})"
+    slow = f"concat(id, {_SLEEP.replace('100L', '15000L')})"
     rows = _rows(spark, f"IF(id = 15, {slow}, string(id))").selectExpr(
         "value", "IF(value = '15', 99, 0) AS partition"
     )
