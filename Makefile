@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 VENV := .venv
 RELEASES := 3.5 4.0 4.1
+RELEASE ?= 4.1
 LOWEST := .venv-lowest
 SITE := .venv-site
 PY := $(VENV)/bin/python
@@ -30,7 +31,7 @@ INSTALL = f() { $$1/bin/uv pip install --quiet --python $$1/bin/python \
 # Otherwise, each Spark worker would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install install-all java needs jars demo test test-quick test-all test-deep test-releases test-python test-lowest torture torture-eos torture-commits model fuzz stages bench lint format docs notebooks release-check site clean
+.PHONY: help venv install install-all java needs jars demo test test-quick test-all test-deep test-releases test-spark test-python test-lowest torture torture-eos torture-commits model fuzz stages bench lint format docs notebooks release-check site clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
@@ -56,11 +57,13 @@ test-deep: needs install-all
 	@$(PY) -m tools.support.jars all
 	@$(PY) $(PYTEST) -n $(WORKERS) --durations=30 -m 'deep$(if $(PART), and $(PART))' tests
 
-# On 3.5 there is no format("kafkaprod"), and on 4.0 some features of streams are missing.
 test-releases: java $(RELEASES:%=.venv-pyspark-%/.installed) jars
 	@for release in $(RELEASES); do \
 	.venv-pyspark-$$release/bin/python $(PYTEST) -n 0 tests/spark/test_releases.py || exit 1; done
-	@.venv-pyspark-4.1/bin/python $(PYTEST) -n $(WORKERS) -m 'spark or exactly_once' tests/spark
+
+test-spark: needs install-all .venv-pyspark-$(RELEASE)/.installed ## run all Spark tests with an older release: RELEASE=4.1
+	@$(PY) -m tools.support.jars all
+	@.venv-pyspark-$(RELEASE)/bin/python $(PYTEST) -n $(WORKERS) -m 'spark or exactly_once' tests/spark
 
 test-python: needs ## run the unit and packaging tests with another Python: make test-python PYTHON=python3.13
 	@test -n '$(PYTHON)' || { echo 'Specify it: make test-python PYTHON=python3.13' >&2; exit 1; }
