@@ -17,12 +17,12 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pool, message_factory, timestamp_pb2
 from google.protobuf.json_format import MessageToDict
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro
 
 from spark_kafka_sink import EmbeddedBroker
+from tests.support.protoc import compile_files, message_class
 from tests.support.schema_registry import SmallRegistry, running
 
 if TYPE_CHECKING:
@@ -213,12 +213,9 @@ def test_confluent_protobuf_deserializer(
         frame, broker, unique_topic, value__format="protobuf-confluent",
         schema__registry__url=registry.url,
     )  # fmt: skip
-    pool: Any = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     client = SchemaRegistryClient({"url": registry.url})
     text = client.get_latest_version(f"{unique_topic}-value").schema.schema_str
-    pool.AddSerializedFile(base64.b64decode(text or ""))
-    kind: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName("Value"))
+    kind = message_class(compile_files({"value.proto": str(text)}).values(), "Value")
     reader = ProtobufDeserializer(kind, schema_registry_client=client)
     read: list[Any] = [reader(each.value, _context(unique_topic, each)) for each in records]
     same = ("tiny", "whole", "large", "single", "real", "flag", "text", "raw", "maybe")
