@@ -216,7 +216,7 @@ def test_confluent_protobuf_deserializer(
     client = SchemaRegistryClient({"url": registry.url})
     text = client.get_latest_version(f"{unique_topic}-value").schema.schema_str
     kind = message_class(compile_files({"value.proto": str(text)}).values(), "Value")
-    reader = ProtobufDeserializer(kind, schema_registry_client=client)
+    reader = ProtobufDeserializer(kind)  # With a client, it asks for a descriptor in base64.
     read: list[Any] = [reader(each.value, _context(unique_topic, each)) for each in records]
     same = ("tiny", "whole", "large", "single", "real", "flag", "text", "raw", "maybe")
     assert {name: getattr(read[2], name) for name in same} == {
