@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.records.varint import varint
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.avro_schema import AvroSchema
 
-_MISFITS: Final = (KeyError, TypeError, ValueError, struct.error, AttributeError)
+_MISFITS: Final = (KeyError, TypeError, ValueError, OverflowError, struct.error, AttributeError)
 """Exceptions that encoding raises for a default that does not fit its type."""
 _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "null": (type(None),),
@@ -36,7 +36,7 @@ def default_bytes(schema: AvroSchema, value: Any) -> bytes:
     """
     try:
         return _encoded(schema, value)
-    except _MISFITS:
+    except (*_MISFITS, RecursionError):  # Defaults of a recursive record can be infinite.
         problem = f"the default {json.dumps(value)} does not fit the type {schema.full_name}"
         raise invalid_schema(problem) from None
 

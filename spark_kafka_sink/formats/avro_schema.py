@@ -175,6 +175,8 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
     elif schema.kind == "union":
         for branch in schema.json:
             branches.append(schema.part(branch))  # It can refer to types of earlier branches.
+            if branches[-1].kind == "union":
+                raise invalid_schema("a union contains a union")
             _declare(branches[-1], names, branches)
     elif schema.kind in ("array", "map"):
         needed = "items" if schema.kind == "array" else "values"

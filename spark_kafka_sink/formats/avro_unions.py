@@ -2,7 +2,9 @@
 
 Branches are ranked: the column's own type, as in Java's `GenericData.resolveUnion`; types that
 represent every value exactly; types that some values do not fit. Both `string` and `enum` are a
-string column's own types, and all decimals are a decimal column's, in the order of the union. A
+string column's own types, and all decimals are a decimal column's, in the order of the union. Times
+in microseconds and nanoseconds are a time column's own types, and precede those in milliseconds. An
+integer column is written to a date or time only if the union has no number that accepts it. A
 struct is written as the record with exactly its fields; if several records fit equally, the
 schema's `record` must name one.
 """
@@ -30,6 +32,8 @@ _TIMES: Final = {
     Shape.LOCAL_TIMESTAMP: "local-timestamp",
 }
 """Start of the logical types that fit a column."""
+_OTHER_MEANING: Final = 5
+"""Lowest rank of dates and times for integers."""
 _WITH_DEFAULTS: Final = 10
 """Added to the rank of a record that has fields without a column."""
 
@@ -60,6 +64,8 @@ def chosen_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSc
         closest = [branch for fit, _, branch in ranked if fit == ranked[0][0]]
         if len(closest) > 1:
             raise _ambiguous(column, closest)
+    # Values that a number branch does not fit are bad rows, not times.
+    ranked = [entry for entry in ranked if entry[0].rank < _OTHER_MEANING] or ranked[:1]
     total = next(
         (number for number, entry in enumerate(ranked, 1) if not entry[0].is_partial), None
     )
@@ -131,8 +137,9 @@ def _of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
         return Closeness(2) if is_exact else Closeness(4, is_partial=True)
     if schema.kind not in ("int", "long"):
         return None
-    if schema.logical is not None:  # The number has a different meaning.
-        return Closeness(5, is_partial=bits > 32 and schema.kind == "int")
+    if schema.logical is not None:
+        is_partial = bits > 32 and schema.kind == "int"
+        return Closeness(_OTHER_MEANING + is_partial, is_partial)
     if bits > 32:
         return Closeness(0) if schema.kind == "long" else Closeness(3, is_partial=True)
     return Closeness(int(schema.kind == "long"))
@@ -155,7 +162,7 @@ def _of_others(schema: AvroSchema, column: Column) -> Closeness | None:
             return Closeness(3, is_partial=True)
         case Shape.BYTES, "string":
             return Closeness(4, is_partial=True)
-    return Closeness(0) if _is_time(column.shape, schema.kind, logical) else None
+    return _of_times(column.shape, schema.kind, logical)
 
 
 def _of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
@@ -171,8 +178,10 @@ def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
     return Closeness(0, precision - scale < column.type.precision - column.type.scale)
 
 
-def _is_time(shape: Shape, kind: str, logical: str) -> bool:
+def _of_times(shape: Shape, kind: str, logical: str) -> Closeness | None:
     if shape is Shape.INTERVAL:
-        return kind == "long" and not logical
-    start = logical.rpartition("-")[0] or logical
-    return _TIMES.get(shape) == start
+        return Closeness(0) if kind == "long" and not logical else None
+    start, _, unit = logical.rpartition("-")
+    if _TIMES.get(shape) != (start or logical):
+        return None
+    return Closeness(int(unit == "millis"), is_partial=unit == "nanos")

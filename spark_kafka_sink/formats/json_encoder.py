@@ -93,6 +93,10 @@ def _write_interval(cells: Cells, out: RowWriter) -> None:
     out.constant(b"' DAY TO SECOND")
 
 
+def _write_float_key(cells: Cells, out: RowWriter) -> None:
+    write_floats(out, cells.numbers(), quote=b"")
+
+
 def _write_quoted(node: Node, cells: Cells, out: RowWriter) -> None:
     out.constant(b'"')
     node(cells, out)
@@ -217,7 +221,9 @@ class _Compiler:
     def _map(self, key: Column, value: Column) -> Node:
         if key.shape in (Shape.STRUCT, Shape.LIST, Shape.MAP):
             raise unsupported(key, "the name of a JSON field")
-        name = self._quoted(key) or self.node(key)
+        name = self._quoted(key) or (
+            _write_float_key if key.shape is Shape.FLOAT else self.node(key)
+        )
         return partial(_write_map, partial(_write_quoted, name), self.node(value))
 
 

@@ -34,7 +34,7 @@ _PLACES: Final = (2, 4)
 _SAMPLE: Final = 64
 """Number of values that decide whether decimals are tried."""
 _EXACT: Final = float(1 << 53)
-_NOT_FINITE: Final = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
+_NOT_FINITE: Final = (b"NaN", b"Infinity", b"-Infinity")
 _LONG_DIGITS: Final = 18
 """Maximum number of digits for which decimals use the fast path."""
 
@@ -108,12 +108,12 @@ def _digit_counts(values: Words, low: int, high: int) -> Numbers:
     return counts
 
 
-def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
+def write_floats(out: RowWriter, values: NDArray[Any], quote: bytes = b'"') -> None:
     """Append floating-point numbers as JSON: the fewest digits that identify each number.
 
     Numbers with few digits after the point are written as decimals. All other numbers are written
-    by Arrow's cast, which is ten times slower. Whole numbers end with ".0"; NaN and infinities are
-    strings.
+    by Arrow's cast, which is ten times slower. Whole numbers end with ".0". NaN and infinities
+    are enclosed in `quote`.
     """
     for places in _PLACES if _are_short(values[:_SAMPLE]) else ():
         with np.errstate(invalid="ignore", over="ignore"):
@@ -126,11 +126,11 @@ def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
         if exact.sum() * 2 > len(values):
             fast, slow = RowWriter(len(values)), RowWriter(int((~exact).sum()))
             _write_decimals(fast, values, np.where(exact, whole, 0), places)
-            _write_shortest(slow, values[~exact])
+            _write_shortest(slow, values[~exact], quote)
             out.append(fast, exact)
             out.column(spread(slow.join(), ~exact))
             return
-    _write_shortest(out, values)
+    _write_shortest(out, values, quote)
 
 
 def _are_short(sample: NDArray[Any]) -> bool:
@@ -167,7 +167,7 @@ def _significant(places: int) -> Words:
     return sizes
 
 
-def _write_shortest(out: RowWriter, values: NDArray[Any]) -> None:
+def _write_shortest(out: RowWriter, values: NDArray[Any], quote: bytes) -> None:
     """Append any floating-point numbers."""
     finite = np.isfinite(values)
     text: Any = pa.array(values, mask=~finite).cast(pa.string())
@@ -178,7 +178,8 @@ def _write_shortest(out: RowWriter, values: NDArray[Any]) -> None:
     if not finite.all():
         kinds = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2))
         numbers: Any = pa.array(kinds, mask=finite)
-        out.column(pa.array(_NOT_FINITE, pa.binary()).take(numbers))
+        texts = [quote + name + quote for name in _NOT_FINITE]
+        out.column(pa.array(texts, pa.binary()).take(numbers))
 
 
 def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:

@@ -296,6 +296,19 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
             '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"1"}]}',
             'the default "1" does not fit the type int',
         ),
+        (
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"float","default":1e39}]}',
+            r"the default 1e\+39 does not fit the type float",
+        ),
+        (
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"R","default":{}}]}',
+            "the default {} does not fit the type R",
+        ),
+        ('["null",["int"]]', "a union contains a union"),
+        (
+            '{"type":"array","items":{"type":"map","values":["int",{"type":["string"]}]}}',
+            "a union contains a union",
+        ),
     ],
 )
 def test_invalid_schemas_are_rejected(schema: str, message: str) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 from dataclasses import replace
 from decimal import Decimal
+from itertools import permutations
 from typing import Any, cast
 
 import fastavro
@@ -38,6 +39,8 @@ NARROW = {
 WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 4}
 DATE = {"type": "int", "logicalType": "date"}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+TIME_MILLIS = {"type": "int", "logicalType": "time-millis"}
+TIME_MICROS = {"type": "long", "logicalType": "time-micros"}
 NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
 
 
@@ -77,6 +80,8 @@ def chosen(type_: pa.DataType, values: list[Any], union: list[Any]) -> list[int]
         (pa.binary(), [b"ab"], [NARROW, "bytes"], [1]),
         (pa.date32(), [dt.date(2024, 2, 29)], ["long", DATE], [1]),
         (pa.timestamp("us", "UTC"), [NOON], ["string", DATE, MILLIS], [2]),
+        (pa.time64("ns"), [dt.time(1, 2, 3, 4)], ["long", TIME_MILLIS, TIME_MICROS], [2]),
+        (pa.time64("ns"), [dt.time(1, 2, 3, 4)], [TIME_MICROS, TIME_MILLIS], [0]),
         (pa.list_(pa.int32()), [[1], []], ["string", {"type": "array", "items": "int"}], [1, 1]),
         (pa.null(), [None], ["string", "null"], [1]),
         (
@@ -91,6 +96,60 @@ def test_closest_branch(
     type_: pa.DataType, values: list[Any], union: list[Any], branches: list[int]
 ) -> None:
     assert chosen(type_, values, union) == branches
+
+
+def in_arrays(union: list[Any]) -> list[Any]:
+    return [{"type": "array", "items": branch} for branch in union]
+
+
+def micros(unit: str, data: bytes) -> int:
+    number = read("long", data)
+    return int(number * 1000 if unit == "millis" else number // (1000 if unit == "nanos" else 1))
+
+
+@pytest.mark.parametrize("start", ["timestamp", "local-timestamp"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_timestamps_keep_microseconds_if_a_branch_does(start: str, count: int) -> None:
+    type_ = pa.list_(pa.timestamp("us", "UTC" if start == "timestamp" else None))
+    for units in permutations(("millis", "micros", "nanos"), count):
+        union = [{"type": "long", "logicalType": f"{start}-{unit}"} for unit in units]
+        for instant in (1_709_208_000_123_456, -1, 2**63 // 1000 + 1, 253_402_300_799_999_999):
+            array = pa.array([{"v": [instant]}], pa.struct([("v", type_)]))
+            inner = encode(array, record(("v", {"type": "array", "items": union})))[0] or b""
+            outer = encode(array, record(("v", in_arrays(union))))[0] or b""
+            is_exact = "micros" in units or abs(instant) * 1000 < 2**63
+            expected = instant if is_exact else instant // 1000 * 1000
+            assert micros(units[inner[1] // 2], inner[2:-1]) == expected
+            assert micros(units[outer[0] // 2], outer[2:-1]) == expected
+
+
+@pytest.mark.parametrize("time", [DATE, TIME_MILLIS, TIME_MICROS, MILLIS])
+@pytest.mark.parametrize("number", ["int", "long", "float", "double", None])
+@pytest.mark.parametrize("type_", [pa.int32(), pa.int64()])
+def test_integers_are_times_only_without_a_number_branch(
+    type_: pa.DataType, number: str | None, time: Any
+) -> None:
+    values = [5, 2**24 + 1, *([2**40, 2**53 + 1] if type_ == pa.int64() else [])]
+    array = pa.array([{"v": [value]} for value in values], pa.struct([("v", pa.list_(type_))]))
+    (plain,) = in_arrays([number or time])
+    expected, bad = try_to_encode(array, record(("v", plain)))
+    for union in permutations(["string", time, *([number] if number else [])]):
+        branch = bytes([2 * union.index(number or time)])
+        outer, outer_bad = try_to_encode(array, record(("v", in_arrays([*union]))))
+        inner, inner_bad = try_to_encode(array, record(("v", {"type": "array", "items": union})))
+        assert list(outer_bad) == [fault._replace(path="v[]") for fault in bad] == list(inner_bad)
+        for row in {*range(len(values))} - {*bad.rows.tolist()}:
+            data = expected[row] or b""
+            assert outer[row] == branch + data
+            assert inner[row] == data[:1] + branch + data[1:]
+
+
+def test_integers_are_written_to_one_of_several_times() -> None:
+    array = pa.array([{"v": 5}, {"v": 2**40}])
+    expected = encode(array, record(("v", MILLIS)))
+    assert encode(array, record(("v", [DATE, MILLIS]))) == [
+        b"\2" + data for data in expected if data
+    ]
 
 
 BRANCHES = (

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PLAN = FieldPlan(format=Format.JSON, zone=ZONE)
+NAN, INFINITY = float("nan"), float("inf")
 
 
 def encode(array: pa.Array[Any], plan: FieldPlan = PLAN) -> list[str | None]:
@@ -80,6 +81,19 @@ def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
             pa.map_(pa.int32(), pa.string()),
             [[(1, "x"), (2, None)], [], None],
             ['{"1":"x","2":null}', "{}", None],
+        ),
+        *(
+            (
+                pa.map_(type_, type_),
+                [[(NAN, NAN), (INFINITY, 1.5), (-INFINITY, 2.5), *((key, 0.5) for key in keys)]],
+                [
+                    '{"NaN":"NaN","Infinity":1.5,"-Infinity":2.5'
+                    + "".join(f',"{key}":0.5' for key in keys)
+                    + "}"
+                ],
+            )
+            for type_ in (pa.float32(), pa.float64())
+            for keys in ((), (0.5, -2.0, 3.0, 4.25), (0.3333333,))
         ),
     ],
 )
