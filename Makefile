@@ -11,7 +11,7 @@ WORKERS ?= 4
 QUICK := tests/unit tests/property tests/golden tests/spark/write_methods tests/e2e/test_demo.py \
 	tests/broker/clients/test_confluent.py tests/torture/test_eos_short.py \
 	--ignore tests/unit/kafka/security/tokens/test_msk_iam.py
-PYTEST = -m pytest -p no:cacheprovider -rfEs --dist loadgroup
+PYTEST = -m pytest -p no:cacheprovider -rfEs --no-loadscope-reorder
 
 # The default python3 if it is suitable, otherwise the newest suitable one; venv needs ensurepip.
 FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \

@@ -10,10 +10,11 @@ import itertools
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.jars import OLD_KAFKA
@@ -87,14 +88,26 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook.
+class GroupScheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """Runs all files of a group, or any other file, in one process of pytest-xdist."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return _last_match(file, GROUPS) or file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """Distribute tests by `GROUPS`."""
+    return GroupScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark deep tests and their part, and run the tests of groups first, as these take longest."""
     for item in items:
         if not (item.nodeid.startswith(QUICK) or item.get_closest_marker("quick")):
             item.add_marker("deep")
         item.add_marker(_last_match(item.nodeid, PARTS))
-        item.add_marker(pytest.mark.xdist_group(_last_match(item.nodeid, GROUPS) or item.path.name))
     order = [*GROUPS, ""]
     items.sort(key=lambda item: order.index(_last_match(item.nodeid, GROUPS)))
 
