@@ -32,6 +32,12 @@ _SOURCE_FEATURES: Final = {
     "default_symbol_visibility": "EXPORT_ALL",
 }
 _VISIBILITIES: Final = ("", "local ", "export ")
+_SCALARS: Final = {kind.name.lower() for kind in Kind} - {"message", "enum", "group"}
+_KEYWORDS: Final = _SCALARS | {
+    *("enum", "export", "extend", "extensions", "group", "local", "map", "message", "oneof"),
+    *("option", "optional", "repeated", "required", "reserved", "stream"),
+}
+"""Words with a meaning of their own where the name of a type can stand."""
 
 
 def proto_texts(files: Sequence[bytes]) -> list[str]:
@@ -65,14 +71,23 @@ def _add(pool: descriptor_pool.DescriptorPool, data: bytes, name: str) -> None:
 
 
 def _symbols(file: Any) -> Iterator[str]:
-    """Yield the names of a file's packages, messages and enums."""
+    """Yield all names of a file. Those that a longer name can start with also end in a dot."""
     parts = file.package.split(".")
-    yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
-    pending = [(file.package, file.message_type, file.enum_type)]
+    starts = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    starts += [_within(file.package, service.name) for service in file.service]
+    for service in file.service:
+        yield from (f"{_within(file.package, service.name)}.{m.name}" for m in service.method)
+    pending = [(file.package, file.message_type, file.enum_type, file.extension)]
     while pending:
-        scope, messages, enums = pending.pop()
-        yield from (_within(scope, type_.name) for type_ in (*messages, *enums))
-        pending += [(_within(scope, m.name), m.nested_type, m.enum_type) for m in messages]
+        scope, messages, enums, members = pending.pop()
+        starts += [_within(scope, type_.name) for type_ in (*messages, *enums)]
+        values = (value for enum in enums for value in enum.value)
+        yield from (_within(scope, member.name) for member in (*members, *values))
+        for m in messages:
+            members = (*m.field, *m.extension, *m.oneof_decl)
+            pending.append((_within(scope, m.name), m.nested_type, m.enum_type, members))
+    for start in starts:
+        yield from (start, f"{start}.")
 
 
 def _within(scope: str, name: str) -> str:
@@ -114,7 +129,7 @@ def _value(field: Any, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Printer:
-    """Prints a file. `symbols` are the packages and types that a name in the file can mean."""
+    """Prints a file. `symbols` are what a name in the file can mean."""
 
     file: Any
     symbols: set[str]
@@ -231,13 +246,20 @@ class _Printer:
 
     def _type(self, field: Any, scope: str) -> str:
         if field.type_name.startswith("."):
-            return self._reference(field.type_name[1:], scope)
+            return self._type_name(field.type_name, scope)
         return str(field.type_name) or Kind(field.type).name.lower()
+
+    def _type_name(self, name: str, scope: str) -> str:
+        name = name.removeprefix(".")
+        is_keyword = name.partition(".")[0] in _KEYWORDS
+        return f".{name}" if is_keyword else self._reference(name, scope)
 
     def _reference(self, name: str, scope: str) -> str:
         """Return a full name, with a leading dot if its first part has another meaning here."""
-        first, parts = name.partition(".")[0], scope.split(".")
+        parts = scope.split(".")
         scopes = (".".join(parts[: end + 1]) for end in range(len(parts)))
+        # Only what contains names, such as a package, hides the first part of a longer name.
+        first = "".join(name.partition(".")[:2])
         is_hidden = any(scope and f"{scope}.{first}" in self.symbols for scope in scopes)
         return f".{name}" if is_hidden else name
 
@@ -273,15 +295,15 @@ class _Printer:
     ) -> Iterator[str]:
         for extendee, fields in groupby(extensions, attrgetter("extendee")):
             lines = [self._field(field, scope, nested, self._label(field)) for field in fields]
-            name = self._reference(extendee.removeprefix("."), scope)
+            name = self._type_name(extendee, scope)
             yield from _block(f"extend {name}", (line for block in lines for line in block))
 
     def _service(self, service: Any) -> list[str]:
-        scope = self.file.package
+        scope = _within(self.file.package, service.name)
         lines = [*self._statements(service.options, scope)]
         for method in service.method:
-            request = self._reference(method.input_type.removeprefix("."), scope)
-            response = self._reference(method.output_type.removeprefix("."), scope)
+            request = self._type_name(method.input_type, scope)
+            response = self._type_name(method.output_type, scope)
             request = f"stream {request}" if method.client_streaming else request
             response = f"stream {response}" if method.server_streaming else response
             start = f"rpc {method.name} ({request}) returns ({response})"

@@ -12,6 +12,8 @@ from spark_kafka_sink.formats.protobuf_text import proto_texts
 from tests.support.protoc import PACKAGES, compile_files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 PUBLIC = [str(path.relative_to(PACKAGES)) for path in sorted(PACKAGES.glob("google/*/*.proto"))]
@@ -82,11 +84,44 @@ message Featured {
   enum Closed { option features.enum_type = CLOSED; A = 1; }
 }
 """
-
-
 EDITION_2024_ONLY = """
 option features.enforce_naming_style = STYLE_LEGACY;
 local message L {} export enum X { X0 = 0; }
+"""
+SYNTAXES = {
+    'syntax = "proto2"': "optional ",
+    'syntax = "proto3"': "",
+    'edition = "2023"': "",
+    'edition = "2024"; option features.enforce_naming_style = STYLE_LEGACY': "",
+}
+WORDS = (
+    *("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string"),
+    *("bytes", "uint32", "sfixed32", "sfixed64", "sint32", "sint64", "edition", "enum", "export"),
+    *("extend", "extensions", "group", "import", "local", "map", "max", "message", "oneof"),
+    *("option", "optional", "package", "public", "repeated", "required", "reserved", "returns"),
+    *("rpc", "service", "stream", "syntax", "to", "weak"),
+)
+DECLARATIONS = {
+    "message": "message WORD { extensions 100 to max; }",
+    "enum": "enum WORD { ZERO_WORD = 0; }",
+    "package": "package WORD.v1; message B { extensions 100 to max; }",
+}
+USES_OF_NAME = """
+message Uses_WORD {
+  LABEL .NAME single = 1; repeated .NAME many = 2; map<string, .NAME> by_key = 3;
+  oneof choice { .NAME chosen = 4; }
+}
+"""
+USES_OF_MESSAGE = """
+service Calls_WORD {
+  rpc Get(.NAME) returns (.NAME); rpc Put(stream .NAME) returns (stream .NAME);
+}
+"""
+EXTENSION = "extend .NAME { LABEL .NAME more_WORD = 100; }"
+LIBRARY = """syntax = "proto2"; package lib.v1; import "google/protobuf/descriptor.proto";
+message B { extensions 100 to max; }
+extend .google.protobuf.MessageOptions { optional string tag = 50001; }
+extend .google.protobuf.MethodOptions { optional string call = 50001; }
 """
 
 
@@ -128,6 +163,18 @@ def assert_same(compiled: FileDescriptorProto, printed: FileDescriptorProto) -> 
     assert str(compiled) == str(printed)
 
 
+def assert_text_is_same(texts: Mapping[str, str], names: Iterable[str] = ()) -> int:
+    """Compare files with their printed text, and return their number."""
+    compiled = compile_files(texts, names)
+    printed_texts = proto_texts([file.SerializeToString() for file in compiled.values()])
+    printed = compile_files(dict(zip(compiled, printed_texts, strict=True)))
+    for name, file in compiled.items():
+        assert_same(file, printed[name])
+    again = proto_texts([file.SerializeToString() for file in printed.values()])
+    assert sorted(again) == sorted(printed_texts)
+    return len(compiled)
+
+
 @pytest.mark.parametrize(
     ("syntax", "extra"),
     [
@@ -140,14 +187,62 @@ def assert_same(compiled: FileDescriptorProto, printed: FileDescriptorProto) -> 
     ids=["proto2", "proto3", "2023", "2024", "public files"],
 )
 def test_text_is_compiled_to_the_same_descriptor(syntax: str, extra: str) -> None:
-    compiled = compile_files(written(syntax, extra)) if syntax else compile_files({}, PUBLIC)
-    texts = proto_texts([file.SerializeToString() for file in compiled.values()])
-    printed = compile_files(dict(zip(compiled, texts, strict=True)))
-    for name, file in compiled.items():
-        assert_same(file, printed[name])
-    again = proto_texts([file.SerializeToString() for file in printed.values()])
-    assert sorted(again) == sorted(texts)
-    assert len(compiled) > (3 if syntax else 60)
+    count = assert_text_is_same(written(syntax, extra) if syntax else {}, () if syntax else PUBLIC)
+    assert count > (3 if syntax else 60)
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+@pytest.mark.parametrize("declared", DECLARATIONS)
+def test_keywords_as_names_of_types_and_packages(declared: str, syntax: str) -> None:
+    name = "WORD.v1.B" if declared == "package" else "WORD"
+    uses = USES_OF_NAME + ("" if declared == "enum" else USES_OF_MESSAGE)
+    uses += "" if declared == "enum" or "proto3" in syntax else EXTENSION
+    uses = uses.replace("NAME", name).replace("LABEL ", SYNTAXES[syntax])
+    files = {}
+    for word in WORDS:
+        start = f'{syntax}; import "{word}.proto"; package uses;'
+        files[f"{word}.proto"] = f'edition = "2023"; {DECLARATIONS[declared]}'.replace("WORD", word)
+        files[f"uses_{word}.proto"] = start + uses.replace("WORD", word)
+    assert assert_text_is_same(files) == 2 * len(WORDS)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        """package q; service lib { rpc Get(.lib.v1.B) returns (.lib.v1.B); }
+        message M { option (.lib.v1.tag) = "a"; optional .lib.v1.B b = 1; }
+        extend .lib.v1.B { optional .lib.v1.B more = 100; }""",
+        """package q; service S { rpc lib(.lib.v1.B) returns (.lib.v1.B)
+        { option (.lib.v1.call) = "a"; } }""",
+        "package q; message M { message lib {} optional .lib.v1.B b = 1; }",
+        "package q; message M { enum lib { ZERO = 0; } optional .lib.v1.B b = 1; }",
+        "package q.lib; message M { optional .lib.v1.B b = 1; }",
+        "message A {} service S { rpc A(.A) returns (.A); }",
+        """extend google.protobuf.MethodOptions { optional int32 A = 50002; }
+        message B {} service S { rpc A(B) returns (B) { option (.A) = 1; } }""",
+        """message A { extensions 100 to max; }
+        message M { optional int32 A = 1; extend .A { optional .A more = 100; } }""",
+        """message A { extensions 100 to max; }
+        message M { oneof A { .A a = 1; } extend .A { optional .A more = 100; } }""",
+        """message A { extensions 100 to max; }
+        message M { enum E { A = 0; } extend .A { optional .A more = 100; } }""",
+        """extend google.protobuf.FieldOptions { optional int32 A = 50002; }
+        message M { optional int32 A = 1 [(.A) = 1]; }""",
+    ],
+)
+def test_name_with_another_meaning_in_its_scope(body: str) -> None:
+    imports = 'import "lib.proto"; import "google/protobuf/descriptor.proto";'
+    text = f'syntax = "proto2"; {imports} {body}'
+    assert assert_text_is_same({"lib.proto": LIBRARY, "uses.proto": text}) == 3
+
+
+def test_dot_only_where_a_name_has_another_meaning() -> None:
+    text = """syntax = "proto3"; package orders.v1; message Order { Order orders = 1; }
+        service Orders { rpc orders(Order) returns (Order); }"""
+    (file,) = compile_files({"orders.proto": text}).values()
+    (printed,) = proto_texts([file.SerializeToString()])
+    assert "  orders.v1.Order orders = 1;" in printed
+    assert "  rpc orders (orders.v1.Order) returns (orders.v1.Order);" in printed
 
 
 def test_missing_import() -> None:
