@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow.compute as pc
 
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.column import Column, unsupported
@@ -97,6 +98,14 @@ def _write_quoted(node: Node, cells: Cells, out: RowWriter) -> None:
     out.constant(b'"')
     node(cells, out)
     out.constant(b'"')
+
+
+def _write_float_name(cells: Cells, out: RowWriter) -> None:
+    numbers = RowWriter(len(cells))
+    write_floats(numbers, cells.numbers())
+    plain: Any = numbers.join()
+    # NaN and infinities have quotes of their own.
+    out.column(pc.replace_substring(plain, b'"', b""))
 
 
 def _write_list(item: Node, cells: Cells, out: RowWriter) -> None:
@@ -217,8 +226,22 @@ class _Compiler:
     def _map(self, key: Column, value: Column) -> Node:
         if key.shape in (Shape.STRUCT, Shape.LIST, Shape.MAP):
             raise unsupported(key, "the name of a JSON field")
-        name = self._quoted(key) or self.node(key)
-        return partial(_write_map, partial(_write_quoted, name), self.node(value))
+        return partial(_write_map, partial(_write_quoted, self.name(key)), self.node(value))
+
+    def name(self, key: Column) -> Node:
+        """Return the writer of map keys as names of JSON fields, without quotes."""
+        if key.shape is Shape.FLOAT:
+            return _write_float_name
+        return self._quoted(key) or self.node(key)
+
+
+def names_of(key: Column, cells: Cells) -> pa.BinaryArray:
+    """Return map keys, which are not timestamps with time zone, as names of JSON fields."""
+    if key.shape is Shape.TEXT:
+        return cells.strings()
+    out = RowWriter(len(cells))
+    _Compiler("UTC", writes_nulls=False).name(key)(cells, out)
+    return out.join()
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
