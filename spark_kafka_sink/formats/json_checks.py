@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.formats.cells import Cells
+from spark_kafka_sink.formats.json_encoder import names_of
 from spark_kafka_sink.formats.row_faults import RowFaults
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.cells import Mask
-
+    from spark_kafka_sink.formats.column import Column
 
 Check: TypeAlias = Callable[[Cells, bool], None]
 """Adds faults for entries that do not fit; none of the entries is null.
@@ -128,9 +129,9 @@ class Names:
         is_match = name in self.names or any(re.search(pattern, name) for pattern in self.patterns)
         return is_match is not self.is_rest
 
-    def select(self, keys: Cells) -> Mask:
+    def select(self, keys: Cells, column: Column) -> Mask:
         """Return a mask of the entries with these names."""
-        encoded: Any = keys.strings().dictionary_encode()
+        encoded: Any = names_of(column, keys).dictionary_encode()
         names = (name.decode(errors="replace") for name in encoded.dictionary.to_pylist())
         matches: Mask = np.array([self.includes(name) for name in names], np.bool_)
         return matches.take(np.asarray(encoded.indices))
@@ -141,6 +142,7 @@ class Entries:
     """The values of maps, or those of entries with some names."""
 
     part: Part
+    key: Column
     names: Names | None = None
 
     def __call__(self, cells: Cells, writes_nulls: bool) -> None:
@@ -148,7 +150,7 @@ class Entries:
         _, entries = cells.items()
         values = entries.field(1)
         if self.names is not None:
-            values = values.where(self.names.select(entries.field(0)))
+            values = values.where(self.names.select(entries.field(0), self.key))
         self.part.apply(values, is_written=True, writes_nulls=writes_nulls)
 
 
@@ -158,11 +160,12 @@ class RequiredKey:
 
     name: str
     path: str
+    key: Column
 
     def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
         offsets, entries = cells.items()
-        matches = np.flatnonzero(Names((self.name,)).select(entries.field(0)))
+        matches = np.flatnonzero(Names((self.name,)).select(entries.field(0), self.key))
         bad = np.ones(len(cells), np.bool_)
         bad[np.searchsorted(offsets, matches, "right") - 1] = False
         cells.fail(bad, self.path, f"has no key {self.name!r}, which the schema requires")
@@ -177,7 +180,7 @@ class Values:
 
     def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
-        allowed = pa.array(self.allowed).cast(cells.array.type)
+        allowed = pa.array(self.allowed, cells.array.type)
         known: Any = pc.is_in(cells.array, value_set=allowed)
         bad = ~np.asarray(known.to_numpy(zero_copy_only=False), np.bool_)
         cells.fail(bad, self.path, "is not in the schema's `enum`")
@@ -193,6 +196,17 @@ class Finite:
         """Check entries; see `Check`."""
         bad = ~np.isfinite(cells.numbers())
         cells.fail(bad, self.path, "is NaN or infinite, which JSON numbers cannot be")
+
+
+@dataclass(frozen=True, slots=True)
+class NotFinite:
+    """NaN and infinities, which are written as texts."""
+
+    path: str
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        cells.fail(np.isfinite(cells.numbers()), self.path, "is written as a number, not as text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def _write_interval(cells: Cells, out: RowWriter) -> None:
     out.constant(b"' DAY TO SECOND")
 
 
-def _write_float_key(cells: Cells, out: RowWriter) -> None:
+def _write_float_name(cells: Cells, out: RowWriter) -> None:
     write_floats(out, cells.numbers(), quote=b"")
 
 
@@ -221,10 +221,22 @@ class _Compiler:
     def _map(self, key: Column, value: Column) -> Node:
         if key.shape in (Shape.STRUCT, Shape.LIST, Shape.MAP):
             raise unsupported(key, "the name of a JSON field")
-        name = self._quoted(key) or (
-            _write_float_key if key.shape is Shape.FLOAT else self.node(key)
-        )
-        return partial(_write_map, partial(_write_quoted, name), self.node(value))
+        return partial(_write_map, partial(_write_quoted, self.name(key)), self.node(value))
+
+    def name(self, key: Column) -> Node:
+        """Return the writer of map keys as names of JSON fields, without quotes."""
+        if key.shape is Shape.FLOAT:
+            return _write_float_name
+        return self._quoted(key) or self.node(key)
+
+
+def names_of(key: Column, cells: Cells) -> pa.BinaryArray:
+    """Return map keys, which are not timestamps with time zone, as names of JSON fields."""
+    if key.shape is Shape.TEXT:
+        return cells.strings()
+    out = RowWriter(len(cells))
+    _Compiler("UTC", writes_nulls=False).name(key)(cells, out)
+    return out.join()
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Source:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.common.optional_dependencies import import_extra
@@ -27,6 +30,7 @@ from spark_kafka_sink.formats.json_checks import (
     Items,
     Names,
     Never,
+    NotFinite,
     Part,
     RequiredKey,
     Values,
@@ -35,8 +39,6 @@ from spark_kafka_sink.formats.shape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
     Validator: TypeAlias = Any
     """A validator of jsonschema with the rules; its stubs allow only JSON values as instances."""
@@ -61,7 +63,7 @@ _PYTHON_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
     "array": (list,),
     "object": (dict,),
 }
-_COMPARED: Final = frozenset({Shape.TEXT, Shape.BOOLEAN, Shape.INTEGER, Shape.FLOAT})
+_COMPARED: Final = frozenset({Shape.TEXT, Shape.BOOLEAN, Shape.INTEGER, Shape.FLOAT, Shape.DECIMAL})
 """Shapes of columns whose values are compared with `enum`."""
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 _DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
@@ -72,9 +74,16 @@ keywords and references of one draft are invalid or unknown in the others.
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A column to match, and the checks for its rows."""
+    """A column to match, and the checks for its rows.
+
+    Attributes:
+        column: the column.
+        is_text: True if only NaN and infinities are matched, which are written as texts.
+        checks: the checks.
+    """
 
     column: Column
+    is_text: bool = False
     checks: list[Check] = field(default_factory=list)
 
 
@@ -88,7 +97,7 @@ def compile_check(text: str, type_: pa.StructType) -> Check | None:
 
     Raises:
         ColumnError: a column contradicts the schema, or a required column is missing.
-        ConfigError: the text is not a JSON Schema, or has an unknown reference.
+        ConfigError: the text is not a JSON Schema, mixes drafts, or has an unknown reference.
     """
     try:
         schema = json.loads(text)
@@ -107,7 +116,7 @@ def _drafts(schema: Any) -> list[Any]:
     """Return the validators of the drafts to try: first the one that the schema declares.
 
     Raises:
-        ConfigError: the draft is not supported.
+        ConfigError: the draft is not supported, or a part of the schema has another one.
     """
     library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
     declared = library.validators.validator_for(schema, default=None)
@@ -116,8 +125,25 @@ def _drafts(schema: Any) -> list[Any]:
             "the JSON Schema declares draft 3, which is not supported",
             hint="Use draft 4 or newer, in which `required` is a list of names.",
         )
+    main = declared or library.Draft202012Validator
+    for part in _dialects(schema):
+        if library.validators.validator_for({"$schema": part}, default=main) is not main:
+            raise ConfigError(
+                f"the JSON Schema is of draft {main.ID_OF(main.META_SCHEMA)}, but one of its parts "
+                f"or references declares {part}",
+                hint="Declare the same draft in `$schema` of the schema and of all its parts.",
+            )
     drafts = [declared, *(getattr(library, name) for name in _DRAFTS)]
     return [draft for draft in drafts if draft is not None]
+
+
+def _dialects(schema: Any) -> Iterator[str]:
+    """Yield each `$schema`, at any depth."""
+    if isinstance(schema, dict) and isinstance(schema.get("$schema"), str):
+        yield schema["$schema"]
+    if isinstance(schema, dict | list):
+        for part in schema.values() if isinstance(schema, dict) else schema:
+            yield from _dialects(part)
 
 
 def _match_in(draft: Any, schema: Any, column: Column) -> Check | None:
@@ -168,9 +194,14 @@ def _without_dialects(schema: Any) -> Any:
     }
 
 
-def _match(validator: Validator, column: Column, schema: Any = None) -> Check | None:
-    """Match a column, ignoring its nulls; `schema` is a subschema, by default the whole schema."""
-    target = _Target(column)
+def _match(
+    validator: Validator, column: Column, schema: Any = None, *, is_text: bool = False
+) -> Check | None:
+    """Match a column, ignoring its nulls.
+
+    `schema` is a subschema, by default the whole schema. See `_Target` for `is_text`.
+    """
+    target = _Target(column, is_text)
     errors = validator.iter_errors(target) if schema is None else validator.descend(target, schema)
     for _ in errors:  # the schema false; the rules raise instead
         raise _rejected(column, "no value")
@@ -196,8 +227,11 @@ def _apply(
 def _part(validator: Validator, column: Column, schema: Any) -> Part:
     # A column without a type has nulls only.
     check = None if column.shape is Shape.NULL else _match(validator, column, schema)
-    accepts_null = next(iter(validator.descend(None, schema)), None) is None
-    return Part(check, column.path, column.is_nullable and not accepts_null)
+    return Part(check, column.path, _rejects_null(validator, column, schema))
+
+
+def _rejects_null(validator: Validator, column: Column, schema: Any) -> bool:
+    return column.is_nullable and next(iter(validator.descend(None, schema)), None) is not None
 
 
 def _part_of_some(validator: Validator, column: Column, schema: Any) -> Part:
@@ -205,12 +239,16 @@ def _part_of_some(validator: Validator, column: Column, schema: Any) -> Part:
     try:
         return _part(validator, column, schema)
     except ColumnError:
-        return Part(Never(column.path), column.path, rejects_null=True)
+        rejects_null = _rejects_null(validator, column, schema)
+        return Part(Never(column.path), column.path, rejects_null)
 
 
 def _type(_validator: Validator, types: Any, target: _Target, _schema: Any) -> None:
     allowed = [types] if isinstance(types, str) else types
     column = target.column
+    if target.is_text and "number" not in allowed and "string" in allowed:
+        target.checks.append(NotFinite(column.path))
+        return
     if not set(_written(column)) & set(allowed):
         raise _rejected(column, " or ".join(map(str, allowed)))
     if column.shape is Shape.FLOAT and "string" not in allowed:
@@ -233,8 +271,12 @@ def _enum(_validator: Validator, values: Sequence[Any], target: _Target, _schema
     ]
     if column.shape is Shape.FLOAT:
         fitting = [float(value) for value in (*fitting, *_NOT_FINITE) if value in values]
+        if 0 in fitting:  # Arrow distinguishes -0.0 from 0.0
+            fitting += [0.0, -0.0]
     elif column.shape is Shape.INTEGER:
         fitting = [int(value) for value in fitting if _fits(value, column.type)]
+    elif column.shape is Shape.DECIMAL:
+        fitting = list(_decimals(fitting, column.type))
     if not fitting:
         raise _rejected(column, "other values")
     if column.shape in _COMPARED:
@@ -246,31 +288,57 @@ def _fits(number: float, type_: pa.DataType) -> bool:
     return -limit <= number < limit and number == int(number)
 
 
+def _decimals(numbers: Sequence[Any], type_: pa.DataType) -> Iterator[Decimal]:
+    """Yield the numbers that a column of decimals can have."""
+    for number in numbers:
+        try:
+            yield pa.scalar(Decimal(str(number)), type_).as_py()
+        except pa.ArrowInvalid:
+            continue
+
+
 def _const(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
     _enum(validator, [value], target, schema)
 
 
 def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) -> None:
-    fitting: list[Check | None] = []
-    errors = []
-    for branch in branches:
-        try:
-            fitting.append(_match(validator, target.column, branch))
-        except ColumnError as error:
-            if not isinstance(branch, dict) or branch.get("type") != "null":
-                errors.append(error)
+    column, is_text = target.column, target.is_text
+    fitting, errors = _fitting(validator, branches, column, is_text=is_text)
     if not fitting:
-        raise errors[0] if len(errors) == 1 else _rejected(target.column, "other values")
+        contradictions = [error for branch, error in errors if not _is_null(branch)]
+        raise contradictions[0] if len(contradictions) == 1 else _rejected(column, "other values")
+    if column.shape is Shape.FLOAT and not is_text:
+        others = [branch for branch, _ in errors]
+        fitting += _fitting(validator, others, column, is_text=True)[0]
     checks = [check for check in fitting if check is not None]
     if len(checks) == len(fitting):  # otherwise one alternative accepts all rows
         is_single = len(checks) == 1
         target.checks.append(checks[0] if is_single else AnyOf(tuple(checks), target.column.path))
 
 
+def _fitting(
+    validator: Validator, branches: Sequence[Any], column: Column, *, is_text: bool
+) -> tuple[list[Check | None], list[tuple[Any, ColumnError]]]:
+    """Return the checks of the branches that the column fits, and the others with their errors."""
+    fitting: list[Check | None] = []
+    errors = []
+    for branch in branches:
+        try:
+            fitting.append(_match(validator, column, branch, is_text=is_text))
+        except ColumnError as error:
+            errors.append((branch, error))
+    return fitting, errors
+
+
+def _is_null(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "null"
+
+
 def _required(_validator: Validator, names: Any, target: _Target, _schema: Any) -> None:
     column = target.column
-    if column.shape is Shape.MAP and column.parts[0].shape is Shape.TEXT:
-        target.checks.extend(RequiredKey(name, column.path) for name in names)
+    if column.shape is Shape.MAP and _has_names(column.parts[0]):
+        key = column.parts[0]
+        target.checks.extend(RequiredKey(name, column.path, key) for name in names)
     if column.shape is not Shape.STRUCT:
         return
     numbers = {part.name: number for number, part in enumerate(column.parts)}
@@ -331,12 +399,17 @@ def _named(validator: Validator, names: Names, schema: Any, target: _Target) -> 
             raise not_declared(value, "the JSON Schema, which allows no others")
         part = _part(validator, value, schema)
         selection = None
-    elif key.shape is Shape.TEXT:
+    elif _has_names(key):
         part, selection = _part_of_some(validator, value, schema), names
     else:
         return
     if part.check is not None or part.rejects_null:
-        target.checks.append(Entries(part, selection))
+        target.checks.append(Entries(part, key, selection))
+
+
+def _has_names(key: Column) -> bool:
+    """Return True if the names of map entries depend on the key alone, not on a time zone."""
+    return key.shape is not Shape.TIMESTAMP
 
 
 def _fields(validator: Validator, names: Names, schema: Any, column: Column) -> Iterator[Field]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import re
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -183,6 +185,21 @@ def test_references_of_all_drafts(
         faults_of(pa.array([{"c": {"e": 1}}]), schema)
 
 
+@pytest.mark.parametrize("main", [None, *DRAFTS])
+@pytest.mark.parametrize("part", DRAFTS)
+def test_parts_must_be_of_the_same_draft(main: Any, part: Any) -> None:
+    box = {"$schema": DRAFTS[part], **BOX}
+    schema = {**an_object(c={"$ref": "#/definitions/B"}), "definitions": {"B": box}}
+    if main is not None:
+        schema["$schema"] = DRAFTS[main]
+    if (main or jsonschema.Draft202012Validator) is part:
+        assert part(schema).is_valid({"c": {"d": "B"}}) is False
+        assert faults_of(ARRAY, schema).rows.tolist() == [1, 2]
+    else:
+        with pytest.raises(ConfigError, match=f"declares {re.escape(DRAFTS[part])}"):
+            faults_of(ARRAY, schema)
+
+
 RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
 
 
@@ -209,9 +226,10 @@ def test_schemas_that_are_rejected(schema: Any, message: str) -> None:
 VALUES: Any = pa.array(
     [
         {"n": 1, "f": 1.5, "m": [("x", "1"), ("y", None)], "l": ["a", "b", "c"], "d": Decimal(7)},
-        {"n": 2, "f": math.nan, "m": [], "l": ["a"], "d": Decimal(8)},
+        {"n": 2, "f": math.nan, "m": [("y", "3")], "l": [None, "a"], "d": Decimal(8)},
         {"n": None, "f": math.inf, "m": [("x", "2"), ("xy", "1")], "l": [], "d": None},
-        {"n": 3, "f": None, "m": None, "l": None, "d": Decimal(9)},
+        {"n": 3, "f": -0.0, "m": None, "l": None, "d": Decimal(9), "p": Decimal("2.00")},
+        {"n": 4, "f": None, "m": [], "l": ["a"], "d": Decimal(0), "p": Decimal("1.50")},
     ],
     pa.struct(
         [
@@ -220,6 +238,7 @@ VALUES: Any = pa.array(
             ("m", pa.map_(pa.string(), pa.string())),
             ("l", pa.list_(pa.string())),
             ("d", pa.decimal128(5, 0)),
+            ("p", pa.decimal128(5, 2)),
         ]
     ),
 )
@@ -232,10 +251,23 @@ INTEGER = {"type": "integer"}
         {"n": {"enum": [1, 3.0, 70000, "x", True]}},
         {"n": {"const": 2}},
         {"d": INTEGER},
+        {"d": {"enum": [0, 8.0, 8.5, "7", 10**50, 1e300]}},
+        {"d": {"const": 9}},
+        {"p": {"enum": [1.5, 0.001]}},
+        {"p": {"const": 2}},
         {"f": NUMBER},
+        {"f": {"enum": [0]}},
+        {"f": {"anyOf": [NUMBER, TEXT]}},
+        {"f": {"anyOf": [TEXT, {"type": "number", "enum": [1.5]}]}},
+        {"f": {"oneOf": [NUMBER, {"type": "string", "const": "NaN"}]}},
+        {"f": {"anyOf": [{"enum": [0]}, {"allOf": [{"anyOf": [TEXT, INTEGER]}]}]}},
         {"f": {"oneOf": [NUMBER, {"enum": ["NaN"]}]}},
         {"f": {"enum": [1.5, "Infinity"]}},
         {"m": {"properties": {"x": INTEGER}}},
+        {"m": {"properties": {"y": {"type": "null"}}}},
+        {"m": {"properties": {"y": False}}},
+        {"m": {"patternProperties": {"^y": {"type": ["null", "integer"]}}}},
+        {"m": {"properties": {"x": {}}, "additionalProperties": {"const": None}}},
         {"m": {"properties": {"x": TEXT}, "additionalProperties": False}},
         {"m": {"properties": {"x": {}}, "additionalProperties": {"enum": ["1"]}}},
         {"m": {"patternProperties": {"^x": {"enum": ["1"]}}, "additionalProperties": NULLABLE}},
@@ -245,6 +277,9 @@ INTEGER = {"type": "integer"}
         {"l": {"prefixItems": [TEXT], "items": False}},
         {"l": {"prefixItems": [{"enum": ["a"]}, TEXT], "items": {"enum": ["c"]}}},
         {"l": {"prefixItems": [TEXT, INTEGER]}},
+        {"l": {"prefixItems": [{"type": "null"}, TEXT]}},
+        {"l": {"prefixItems": [{"enum": [None, 1]}]}},
+        {"l": {"prefixItems": [{"oneOf": [{"type": "null"}, NUMBER]}], "items": TEXT}},
         {"l": {"items": {"anyOf": [{"enum": ["a"]}, {"enum": ["b"]}]}}},
         {"l": {"not": {"type": "array"}}},
     ],
@@ -254,13 +289,50 @@ def test_values_maps_and_positions(properties: dict[str, Any], *, writes_nulls: 
     nulls = {"type": "null"}
     schema = {"properties": {name: {"anyOf": [nulls, each]} for name, each in properties.items()}}
     plan = FieldPlan(format=Format.JSON, writes_nulls=writes_nulls)
-    encoded = compile_encoder(plan, VALUES.type).encode(VALUES, RowFaults(4)).to_pylist()
+    size = len(VALUES)
+    encoded = compile_encoder(plan, VALUES.type).encode(VALUES, RowFaults(size)).to_pylist()
     validator = jsonschema.Draft202012Validator(schema)
     is_checked = "not" not in str(properties) and "p{L}" not in str(properties)
     expected = [
-        n for n in range(4) if is_checked and not validator.is_valid(json.loads(encoded[n] or ""))
+        n
+        for n in range(size)
+        if is_checked and not validator.is_valid(json.loads(encoded[n] or ""))
     ]
     assert faults_of(VALUES, schema, writes_nulls=writes_nulls).rows.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "keys"),
+    [
+        (pa.int32(), [1, -12]),
+        (pa.bool_(), [True, False]),
+        (pa.float64(), [1.5, math.nan]),
+        (pa.decimal128(5, 2), [Decimal("1.50"), Decimal("-0.01")]),
+        (pa.date32(), [date(2024, 2, 29), date(1900, 1, 1)]),
+        (pa.time64("ns"), [time(1, 2, 3), time(0)]),
+        (pa.duration("us"), [timedelta(1), timedelta(0)]),
+        (pa.binary(), [b"ab", b""]),
+        (pa.string(), ['a"b', ""]),
+    ],
+)
+def test_names_of_map_entries(type_: pa.DataType, keys: list[Any]) -> None:
+    first, second = keys
+    maps = [[(first, 5)], [(second, 5)], [(second, 6), (first, 6)], []]
+    array: Any = pa.array(
+        [{"m": entries} for entries in maps],
+        pa.struct([pa.field("m", pa.map_(type_, pa.int64()), nullable=False)]),
+    )
+    encoded = compile_encoder(FieldPlan(format=Format.JSON), array.type).encode(array, RowFaults(4))
+    (name,) = json.loads(encoded[0].as_py())["m"]
+    for schema in (
+        {"required": [name]},
+        {"properties": {name: {"const": 5}}},
+        {"properties": {name: {}}, "additionalProperties": False},
+        {"patternProperties": {f"^{re.escape(name)}$": TEXT}},
+    ):
+        found = faults_of(array, an_object(m=schema)).rows.tolist()
+        assert found == invalid_rows(array, an_object(m=schema), writes_nulls=False)
+        assert 0 < len(found) < len(maps)
 
 
 @pytest.mark.parametrize("extra", [False, TEXT, {"enum": ["x"]}])
