@@ -7,9 +7,8 @@ written: by the check of the field, list or map that contains them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +21,7 @@ from spark_kafka_sink.formats.row_faults import RowFaults
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.cells import Mask
     from spark_kafka_sink.formats.column import Column
-
-Check: TypeAlias = Callable[[Cells, bool], None]
-"""Adds faults for entries that do not fit; none of the entries is null.
-
-The second argument is True if null fields are written, and False if they are omitted.
-"""
+    from spark_kafka_sink.formats.plan import Check
 
 
 @dataclass(frozen=True, slots=True)

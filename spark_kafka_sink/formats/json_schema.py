@@ -23,7 +23,6 @@ from spark_kafka_sink.formats.column import Column, field_path, not_declared
 from spark_kafka_sink.formats.json_checks import (
     AllOf,
     AnyOf,
-    Check,
     Entries,
     Field,
     Finite,
@@ -39,6 +38,8 @@ from spark_kafka_sink.formats.shape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from spark_kafka_sink.formats.plan import Check
 
     Validator: TypeAlias = Any
     """A validator of jsonschema with the rules; its stubs allow only JSON values as instances."""

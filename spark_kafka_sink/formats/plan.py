@@ -5,14 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from spark_kafka_sink.config.formats import Format
-    from spark_kafka_sink.formats.json_checks import Check
+    from spark_kafka_sink.formats.cells import Cells
     from spark_kafka_sink.formats.row_encoder import RowEncoder
+
+    Check: TypeAlias = Callable[[Cells, bool], None]
+    """Adds faults for entries that do not fit; none of the entries is null.
+
+    The second argument is True if null fields are written, and False if they are omitted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
