@@ -89,7 +89,7 @@ def _describe(line: dict[str, Any]) -> str:
 _SIGNS = {
     "DOUBLED": "a batch is visible twice",
     "LOST": "a batch counts as committed, but some of its rows are missing",
-    "HARMED": "a decided transaction can't be committed, although it has not timed out",
+    "HARMED": "a decided transaction cannot be committed, although it has not timed out",
 }
 
 
