@@ -21,7 +21,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def run(example: Path, servers: str, folder: Path) -> str:
-    environment = {**os.environ, **SETTINGS, "KAFKA": servers, "SECONDS_TO_RUN": "40"}
+    environment = {**os.environ, **SETTINGS, "KAFKA": servers, "SECONDS_TO_RUN": "90"}
     done = subprocess.run(
         [sys.executable, str(example)],
         capture_output=True,
