@@ -141,6 +141,9 @@ needs:
 jars: install
 	@$(PY) -m tools.support.jars
 
+# Otherwise, make deletes it as an intermediate file of `.venv-pyspark-%/.installed`.
+.PRECIOUS: %/bin/python
+
 %/bin/python:
 	@python=$$($(FIND_PYTHON)) && $$python -m venv $* && { $@ $(PIP) uv || true; }
 

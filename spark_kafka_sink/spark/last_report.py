@@ -116,7 +116,7 @@ def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryRepor
     remote = is_remote() if spark is None else is_connect_session(spark)
     with suppress(PySparkRuntimeError):  # Without a session, the next line raises.
         if remote:
-            kept = list(kept_in_process.values())
+            kept = _kept_by_client()
             try:
                 reports = session_reports(spark or SparkSession.active(), queries=queries)
             except ReportError:
@@ -132,6 +132,15 @@ def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryRepor
             "DeliveryReport.read(path).",
         )
     return folder.reports()
+
+
+def _kept_by_client() -> list[DeliveryReport]:
+    """Return the reports of `write` in this process, a client of Spark Connect.
+
+    A client that started its server with `remote("local")` has a SparkContext, and so a folder.
+    """
+    folder = ReportFolder.here()
+    return [*kept_in_process.values(), *(() if folder is None else folder.reports())]
 
 
 def _shown(query: NamedQuery | str) -> str:
