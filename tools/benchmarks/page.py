@@ -27,6 +27,7 @@ from tools.benchmarks.spark.contestants import (
     DEFAULT_JVM,
     SINK,
     TUNED_JVM,
+    WRITE,
     SparkContestant,
     keyed,
 )
@@ -153,7 +154,10 @@ def merged(earlier: Found, new: Found) -> Found:
 
 
 _PEERS = (SINK, TUNED_JVM, CONFLUENT)
+_TUNED_PEERS = (SINK.not_measured(), TUNED_JVM)
+"""The sink with a setting that has no effect on Spark's own sink."""
 _HEADS = ('`format("kafkaprod")`', '`format("kafka")`, tuned', "confluent-kafka in `mapInArrow`")
+_SMALL_ROWS = "[maxBytesPerBatch](docs/spark.md#settings-of-the-session) 2147483647"
 _KINDS = (
     ("null keys", False, "none"),
     ("keys", True, "none"),
@@ -185,11 +189,15 @@ _FEATURES = (
 
 def comparison(figures: Found) -> str:
     """Return the README's table: rates, CPU and features of the sink and its peers."""
-    rows = [f"| M rec/s, CPU per record | {' | '.join(_HEADS)} |", "|---|---|---|---|"]
+    head = "M rec/s, CPU per record, with Spark's default settings"
+    rows = [f"| {head} | {' | '.join(_HEADS)} |", "|---|---|---|---|"]
     parts = figures["parts"]
     for name, with_keys, codec in _KINDS:
         found = [_find(parts["spark"], peer, with_keys, codec=codec) for peer in _PEERS]
         rows.append(_compared(name, found))
+    for name, with_keys in (("null keys", False), ("keys", True)):
+        found = [_find(parts["spark"], peer, with_keys, codec="none") for peer in _TUNED_PEERS]
+        rows.append(_compared(f"{name}, {_SMALL_ROWS}", found))
     peers = (SINK, DEFAULT_JVM, CONFLUENT)  # 1,000 batches of 1 MiB exceed Java's buffer.memory
     partitions = parts.get("partitions", [])
     found = [_find(partitions, peer, True, point=1_000) for peer in peers]
@@ -206,8 +214,9 @@ def _first_writes(figures: Found) -> str:
         for one in _measured(figures["parts"].get("first-write", []))
         if wanted.items() <= one.items()
     }
-    ours, warm = seconds.get(SINK.name, "-"), seconds.get(WARM, "-")
-    cells = (f"{ours}, {warm} after `warm_up`", seconds.get(TUNED_JVM.name, "-"), "-")
+    ours, write, warm = (seconds.get(name, "-") for name in (SINK.name, WRITE.name, WARM))
+    text = f"{ours}; `write` {write}; after `warm_up` {warm}"
+    cells = (text, seconds.get(TUNED_JVM.name, "-"), "-")
     return f"| first write of a session, {SECOND_RECORDS:,} rows | {' | '.join(cells)} |"
 
 
@@ -219,13 +228,14 @@ def _find(
 
 
 def _compared(name: str, found: Sequence[Found | None]) -> str:
-    cells = (
+    cells = [
         "-"
         if one is None
         else f"{one['median_records_per_s'] / _MILLION:.2f}, "
         f"{one['median_cpu_us_per_record'] + _HALF_STEP:.2f} µs"
         for one in found
-    )
+    ]
+    cells += ["-"] * (len(_PEERS) - len(cells))
     return f"| {name} | {' | '.join(cells)} |"
 
 

@@ -135,7 +135,8 @@ class SparkContestant:
 
     `source` returns the Parquet file with a number of records. `select` contains the expressions
     read from it, and `columns` contains further expressions over the column `value`. `conf`
-    contains settings of the session. `python` is the interpreter of the driver and the workers.
+    contains settings of the session that differ from Spark's defaults. `python` is the interpreter
+    of the driver and the workers.
     """
 
     name: str
@@ -145,17 +146,26 @@ class SparkContestant:
     source: Callable[[int], Path] = events_file
     select: tuple[str, ...] = ("*",)
     columns: Mapping[str, str] = field(default_factory=dict)
-    conf: Mapping[str, str] = field(default_factory=lambda: SMALL_ROWS)
+    conf: Mapping[str, str] = field(default_factory=dict)
     python: str = sys.executable
 
     def keyed(self) -> SparkContestant:
         """Return this contestant with a key in each record."""
         return replace(self, name=keyed(self.name), columns={**self.columns, "key": FLIGHT})
 
+    def not_measured(self) -> SparkContestant:
+        """Return this contestant with Arrow batches that Spark does not measure."""
+        return replace(self, name=not_measured(self.name), conf=SMALL_ROWS)
+
 
 def keyed(name: str) -> str:
     """Return the name of a contestant whose records have keys."""
     return f"{name}, keyed"
+
+
+def not_measured(name: str) -> str:
+    """Return the name of the contestant with the settings in conf/spark-small-rows.conf."""
+    return f"{name}, small-rows.conf"
 
 
 OURS, JVM = "kafkaprod", "Spark's kafka, 1 MiB batches"
@@ -177,14 +187,15 @@ CONTESTANTS = (
     TUNED_JVM,
     SINK.keyed(),
     TUNED_JVM.keyed(),
-    replace(WRITE, name=f"{WRITE.name}, Spark's own conf", conf={}),
     WRITE,
+    replace(SINK.not_measured(), codecs=("none",)),
+    WRITE.not_measured(),
     DEFAULT_JVM,
-    replace(SINK, name=f"{OURS}, Spark's own conf", codecs=("none",), conf={}),
     CONFLUENT,
     CONFLUENT.keyed(),
+    replace(SINK.not_measured().keyed(), codecs=("none",)),
     NULL_SINK,
-    replace(NULL_SINK, name=f"{NULL}, Spark's own conf", conf={}),
+    NULL_SINK.not_measured(),
     SparkContestant(name="Spark's noop, which reads only", writer="noop", codecs=("none",)),
     SINK_41,
     SINK_41.keyed(),
