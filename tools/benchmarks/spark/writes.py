@@ -333,6 +333,44 @@ def arrow_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
     return _sweep_figures(title, "rows", about, series, target)
 
 
+COLUMN_COUNTS = (1, 5, 20)
+
+
+def measure_columns(bench: Workbench, plan: Plan) -> tables.Figures:
+    """Measure what it costs that Spark measures its Arrow batches, by the number of columns."""
+    writes = [
+        SparkWrite(
+            contestant=replace(sink, select=_columns(point)),
+            records=plan.records,
+            facts={"point": point},
+        )
+        for point in COLUMN_COUNTS
+        for sink in (NULL_SINK, NULL_SINK.not_measured())
+    ]
+    return column_figures(_measure("columns", bench, plan, writes))
+
+
+def _columns(count: int) -> tuple[str, ...]:
+    return tuple(f"substring(value, {number + 1}, 8) AS c{number}" for number in range(count))
+
+
+def column_figures(series: Sequence[Series]) -> tables.Figures:
+    """Return one table with the JVM's CPU time with and without measuring."""
+
+    def saved(one: Series) -> str:
+        bare = find(series, NULL_SINK.not_measured().name, point=one.facts["point"])
+        if bare is None or bare is one:
+            return "-"
+        cost = one.us("jvm_cpu_s") - bare.us("jvm_cpu_s")
+        return f"{1_000 * cost / one.facts['point']:.0f}"
+
+    columns = (tables.RATE, tables.SPREAD, tables.CPU, _JVM_CPU, ("ns per row and column", saved))
+    names = (_SINK, tables.fact("point", "columns"))
+    title = "Measuring of Arrow batches: columns of 8 bytes, local[1], warm session"
+    table = tables.series_table(title, names, columns, series)
+    return tables.Figures([table], [], [one.to_dict() for one in series])
+
+
 WARM = f"{OURS} after warm_up(spark)"
 NEWEST, OLDEST = version("pyspark"), "4.1"
 """Releases of PySpark in this environment and in `PYTHON_41`."""
