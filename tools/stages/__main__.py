@@ -23,7 +23,7 @@ from spark_kafka_sink.spark import preloading
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.kafka import MeasuredKafka
 from tools.benchmarks.results import describe
-from tools.benchmarks.spark.contestants import SINK, SparkWrite, WarmSpark
+from tools.benchmarks.spark.contestants import SINK, WRITE, SparkWrite, WarmSpark
 from tools.benchmarks.tables import Table
 from tools.docs.pages import write_block
 from tools.stages.clock import FOLDER, STAGES, take_seconds
@@ -126,6 +126,31 @@ def measure_first_writes(servers: str) -> Table:
     return Table(title, ("process", *WORKERS), rows)
 
 
+def measure_first_calls(servers: str) -> Table:
+    """Return a table of the median milliseconds of the phases of a session's first `write`."""
+    found: list[dict[str, float]] = []
+    for _ in range(_FIRST_ROUNDS):
+        with WarmSpark() as spark:
+            write = SparkWrite(contestant=WRITE, records=_FIRST_RECORDS)
+            write.run(spark, servers, _FIRST_RECORDS, warm_up=0)
+            daemon, worker = spark.ask({"daemons": True})[_MODULES["task"]]
+            found.append(spark.ask({"phases": True}) | {"daemon": daemon, "worker": worker})
+
+    def ms(*phases: str) -> str:
+        first, *others = (median(each[phase] for each in found) for phase in phases)
+        return f"{(first - sum(others)) * 1000:.0f}"
+
+    rows = [
+        ("planning, in the caller's process", ms("plan")),
+        ("the Spark job", ms("job")),
+        ("CPU time in it: Python's daemon", ms("daemon")),
+        ("CPU time in it: forked worker", ms("worker")),
+        ("commit and report", ms("all", "plan", "job")),
+    ]
+    title = f"The first call of `write` in a session, {_FIRST_RECORDS:,} events: ms"
+    return Table(title, ("phase", "ms"), rows)
+
+
 def measure_stages(servers: str, records: int) -> Table:
     """Return a table of the median CPU microseconds per record of each stage."""
     timed, plain = [], []
@@ -161,6 +186,7 @@ def main() -> None:
             measure_stages(kafka.bootstrap_servers, options.records),
             measure_start(),
             measure_first_writes(kafka.bootstrap_servers),
+            measure_first_calls(kafka.bootstrap_servers),
         ]
     text = "\n\n".join([machine, *(each.markdown() for each in tables)]) + "\n"
     print(text)

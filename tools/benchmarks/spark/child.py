@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 import pyarrow as pa
@@ -28,7 +29,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.functions import expr
 from pyspark.sql.types import StructType
 
-from spark_kafka_sink import micro_batch_writer, warm_up, write
+from spark_kafka_sink import micro_batch_writer, warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.results import peak_mib
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
@@ -166,11 +167,35 @@ def _confluent(frame: DataFrame, order: dict[str, Any]) -> None:
         raise RuntimeError(f"confluent-kafka did not deliver {failed} records")
 
 
+phases: dict[str, float] = {}
+"""Seconds of the last `write` by phase: its planning, its Spark job, and all of it."""
+
+
+def _timed(phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*arguments: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return function(*arguments)
+        finally:
+            phases[phase] = time.perf_counter() - started
+
+    return run
+
+
+def _write_function(frame: DataFrame, order: dict[str, Any]) -> None:
+    """Write with `write`, and measure its phases."""
+    module = import_module("spark_kafka_sink.spark.write")
+    steps = {"plan": module.plan_batch, "job": module._run}
+    timed: dict[str, Any] = {step.__name__: _timed(phase, step) for phase, step in steps.items()}
+    with patch.multiple(module, **timed):
+        _timed("all", module.write)(frame, order["options"])
+
+
 WRITERS: dict[str, Callable[[DataFrame, dict[str, Any]], object]] = {
     "confluent": _confluent,
     "discard": lambda frame, _: _discard(frame),
     "null": _null,
-    "write": lambda frame, order: write(frame, order["options"]),
+    "write": _write_function,
     "noop": _noop,
 }
 """The writers that are not data sources."""
@@ -323,7 +348,13 @@ def _cpu_s(process: psutil.Process) -> float:
     return float(sum(process.cpu_times()[:2]))
 
 
-_ANSWERS = {"query": _query, "stream": _stream, "daemons": _daemons, "events": _write}
+_ANSWERS = {
+    "query": _query,
+    "stream": _stream,
+    "daemons": _daemons,
+    "phases": lambda _, __: phases,
+    "events": _write,
+}
 """The function for each kind of order, by a key that only this kind has."""
 
 
