@@ -36,6 +36,8 @@ a batch takes longer.
 MICROS = 1_000_000
 WORTHWHILE = 0.05
 """Share of the time below which no advice is given."""
+CONSIDERABLE = 0.15
+"""Share of the time from which the advice about a setting precedes that about the producer."""
 MANY_BATCHES = 200
 """Number of batches per second in one task from which batches take 5% or more of the sender's time.
 """
@@ -96,15 +98,22 @@ def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
     )
 
 
-def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Give advice if Spark spends noticeable time on measuring its batches of small rows."""
+def costly_measuring(facts: PipelineFacts) -> Advice | None:
+    """Give advice if measuring batches of small rows takes so long that the summary shows it."""
+    return measured_arrow_batches(facts, CONSIDERABLE, 1.0)
+
+
+def measured_arrow_batches(
+    facts: PipelineFacts, least: float = WORTHWHILE, below: float = CONSIDERABLE
+) -> Advice | None:
+    """Give advice if measuring batches of small rows takes a share of the time in this range."""
     if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
         return None
     if facts.waits_for_kafka or facts.has_large_rows:
         return None
     columns = max(1, facts.number(ARROW_COLUMNS))
-    share = facts.share(facts.report.records * columns * MEASURING_COST_S)
-    if share < WORTHWHILE or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
+    share = min(0.99, facts.share(facts.report.records * columns * MEASURING_COST_S))
+    if not least <= share < below or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
         return None
     return Advice(
         setting=ARROW_BYTES,

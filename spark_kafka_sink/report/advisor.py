@@ -21,6 +21,7 @@ from spark_kafka_sink.report.advice import (
     Advice,
     Direction,
     PipelineFacts,
+    costly_measuring,
     measured_arrow_batches,
     row_by_row,
     short_arrow_batches,
@@ -405,6 +406,7 @@ def _verification(facts: PipelineFacts) -> Advice | None:
 
 _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     unbounded_arrow_batches,
+    costly_measuring,
     _throttling,
     _retries,
     _splits,
@@ -426,6 +428,7 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
 
 _DRY_RUN_RULES = (
     unbounded_arrow_batches,
+    costly_measuring,
     _codec,
     _small_batches,
     _linger,

@@ -11,6 +11,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.report import advisor
 from spark_kafka_sink.report.advice import (
     ARROW_COLUMNS,
+    CONSIDERABLE,
     MEASURING_COST_S,
     Advice,
     Direction,
@@ -296,6 +297,15 @@ def test_small_rows_that_spark_measures_individually(rows: int, columns: int) ->
     assert shown in found[0].figure
     assert f"about {rows * columns * MEASURING_COST_S:.0%} of the time" in found[0].figure
     assert "2147483647, as in conf/spark-small-rows.conf" in found[0].sentence
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.9, "the brokers' quota"), (1.1, ARROW_BYTES)])
+def test_costly_measuring_precedes_other_advice(share: float, first: str) -> None:
+    rows = int(share * CONSIDERABLE / MEASURING_COST_S / 10)
+    one = arrow_batches_of(rows, 100, 67_108_864, columns=10)
+    settings = [advice.setting for advice in advise(replace(one, throttle_ms=500))]
+    assert settings[0] == first
+    assert ARROW_BYTES in settings
 
 
 @pytest.mark.parametrize(
@@ -692,6 +702,12 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
                 ),
             ),
         ],
+    ),
+    "costly measuring": (
+        ARROW_BYTES,
+        Direction.RAISE,
+        arrow_batches_of(300_000, 131, 67_108_864, columns=10),
+        [arrow_batches_of(300_000, 131, 2**31 - 1, columns=10)],
     ),
     "unbounded Arrow batches": (
         ARROW_BYTES,
