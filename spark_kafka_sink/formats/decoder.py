@@ -197,9 +197,11 @@ def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
 
+    from spark_kafka_sink.formats.protobuf_text import accepted  # needs Google's runtime
+
     pool: Any = descriptor_pool.DescriptorPool()
     for file in completed(files_of(schema)):
-        pool.AddSerializedFile(file.data)
+        pool.AddSerializedFile(accepted(file.data))
     kind = message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
     return lambda payload: _plain(kind.FromString(payload))
 

@@ -55,9 +55,26 @@ def proto_texts(files: Sequence[bytes]) -> list[str]:
         file = parse(data)
         symbols.update(_symbols(file))
         if file.name != _DESCRIPTOR:
-            _add(pool, data, file.name)
+            _add(pool, accepted(data), file.name)
     # Parsed again: an option is known only if the pool contains the file that declares it.
     return ["\n".join(_Printer(parse(data), symbols).lines()) + "\n" for data in files]
+
+
+def accepted(data: bytes) -> bytes:
+    """Return a file without defaults and JSON names, which Google's runtime can reject.
+
+    It rejects defaults below the normal range of a float, and swapped JSON names of two fields.
+    """
+    file = descriptor_pb2.FileDescriptorProto.FromString(data)
+    fields, pending = [*file.extension], [*file.message_type]
+    while pending:
+        message = pending.pop()
+        pending.extend(message.nested_type)
+        fields.extend((*message.field, *message.extension))
+    for field in fields:
+        field.ClearField("default_value")
+        field.json_name = str(field.number)  # The name that it would derive can be in use, too.
+    return file.SerializeToString()
 
 
 def _add(pool: descriptor_pool.DescriptorPool, data: bytes, name: str) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf import descriptor_pb2
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.protobuf_text import proto_texts
+from spark_kafka_sink.formats.protobuf_wire import sized_field
 from tests.support.protoc import PACKAGES, compile_files
 
 if TYPE_CHECKING:
@@ -243,6 +248,40 @@ def test_dot_only_where_a_name_has_another_meaning() -> None:
     (printed,) = proto_texts([file.SerializeToString()])
     assert "  orders.v1.Order orders = 1;" in printed
     assert "  rpc orders (orders.v1.Order) returns (orders.v1.Order);" in printed
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+@pytest.mark.parametrize(
+    "names", [("b", "a"), ("fooBar", "fooBaz"), ("fooBaz", "fooBar"), ("c", "b")]
+)
+@pytest.mark.parametrize("kind", ["LABEL string", "repeated int32", "map<string, string>", "oneof"])
+def test_json_names_that_are_names_of_other_fields(
+    kind: str, names: tuple[str, str], syntax: str
+) -> None:
+    label = "" if kind == "oneof" else kind.replace("LABEL ", SYNTAXES[syntax])
+    fields = "".join(
+        f'{label or "string"} {field} = {number} [json_name = "{name}"];'
+        for number, (field, name) in enumerate(zip(("a", "foo_bar"), names, strict=True), 1)
+    )
+    body = fields if label else f"oneof o {{ {fields} }}"
+    other = f"{SYNTAXES[syntax]}string b = 3;" if "b" not in names else ""
+    assert assert_text_is_same({"a.proto": f"{syntax}; message M {{ {body} {other} }}"}) == 1
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_defaults_of_the_whole_range(kind: str) -> None:
+    numbers = ["1e-40", "1.4e-45", "5e-324", "1e-50", "-0.0", "inf", "-inf", "nan", "-1e-40"]
+    numbers += ["3.4028235e38", "1e39", "1.7976931348623157e308", "0.1", "1e15", "123456789"]
+    fields = "".join(
+        f"optional {kind} f{number} = {number} [default = {text}];"
+        for number, text in enumerate(numbers, 1)
+    )
+    text = f'syntax = "proto2"; message M {{ {fields} message N {{ {fields} }} }}'
+    assert assert_text_is_same({"a.proto": text}) == 1
+    file = compile_files({"a.proto": text})["a.proto"].SerializeToString()
+    data = base64.b64encode(sized_field(1, file)).decode()
+    # A record without fields: both numbers are absent.
+    assert decode(Format.PROTOBUF, Source(data, "M.N", "M.N"), b"")["f1"] is None
 
 
 def test_missing_import() -> None:
