@@ -23,6 +23,7 @@ In reading order:
 - `json_checks`: checks of rows against a JSON Schema
 - `json_schema`: match a given JSON Schema to columns, and create the checks
 - `avro_schema`: parse Avro schemas, and resolve their names
+- `avro_references`: join an Avro schema with the registered schemas to which it refers
 - `avro_derivation`: derive Avro schemas from columns
 - `avro_defaults`: encode the defaults of Avro fields without a column
 - `avro_unions`: match columns to Avro types, and choose the branches of unions
@@ -38,7 +39,6 @@ In reading order:
 - `protobuf_source`: read Protobuf schemas, and compile `.proto` text, on the driver
 - `protobuf_text`: print Protobuf schemas as `.proto` text, on the driver
 - `schemas_and_subjects`: schemas set by options or derived from columns, and their subjects
-- `schema_references`: join Avro and JSON Schemas with the schemas to which they refer
 - `registry_client_settings`: address, login and TLS of the registry's client
 - `registry`: register and look up schemas, on the driver
 - `decoder`: decode written records, for tests of users' jobs

@@ -48,12 +48,14 @@ class AvroSchema:
         namespace: the enclosing namespace.
         names: every named type of the whole schema, by full name.
         record: full or simple name of the record to choose in unions; None to choose by columns.
+        is_exact: True if values that would lose digits do not fit.
     """
 
     json: Any
     namespace: str
     names: Mapping[str, AvroSchema]
     record: str | None = None
+    is_exact: bool = False
 
     @classmethod
     def parse(cls, text: str, record: str | None = None) -> AvroSchema:
@@ -64,7 +66,7 @@ class AvroSchema:
                 `record` as its type or in a union.
         """
         names: dict[str, AvroSchema] = {}
-        schema = cls("null", "", names, record).part(_loaded(text))
+        schema = cls("null", "", names, record).part(loaded(text))
         choices: list[AvroSchema] = []
         _declare(schema, names, choices)
         choices.extend(schema.branches)
@@ -153,7 +155,7 @@ class AvroSchema:
             declared = self.names.get(full_name(name, space)) or self.names.get(name)
             if declared is None:
                 raise invalid_schema(f"the type {name!r} is not declared")
-            return declared
+            return replace(declared, is_exact=True) if self.is_exact else declared
         return replace(self, json=json_, namespace=space)
 
 
@@ -210,14 +212,19 @@ def without_comments(text: str) -> str:
     return _STRING_OR_COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
 
 
-def _loaded(text: str) -> Any:
+def loaded(text: str) -> Any:
+    """Return a schema's declaration.
+
+    Raises:
+        ConfigError: the text is not an Avro schema.
+    """
     try:
-        loaded = json.loads(without_comments(text))
+        declaration = json.loads(without_comments(text))
     except ValueError as error:
         raise invalid_schema(f"it is not JSON: {error}") from None
-    if not isinstance(loaded, str | dict | list):
+    if not isinstance(declaration, str | dict | list):
         raise invalid_schema("it is neither a name, an object nor a union")
-    return loaded
+    return declaration
 
 
 def invalid_schema(problem: str) -> ConfigError:

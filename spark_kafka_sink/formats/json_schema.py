@@ -3,6 +3,10 @@
 The library `jsonschema` resolves references and interprets the drafts. The rules below replace its
 keywords for types, fields, items, alternatives, `enum` and `const`: they match a column instead of
 a value. Other keywords, such as limits and patterns, are not checked.
+
+A column that contradicts the schema is rejected. In one of several alternatives, a contradiction in
+a field or in items is a fault of the rows that contain a value there, unless all alternatives have
+it.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import urljoin, urlsplit
 
 import pyarrow as pa
 
@@ -66,6 +71,7 @@ _PYTHON_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
 }
 _COMPARED: Final = frozenset({Shape.TEXT, Shape.BOOLEAN, Shape.INTEGER, Shape.FLOAT, Shape.DECIMAL})
 """Shapes of columns whose values are compared with `enum`."""
+_CLOSED: Final = "the JSON Schema, which allows no others"
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 _DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Drafts that are tried in this order if a schema declares none or is not valid in its draft. The
@@ -80,74 +86,61 @@ class _Target:
     Attributes:
         column: the column.
         is_text: True if only NaN and infinities are matched, which are written as texts.
+        contradictions: the contradictions in parts of an alternative by path; None if the first one
+            rejects the column.
         checks: the checks.
     """
 
     column: Column
     is_text: bool = False
+    contradictions: dict[str, ColumnError] | None = None
     checks: list[Check] = field(default_factory=list)
 
 
 @lru_cache(maxsize=64)
-def compile_check(text: str, type_: pa.StructType) -> Check | None:
+def compile_check(
+    text: str, type_: pa.StructType, references: tuple[tuple[str, str], ...] = ()
+) -> Check | None:
     """Return the check for the rows, or None if every possible row fits.
 
     Args:
         text: a JSON Schema.
         type_: type of the structs that are written as JSON.
+        references: names and texts of the schemas to which this schema and they themselves refer.
 
     Raises:
         ColumnError: a column contradicts the schema, or a required column is missing.
-        ConfigError: the text is not a JSON Schema, mixes drafts, or has an unknown reference.
+        ConfigError: a text is not a JSON Schema, or has an unknown reference.
     """
-    try:
-        schema = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"the JSON Schema is not JSON: {error}") from None
+    schema = _loaded(text)
+    others = {name: _loaded(other) for name, other in references}
     errors = []
     for draft in _drafts(schema):
         try:
-            return _match_in(draft, schema, Column.of(type_))
+            return _match_in(draft, schema, others, Column.of(type_))
         except ConfigError as error:
             errors.append(error)
     raise errors[0]
 
 
-def _drafts(schema: Any) -> list[Any]:
-    """Return the validators of the drafts to try: first the one that the schema declares.
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"the JSON Schema is not JSON: {error}") from None
 
-    Raises:
-        ConfigError: the draft is not supported, or a part of the schema has another one.
-    """
+
+def _drafts(schema: Any) -> list[Any]:
+    """Return the validators of the drafts to try: first the one that the schema declares."""
     library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
     declared = library.validators.validator_for(schema, default=None)
     if declared is library.Draft3Validator:
-        raise ConfigError(
-            "the JSON Schema declares draft 3, which is not supported",
-            hint="Use draft 4 or newer, in which `required` is a list of names.",
-        )
-    main = declared or library.Draft202012Validator
-    for part in _dialects(schema):
-        if library.validators.validator_for({"$schema": part}, default=main) is not main:
-            raise ConfigError(
-                f"the JSON Schema is of draft {main.ID_OF(main.META_SCHEMA)}, but one of its parts "
-                f"or references declares {part}",
-                hint="Declare the same draft in `$schema` of the schema and of all its parts.",
-            )
+        return [declared]
     drafts = [declared, *(getattr(library, name) for name in _DRAFTS)]
     return [draft for draft in drafts if draft is not None]
 
 
-def _dialects(schema: Any) -> Iterator[str]:
-    """Yield each `$schema`, at any depth."""
-    if isinstance(schema, dict) and isinstance(schema.get("$schema"), str):
-        yield schema["$schema"]
-    if isinstance(schema, dict | list):
-        for part in schema.values() if isinstance(schema, dict) else schema:
-            yield from _dialects(part)
-
-
-def _match_in(draft: Any, schema: Any, column: Column) -> Check | None:
+def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column) -> Check | None:
     """Match a column to a schema of a draft.
 
     Raises:
@@ -155,20 +148,14 @@ def _match_in(draft: Any, schema: Any, column: Column) -> Check | None:
         ConfigError: the schema is invalid in this draft.
     """
     from jsonschema import SchemaError, validators
-    from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    rules = {
-        name: partial(_apply, draft.VALIDATORS[name], rule)
-        for name, rule in _RULES.items()
-        if name in draft.VALIDATORS
-    }
     try:
-        draft.check_schema(schema, format_checker=None)
-        # The empty registry prevents downloads of unknown references.
-        with_rules: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
-        validator = with_rules(_without_dialects(schema), registry=Registry())
-        return _match(validator, column)
+        _check(draft, schema)
+        for other in others.values():
+            _check(validators.validator_for(other, default=draft), other)
+        ids, registry = _registry(draft, schema, others)
+        return _match(_with_rules(draft, ids)(schema, registry=registry), column)
     except SchemaError as error:
         place = f"{error.json_path}: {shown(error.message)}"
         raise ConfigError(f"the JSON Schema is invalid at {place}") from None
@@ -182,27 +169,111 @@ def _match_in(draft: Any, schema: Any, column: Column) -> Check | None:
         raise ConfigError("the JSON Schema has references that lead to themselves") from None
 
 
-def _without_dialects(schema: Any) -> Any:
-    """Return the schema without `$schema`, which would replace the rules by the draft's own."""
-    if isinstance(schema, list):
-        return [_without_dialects(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: _without_dialects(part)
-        for name, part in schema.items()
-        if name != "$schema" or not isinstance(part, str)
+def _check(draft: Any, schema: Any) -> None:
+    """Check a schema of a draft, and each of its parts that declares a draft.
+
+    Raises:
+        SchemaError: the schema is invalid.
+    """
+    from jsonschema import validators
+
+    parts: list[Any] = []
+
+    def without_parts(node: Any) -> Any:
+        if isinstance(node, list):
+            return [without_parts(part) for part in node]
+        if not isinstance(node, dict):
+            return node
+        if node is not schema and isinstance(node.get("$schema"), str):
+            parts.append(node)
+            return {}
+        return {name: without_parts(part) for name, part in node.items()}
+
+    draft.check_schema(without_parts(schema), format_checker=None)
+    for part in parts:
+        _check(validators.validator_for(part, default=draft), part)
+
+
+def _registry(
+    draft: Any, schema: Any, others: Mapping[str, Any]
+) -> tuple[tuple[tuple[str, str], ...], Any]:
+    """Return the ids of referenced schemas by name, and the schemas by URI, without downloads.
+
+    Names can be relative to the id or name of any of the schemas; ids are found by the library.
+    """
+    from referencing import Registry, Resource
+    from referencing.jsonschema import specification_with
+
+    default = specification_with(draft.ID_OF(draft.META_SCHEMA))
+    parts = {
+        name: Resource.from_contents(part, default_specification=default)
+        for name, part in {"": schema, **others}.items()
     }
+    ids = {name: urljoin(name, part.id() or "") for name, part in parts.items()}
+    bases = {*ids, *ids.values()}
+    resources = [(urljoin(base, name), parts[name]) for name in others for base in bases]
+    absolute = tuple((name, id_) for name, id_ in ids.items() if name and urlsplit(id_).scheme)
+    return absolute, Registry[Any]().with_resources(resources)
+
+
+@lru_cache(maxsize=64)
+def _with_rules(draft: Any, ids: tuple[tuple[str, str], ...]) -> Any:
+    """Return a class of validators that apply the rules, also in parts that declare a draft.
+
+    Raises:
+        ConfigError: the draft is not supported.
+    """
+    from jsonschema import Draft3Validator, validators
+
+    if draft is Draft3Validator:
+        raise ConfigError(
+            "the JSON Schema declares draft 3, which is not supported",
+            hint="Use draft 4 or newer, in which `required` is a list of names.",
+        )
+    rules: dict[str, Any] = {
+        name: partial(_apply, draft.VALIDATORS[name], rule)
+        for name, rule in _RULES.items()
+        if name in draft.VALIDATORS
+    }
+    rules["$ref"] = partial(_refer, draft.VALIDATORS["$ref"], dict(ids))
+    extended: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
+    standard = extended.evolve
+
+    def evolve(validator: Validator, **changes: Any) -> Validator:
+        evolved = standard(validator, **changes)
+        evolved_draft: Any = type(evolved)
+        return evolved if evolved_draft is extended else _with_rules(evolved_draft, ids)(**changes)
+
+    extended.evolve = evolve
+    return extended
+
+
+def _refer(
+    standard: Callable[..., Iterable[Any]],
+    ids: Mapping[str, str],
+    validator: Validator,
+    ref: str,
+    instance: Any,
+    schema: Any,
+) -> Iterable[Any]:
+    """Refer to a schema by its id instead of its name, so that it is the base of its references."""
+    name, *fragment = ref.split("#", 1)
+    return standard(validator, "#".join((ids.get(name, name), *fragment)), instance, schema)
 
 
 def _match(
-    validator: Validator, column: Column, schema: Any = None, *, is_text: bool = False
+    validator: Validator,
+    column: Column,
+    schema: Any = None,
+    *,
+    is_text: bool = False,
+    contradictions: dict[str, ColumnError] | None = None,
 ) -> Check | None:
     """Match a column, ignoring its nulls.
 
-    `schema` is a subschema, by default the whole schema. See `_Target` for `is_text`.
+    `schema` is a subschema, by default the whole schema. See `_Target` for the other arguments.
     """
-    target = _Target(column, is_text)
+    target = _Target(column, is_text, contradictions)
     errors = validator.iter_errors(target) if schema is None else validator.descend(target, schema)
     for _ in errors:  # the schema false; the rules raise instead
         raise _rejected(column, "no value")
@@ -225,23 +296,47 @@ def _apply(
     return ()
 
 
-def _part(validator: Validator, column: Column, schema: Any) -> Part:
-    # A column without a type has nulls only.
-    check = None if column.shape is Shape.NULL else _match(validator, column, schema)
+def _part(
+    validator: Validator, target: _Target, column: Column, schema: Any, *, is_rest: bool = False
+) -> Part:
+    """Match a part of the target that all rows contain, unless it is null or the list is empty."""
+    try:
+        return _matched_part(validator, target.contradictions, column, schema)
+    except ColumnError as error:
+        is_unknown = is_rest and schema is False
+        contradiction = not_declared(column, _CLOSED) if is_unknown else error
+        if target.contradictions is None:
+            raise contradiction from None
+        target.contradictions.setdefault(column.path, contradiction)
+        return _no_part(validator, column, schema)
+
+
+def _part_of_some(validator: Validator, column: Column, schema: Any) -> Part:
+    """Match some items or entries; a contradiction is a fault of rows with any."""
+    try:
+        return _matched_part(validator, {}, column, schema)
+    except ColumnError:
+        return _no_part(validator, column, schema)
+
+
+def _matched_part(
+    validator: Validator,
+    contradictions: dict[str, ColumnError] | None,
+    column: Column,
+    schema: Any,
+) -> Part:
+    check = None
+    if column.shape is not Shape.NULL:  # A column without a type has nulls only.
+        check = _match(validator, column, schema, contradictions=contradictions)
     return Part(check, column.path, _rejects_null(validator, column, schema))
+
+
+def _no_part(validator: Validator, column: Column, schema: Any) -> Part:
+    return Part(Never(column.path), column.path, _rejects_null(validator, column, schema))
 
 
 def _rejects_null(validator: Validator, column: Column, schema: Any) -> bool:
     return column.is_nullable and next(iter(validator.descend(None, schema)), None) is not None
-
-
-def _part_of_some(validator: Validator, column: Column, schema: Any) -> Part:
-    """Return the part for some items or entries; a contradiction is a fault of rows with any."""
-    try:
-        return _part(validator, column, schema)
-    except ColumnError:
-        rejects_null = _rejects_null(validator, column, schema)
-        return Part(Never(column.path), column.path, rejects_null)
 
 
 def _type(_validator: Validator, types: Any, target: _Target, _schema: Any) -> None:
@@ -306,12 +401,13 @@ def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) 
     column, is_text = target.column, target.is_text
     fitting, errors = _fitting(validator, branches, column, is_text=is_text)
     if not fitting:
-        contradictions = [error for branch, error in errors if not _is_null(branch)]
-        raise contradictions[0] if len(contradictions) == 1 else _rejected(column, "other values")
+        rejections = [error for branch, error in errors if not _is_null(branch)]
+        raise rejections[0] if len(rejections) == 1 else _rejected(column, "other values")
+    _contradict(target, [contradictions for _, contradictions in fitting])
     if column.shape is Shape.FLOAT and not is_text:
         others = [branch for branch, _ in errors]
         fitting += _fitting(validator, others, column, is_text=True)[0]
-    checks = [check for check in fitting if check is not None]
+    checks = [check for check, _ in fitting if check is not None]
     if len(checks) == len(fitting):  # otherwise one alternative accepts all rows
         is_single = len(checks) == 1
         target.checks.append(checks[0] if is_single else AnyOf(tuple(checks), target.column.path))
@@ -319,16 +415,33 @@ def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) 
 
 def _fitting(
     validator: Validator, branches: Sequence[Any], column: Column, *, is_text: bool
-) -> tuple[list[Check | None], list[tuple[Any, ColumnError]]]:
-    """Return the checks of the branches that the column fits, and the others with their errors."""
-    fitting: list[Check | None] = []
+) -> tuple[
+    list[tuple[Check | None, dict[str, ColumnError]]],
+    list[tuple[Any, ColumnError]],
+]:
+    """Return the checks and contradictions of the branches that some values fit; others' errors."""
+    fitting: list[tuple[Check | None, dict[str, ColumnError]]] = []
     errors = []
     for branch in branches:
+        contradictions: dict[str, ColumnError] = {}
         try:
-            fitting.append(_match(validator, column, branch, is_text=is_text))
+            check = _match(
+                validator, column, branch, is_text=is_text, contradictions=contradictions
+            )
+            fitting.append((check, contradictions))
         except ColumnError as error:
             errors.append((branch, error))
     return fitting, errors
+
+
+def _contradict(target: _Target, alternatives: Sequence[dict[str, ColumnError]]) -> None:
+    """Raise or store the contradictions that all alternatives have."""
+    first, *others = alternatives
+    for path, error in first.items():
+        if all(path in other for other in others):
+            if target.contradictions is None:
+                raise error
+            target.contradictions.setdefault(path, error)
 
 
 def _is_null(schema: Any) -> bool:
@@ -391,15 +504,12 @@ def _named(validator: Validator, names: Names, schema: Any, target: _Target) -> 
     """Match the fields of a struct or the entries of a map with these names."""
     column = target.column
     if column.shape is Shape.STRUCT:
-        target.checks.extend(_fields(validator, names, schema, column))
+        target.checks.extend(_fields(validator, names, schema, target))
     if column.shape is not Shape.MAP:
         return
     key, value = column.parts
     if names.is_rest and not names.names and not names.patterns:
-        if schema is False:
-            raise not_declared(value, "the JSON Schema, which allows no others")
-        part = _part(validator, value, schema)
-        selection = None
+        part, selection = _part(validator, target, value, schema, is_rest=True), None
     elif _has_names(key):
         part, selection = _part_of_some(validator, value, schema), names
     else:
@@ -413,15 +523,12 @@ def _has_names(key: Column) -> bool:
     return key.shape is not Shape.TIMESTAMP
 
 
-def _fields(validator: Validator, names: Names, schema: Any, column: Column) -> Iterator[Field]:
-    for number, field_ in enumerate(column.parts):
-        if not names.includes(field_.name):
-            continue
-        if schema is False and names.is_rest and field_.shape is not Shape.NULL:
-            raise not_declared(field_, "the JSON Schema, which allows no others")
-        part = _part(validator, field_, schema)
-        if part.check is not None or part.rejects_null:
-            yield Field(number, part)
+def _fields(validator: Validator, names: Names, schema: Any, target: _Target) -> Iterator[Field]:
+    for number, field_ in enumerate(target.column.parts):
+        if names.includes(field_.name):
+            part = _part(validator, target, field_, schema, is_rest=names.is_rest)
+            if part.check is not None or part.rejects_null:
+                yield Field(number, part)
 
 
 def _items(validator: Validator, items: Any, target: _Target, schema: Any) -> None:
@@ -447,8 +554,13 @@ def _span(validator: Validator, schema: Any, target: _Target, first: int, last: 
     """Match the items of a list from position `first` up to `last`."""
     if target.column.shape is not Shape.LIST:
         return
+    item = target.column.parts[0]
     is_whole = first == 0 and last is None
-    part = (_part if is_whole else _part_of_some)(validator, target.column.parts[0], schema)
+    part = (
+        _part(validator, target, item, schema)
+        if is_whole
+        else _part_of_some(validator, item, schema)
+    )
     if part.check is not None or part.rejects_null:
         target.checks.append(Items(part, first, last))
 

@@ -16,10 +16,11 @@ from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import URL
+from spark_kafka_sink.formats.avro_references import inlined
+from spark_kafka_sink.formats.avro_schema import loaded
 from spark_kafka_sink.formats.protobuf_files import files_of
 from spark_kafka_sink.formats.protobuf_source import BUILT_IN, completed, descriptor_set
 from spark_kafka_sink.formats.registry_client_settings import client_settings
-from spark_kafka_sink.formats.schema_references import bundled, inlined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,8 @@ class Registered:
     """The 16 bytes of the GUID, or None if the registry does not support GUIDs."""
     text: str
     subject: str
+    references: tuple[tuple[str, str], ...] = ()
+    """Names and texts of the schemas to which a JSON Schema refers, directly or not."""
 
     @property
     def prefix(self) -> bytes:
@@ -307,52 +310,40 @@ class Registry:
                 f"{format_.value}",
                 hint="Change the format or the schema's id or subject.",
             )
-        text = schema.schema_str
+        text, references = schema.schema_str, schema.references or ()
+        texts: dict[str, str] = {}
         if format_.payload is Format.PROTOBUF:
-            text = self._with_imports(text, schema.references or (), subject)
-        elif schema.references:
-            is_json = format_.payload is Format.JSON
-            bundle = self._json_bundle if is_json else self._avro_bundle
-            text = bundle(text, schema.references)
-        return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
+            text = self._with_imports(text, references, subject)
+        elif references:
+            texts = self._referenced(references)
+        if texts and format_.payload is Format.AVRO:
+            parts = {name: loaded(part) for name, part in texts.items()}
+            text, texts = json.dumps(inlined(loaded(text), parts)), {}
+        return Registered(
+            id=schema_id,
+            guid=_guid(guid),
+            text=text,
+            subject=subject,
+            references=tuple(texts.items()),
+        )
 
-    def _json_bundle(self, text: str, references: Any) -> str:
-        """Return a JSON Schema together with the schemas to which it refers."""
-        named: dict[str, Any] = {}
-        for reference in references:
-            schema = self._version(reference).schema
-            # A name of a nested reference is relative to the schema that contains it.
-            named[reference.name] = json.loads(
-                self._json_bundle(schema.schema_str, schema.references or ())
-            )
-        return json.dumps(bundled(json.loads(text), named) if named else json.loads(text))
-
-    def _avro_bundle(self, text: str, references: Any) -> str:
-        """Return an Avro schema that declares each type to which it refers once."""
-        named: dict[str, Any] = {}
-
-        def collect(references: Any) -> None:
-            for reference in references:
-                if reference.name not in named:
-                    schema = self._version(reference).schema
-                    named[reference.name] = json.loads(schema.schema_str)
-                    collect(schema.references or ())
-
-        collect(references)
-        return json.dumps(inlined(json.loads(text), named))
-
-    def _with_imports(self, text: str, references: Any, subject: str) -> str:
-        """Return a descriptor set of a Protobuf schema, which is text or a descriptor."""
+    def _referenced(self, references: Any, fmt: str | None = None) -> dict[str, str]:
+        """Return the texts of all schemas to which a schema refers, by the references' names."""
         texts: dict[str, str] = {}
 
         def collect(references: Any) -> None:
             for reference in references:
                 if reference.name not in texts:
-                    schema = self._version(reference, fmt=_SERIALIZED).schema
+                    schema = self._version(reference, fmt).schema
                     texts[reference.name] = schema.schema_str
                     collect(schema.references or ())
 
         collect(references)
+        return texts
+
+    def _with_imports(self, text: str, references: Any, subject: str) -> str:
+        """Return a descriptor set of a Protobuf schema, which is text or a descriptor."""
+        texts = self._referenced(references, _SERIALIZED)
         try:
             return descriptor_set(text, texts.get, name=f"{subject}.proto")
         except ConfigError as error:

@@ -139,6 +139,8 @@ class _Draft:
     part: PartFormat
     candidate: Candidate | None = None
     """The schema to register or look up, or None if the plan is complete."""
+    references: tuple[tuple[str, str], ...] = ()
+    """See `Registered.references`."""
 
     @property
     def subject(self) -> str:
@@ -174,7 +176,7 @@ class _Planner:
         if draft.plan.schema is not None and part.format.payload is Format.JSON:
             from spark_kafka_sink.formats.json_schema import compile_check  # for this format
 
-            check = compile_check(draft.plan.schema, type_)
+            check = compile_check(draft.plan.schema, type_, draft.references)
             return replace(draft, plan=replace(draft.plan, check=check))
         return draft
 
@@ -219,7 +221,8 @@ class _Planner:
             plan = replace(
                 plan, schema=existing.text, message=message_of(part, existing.text), subject=subject
             )
-            return _Draft(self._identified(plan, part, existing), part)
+            plan = self._identified(plan, part, existing)
+            return _Draft(plan, part, references=existing.references)
         source = source_of(part, type_)
         plan = replace(
             plan,

@@ -8,12 +8,15 @@ import pickle
 import re
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 import jsonschema
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from referencing import Registry, Resource
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
@@ -23,10 +26,20 @@ from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_sch
 from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def faults_of(array: pa.StructArray, schema: Any, *, writes_nulls: bool = False) -> RowFaults:
+
+def faults_of(
+    array: pa.StructArray,
+    schema: Any,
+    others: Mapping[str, Any] | None = None,
+    *,
+    writes_nulls: bool = False,
+) -> RowFaults:
     faults = RowFaults(len(array))
-    check = compile_check(json.dumps(schema), array.type)
+    references = tuple((name, json.dumps(other)) for name, other in (others or {}).items())
+    check = compile_check(json.dumps(schema), array.type, references)
     if check is not None:
         check = pickle.loads(pickle.dumps(check))  # as for a task
         check(Cells(array, faults).without_nulls(), writes_nulls)
@@ -185,19 +198,87 @@ def test_references_of_all_drafts(
         faults_of(pa.array([{"c": {"e": 1}}]), schema)
 
 
+def of_draft(draft: Any, identifier: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a resource of a draft with references that only this draft knows."""
+    id_ = "id" if draft is jsonschema.Draft4Validator else "$id"
+    box = {"$anchor": "Box", **BOX} if draft in NEW else {id_: "#Box", **BOX}
+    return {id_: identifier, "$schema": DRAFTS[draft], "definitions": {"Box": box}, **schema}
+
+
+@pytest.mark.parametrize("is_other", [True, False])
 @pytest.mark.parametrize("main", [None, *DRAFTS])
 @pytest.mark.parametrize("part", DRAFTS)
-def test_parts_must_be_of_the_same_draft(main: Any, part: Any) -> None:
-    box = {"$schema": DRAFTS[part], **BOX}
-    schema = {**an_object(c={"$ref": "#/definitions/B"}), "definitions": {"B": box}}
-    if main is not None:
-        schema["$schema"] = DRAFTS[main]
-    if (main or jsonschema.Draft202012Validator) is part:
-        assert part(schema).is_valid({"c": {"d": "B"}}) is False
-        assert faults_of(ARRAY, schema).rows.tolist() == [1, 2]
-    else:
-        with pytest.raises(ConfigError, match=f"declares {re.escape(DRAFTS[part])}"):
+def test_parts_and_references_of_another_draft(main: Any, part: Any, *, is_other: bool) -> None:
+    inner = of_draft(part, "http://x/box.json", {"allOf": [{"$ref": "#Box"}]})
+    schema = an_object(c={"$ref": "http://x/box.json"}, a={"$ref": "#/definitions/Text"})
+    definitions = {"Text": TEXT} if is_other else {"Text": TEXT, "Box": inner}
+    schema |= {"definitions": definitions, "$schema": DRAFTS.get(main, "http://x/unknown")}
+    others = {"http://x/box.json": inner} if is_other else {}
+    resources = [(name, Resource.from_contents(other)) for name, other in others.items()]
+    validator = (main or jsonschema.Draft202012Validator)(
+        schema, registry=Registry().with_resources(resources)
+    )
+    assert [validator.is_valid({"c": {"d": letter}}) for letter in ("R", "B")] == [True, False]
+    assert faults_of(ARRAY, schema, others).rows.tolist() == [1, 2]
+
+
+def test_parts_of_draft_3_are_rejected() -> None:
+    old = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"d": TEXT}}
+    for schema in (old, an_object(c=old), an_object(c={"anyOf": [old, {"type": "null"}]})):
+        with pytest.raises(ConfigError, match="draft 3"):
             faults_of(ARRAY, schema)
+    with pytest.raises(ConfigError, match="draft 3"):
+        faults_of(ARRAY, an_object(c={"$ref": "old"}), {"old": old})
+
+
+NAMES_AND_IDS: list[tuple[str, str | None, list[str]]] = [
+    # The name of a reference, the id of the schema, and what refers to it from http://x/a/main.
+    ("http://x/b/box.json", None, ["http://x/b/box.json", "../b/box.json", "/b/box.json"]),
+    ("box.json", None, ["box.json", "http://x/a/box.json"]),
+    ("box", "http://x/b/box.json", ["box", "http://x/b/box.json", "../b/box.json"]),
+    ("http://y/box", "http://x/b/box.json", ["http://y/box", "../b/box.json"]),
+    ("http://x/b/c.json", "box.json", ["../b/box.json", "http://x/b/box.json"]),
+    ("box", "urn:example:box", ["box", "urn:example:box"]),
+    ("com.x.Box", "https://x/box#", ["com.x.Box", "https://x/box", "https://x/box#"]),
+]
+
+
+@pytest.mark.parametrize("fragment", ["", "#", "#/definitions/Box", "#Box"])
+@pytest.mark.parametrize("main", ["http://x/a/main", None])
+@pytest.mark.parametrize(
+    ("name", "identifier", "reference"),
+    [(name, id_, reference) for name, id_, all_ in NAMES_AND_IDS for reference in all_],
+)
+def test_references_by_name_and_by_id(
+    name: str, identifier: str | None, reference: str, main: str | None, fragment: str
+) -> None:
+    inner: dict[str, Any] = {"allOf": [{"$ref": "#/definitions/Box"}]}
+    inner["definitions"] = {"Box": {"$anchor": "Box", "properties": {"d": {"$ref": "letter"}}}}
+    if identifier:
+        inner["$id"] = identifier
+    schema = an_object(c={"$ref": reference.rstrip("#") + fragment})
+    if main:
+        schema["$id"] = main
+    elif reference.startswith((".", "/")) or (reference == "http://x/a/box.json"):
+        return
+    # The base of `letter` is the id, or else the name of the schema that contains the reference.
+    base = urljoin(urljoin(main or "", name), identifier or "")
+    letters = {"letter": {"enum": ["R", "G"]}, urljoin(base, "letter"): {"enum": ["R", "G"]}}
+    for letter, values in letters.items():
+        others = {name: inner, letter: values}
+        assert faults_of(ARRAY, schema, others).rows.tolist() == [1]
+
+
+def test_references_of_references_and_their_faults() -> None:
+    schema = an_object(c={"$ref": "a.json"})
+    middle = {"$id": "http://x/y/a.json", "properties": {"d": {"$ref": "z/b.json#/$defs/B"}}}
+    last = {"$defs": {"B": {"enum": ["B"]}}}
+    for name in ("z/b.json", "http://x/y/z/b.json"):
+        assert faults_of(ARRAY, schema, {"a.json": middle, name: last}).rows.tolist() == [0]
+    with pytest.raises(ConfigError, match=r"reference 'z/b.json#/\$defs/B'"):
+        faults_of(ARRAY, schema, {"a.json": middle})
+    with pytest.raises(ConfigError, match=r"invalid at \$.type"):
+        faults_of(ARRAY, schema, {"a.json": {"type": "text"}})
 
 
 RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
@@ -345,6 +426,146 @@ def test_item_arrays_of_older_drafts(extra: Any) -> None:
         if each["l"] and not validator.is_valid({"l": each["l"]})
     ]
     assert faults_of(VALUES, schema).rows.tolist() == expected
+
+
+SHAPES: Any = pa.array(
+    [
+        {"circle": {"r": 1.5}},
+        {"square": {"a": 2}},
+        {"circle": {"r": 1.0}, "square": {"a": 2}},
+        {"text": "x", "sides": [1]},
+        {"sides": []},
+        {},
+    ],
+    pa.struct(
+        [
+            ("circle", pa.struct([("r", pa.float64())])),
+            ("square", pa.struct([("a", pa.int32())])),
+            ("text", pa.string()),
+            ("sides", pa.list_(pa.int64())),
+        ]
+    ),
+)
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {**an_object([*properties], **properties), "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        # One column for each type of event.
+        {"anyOf": [closed(circle=True), closed(square=True), closed(text=TEXT, sides=True)]},
+        {"anyOf": [an_object(text=NUMBER), an_object(text=TEXT, sides={"items": TEXT})]},
+        {"anyOf": [an_object(text=NUMBER), an_object(sides={"items": TEXT})]},
+        {"allOf": [{"anyOf": [an_object(circle={"type": "null"}), an_object(["square"])]}]},
+        {
+            "anyOf": [
+                an_object(circle=an_object(r=TEXT), square=an_object(["a"])),
+                an_object(circle=an_object(r=NUMBER), square={"anyOf": [an_object(a=TEXT)]}),
+            ]
+        },
+    ],
+)
+@pytest.mark.parametrize("writes_nulls", [False, True])
+def test_alternatives_that_contradict_columns_of_some_rows(
+    schema: Any, *, writes_nulls: bool
+) -> None:
+    faults = faults_of(SHAPES, schema, writes_nulls=writes_nulls)
+    assert faults.rows.tolist() == invalid_rows(SHAPES, schema, writes_nulls=writes_nulls)
+    assert writes_nulls or len(faults.rows) < len(SHAPES)
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"anyOf": [an_object(text=NUMBER), an_object(text=INTEGER, circle=True)]}, "text"),
+        ({"anyOf": [{"type": "null"}, closed(circle=True, square=True, text=TEXT)]}, "sides"),
+        ({"oneOf": [an_object(sides={"items": TEXT})]}, "sides[]"),
+        (an_object(circle={"oneOf": [{"type": "null"}, an_object(r=TEXT)]}), "circle.r"),
+        (
+            {
+                "anyOf": [
+                    an_object(circle={"anyOf": [an_object(r=TEXT), an_object(r=INTEGER)]}),
+                    an_object(circle=an_object(r=TEXT)),
+                ]
+            },
+            "circle.r",
+        ),
+    ],
+)
+def test_columns_that_contradict_all_alternatives_are_rejected(schema: Any, path: str) -> None:
+    assert invalid_rows(SHAPES, schema, writes_nulls=False)
+    with pytest.raises(ColumnError, match=f"`{re.escape(path)}`"):
+        faults_of(SHAPES, schema)
+
+
+LEAVES = st.sampled_from(
+    [True, {}, TEXT, INTEGER, {"enum": ["x", 1]}, {"type": ["null", "string"]}, {"type": "null"}]
+)
+
+
+@st.composite
+def object_schemas(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
+    """Return a schema of `COLUMNS`."""
+    names = draw(st.lists(st.sampled_from(["a", "n", "c", "l"]), unique=True))
+    properties = {name: draw(inner) for name in names}
+    schema = an_object(draw(st.lists(st.sampled_from(names), unique=True)) if names else [])
+    schema["properties"] = properties
+    if draw(st.booleans()):
+        schema["additionalProperties"] = draw(st.sampled_from([True, False, TEXT]))
+    return schema
+
+
+SCHEMAS: st.SearchStrategy[Any] = st.recursive(
+    LEAVES,
+    lambda inner: (
+        object_schemas(inner)
+        | st.builds(lambda items: {"items": items}, inner)
+        | st.builds(lambda all_: {"allOf": all_}, st.lists(inner, min_size=1, max_size=2))
+        | st.builds(lambda any_: {"anyOf": any_}, st.lists(inner, min_size=1, max_size=3))
+    ),
+    max_leaves=12,
+)
+COLUMNS = pa.struct(
+    [
+        ("a", pa.string()),
+        ("n", pa.int64()),
+        ("c", pa.struct([("a", pa.string()), ("n", pa.int32())])),
+        ("l", pa.list_(pa.int32())),
+    ]
+)
+FULL = {"a": "x", "n": 1, "c": {"a": "x", "n": 1}, "l": [1]}
+WORDS, SMALL = st.sampled_from(["x", "y", None]), st.sampled_from([1, 2, None])
+DRAWN_ROWS = st.fixed_dictionaries(
+    {
+        "a": WORDS,
+        "n": SMALL,
+        "c": st.none() | st.fixed_dictionaries({"a": WORDS, "n": SMALL}),
+        "l": st.none() | st.lists(SMALL, max_size=2),
+    }
+)
+
+
+@given(
+    st.sampled_from(["anyOf", "allOf"]),
+    st.lists(SCHEMAS, min_size=1, max_size=3),
+    st.lists(DRAWN_ROWS, min_size=1),
+    st.booleans(),
+)
+def test_rows_match_generated_alternatives(
+    keyword: str, schemas: list[Any], drawn: list[Any], writes_nulls: bool
+) -> None:
+    schema = {keyword: schemas}
+    array: Any = pa.array([FULL, *drawn], COLUMNS)
+    invalid = invalid_rows(array, schema, writes_nulls=writes_nulls)
+    try:
+        faults = faults_of(array, schema, writes_nulls=writes_nulls)
+    except ColumnError:
+        assert 0 in invalid  # A row with values in all columns contradicts the schema.
+        return
+    assert faults.rows.tolist() == invalid
 
 
 @given(rows(types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))))
