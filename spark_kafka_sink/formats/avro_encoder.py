@@ -221,6 +221,8 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
     def write(cells: Cells, out: RowWriter) -> None:
         values = cells.integers()
         if divisor > 1:
+            if schema.is_exact:
+                cells.fail(values % divisor != 0, column.path, "has more digits than its type")
             values = values // divisor
         if limit is not None:
             bad = (values >= limit) | (values < -limit)

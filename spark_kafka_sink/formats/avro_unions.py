@@ -3,14 +3,16 @@
 Branches are ranked: the column's own type, as in Java's `GenericData.resolveUnion`; types that
 represent every value exactly; types that some values do not fit. Both `string` and `enum` are a
 string column's own types, and all decimals are a decimal column's, in the order of the union. Times
-in microseconds and nanoseconds are a time column's own types, and precede those in milliseconds. An
-integer column is written to a date or time only if the union has no number that accepts it. A
-struct is written as the record with exactly its fields; if several records fit equally, the
-schema's `record` must name one.
+in microseconds and nanoseconds are a time column's own types, and precede those in milliseconds,
+which only cut a value if they are the only branch for it. An integer column is written to a date or
+time only if the union has no number that accepts it. A struct is written as the record with exactly
+its fields. If several records have them, it is the one with the closest types among those that
+every value fits; the schema's `record` must name one if that leaves none or several.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
@@ -43,7 +45,7 @@ class Closeness(NamedTuple):
 
     rank: int
     is_partial: bool = False
-    """True if some values do not fit the type."""
+    """True if some values do not fit the type, or lose digits."""
 
 
 def chosen_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
@@ -59,17 +61,34 @@ def chosen_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSc
         fit = closeness(branch, column)
         if fit is not None:
             ranked.append((fit, index, branch))
-    ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
     if column.shape is Shape.STRUCT:
-        closest = [branch for fit, _, branch in ranked if fit == ranked[0][0]]
-        if len(closest) > 1:
-            raise _ambiguous(column, closest)
+        return _chosen_record(ranked, column)
+    ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
     # Values that a number branch does not fit are bad rows, not times.
     ranked = [entry for entry in ranked if entry[0].rank < _OTHER_MEANING] or ranked[:1]
     total = next(
         (number for number, entry in enumerate(ranked, 1) if not entry[0].is_partial), None
     )
-    return [(index, branch) for _, index, branch in ranked[:total]]
+    chosen = ranked[:total]
+    return [(index, replace(branch, is_exact=len(chosen) > 1)) for _, index, branch in chosen]
+
+
+def _chosen_record(
+    ranked: Sequence[tuple[Closeness, int, AvroSchema]], column: Column
+) -> list[tuple[int, AvroSchema]]:
+    """Return the number and type of the record for a struct; empty if no record accepts it.
+
+    Raises:
+        ColumnError: several records fit equally, or each has a type that some values do not fit.
+    """
+    has_exact_fields = any(fit.rank < _WITH_DEFAULTS for fit, _, _ in ranked)
+    ranked = [entry for entry in ranked if (entry[0].rank < _WITH_DEFAULTS) is has_exact_fields]
+    total = [entry for entry in ranked if not entry[0].is_partial]
+    lowest = min((fit.rank for fit, _, _ in total), default=None)
+    closest = [entry for entry in total if entry[0].rank == lowest] or ranked
+    if len(closest) > 1:
+        raise _ambiguous(column, [branch for _, _, branch in closest])
+    return [(index, branch) for _, index, branch in closest]
 
 
 def candidates(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
@@ -96,8 +115,10 @@ def _ambiguous(column: Column, records: Sequence[AvroSchema]) -> ColumnError:
 def closeness(schema: AvroSchema, column: Column) -> Closeness | None:
     """Return how close a type is to a column's type, or None if it cannot represent the column."""
     if schema.kind == "union":
-        fits = (closeness(branch, column) for _, branch in candidates(schema, column))
-        return min((fit for fit in fits if fit is not None), default=None)
+        pairs = [closeness(branch, column) for _, branch in candidates(schema, column)]
+        fits = [fit for fit in pairs if fit is not None]
+        is_partial = all(fit.is_partial for fit in fits)
+        return Closeness(min(fits).rank, is_partial) if fits else None
     if schema.kind == "null":
         return Closeness(0) if column.shape is Shape.NULL else None
     match column.shape, schema.kind:
@@ -116,19 +137,23 @@ def closeness(schema: AvroSchema, column: Column) -> Closeness | None:
 
 def _of_record(schema: AvroSchema, column: Column) -> Closeness | None:
     parts = {part.name: part for part in column.parts}
-    rank = 0
+    fits: list[Closeness] = []
+    defaults = 0
     for name, type_, declared in schema.fields:
         part = parts.pop(name, None)
         if part is not None:
             fit = closeness(type_, part)
             if fit is None:
                 return None
-            rank = max(rank, fit.rank)
+            fits.append(fit)
         elif "default" in declared or type_.accepts_null:
-            rank += _WITH_DEFAULTS * (rank < _WITH_DEFAULTS)
+            defaults = _WITH_DEFAULTS
         else:
             return None
-    return None if parts else Closeness(rank)
+    if parts:
+        return None
+    rank = max((fit.rank for fit in fits), default=0)
+    return Closeness(defaults + rank, any(fit.is_partial for fit in fits))
 
 
 def _of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
@@ -184,4 +209,4 @@ def _of_times(shape: Shape, kind: str, logical: str) -> Closeness | None:
     start, _, unit = logical.rpartition("-")
     if _TIMES.get(shape) != (start or logical):
         return None
-    return Closeness(int(unit == "millis"), is_partial=unit == "nanos")
+    return Closeness(int(unit == "millis"), is_partial=unit in ("millis", "nanos"))

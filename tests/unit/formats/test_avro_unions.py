@@ -22,6 +22,7 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro_schema import without_comments
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
 from spark_kafka_sink.formats.row_faults import RowFaults
+from tests.unit.formats.generated import EPOCH, plain_values
 from tests.unit.formats.test_avro import encode, read, record, try_to_encode
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
@@ -109,18 +110,25 @@ def micros(unit: str, data: bytes) -> int:
 
 @pytest.mark.parametrize("start", ["timestamp", "local-timestamp"])
 @pytest.mark.parametrize("count", [2, 3])
-def test_timestamps_keep_microseconds_if_a_branch_does(start: str, count: int) -> None:
+def test_timestamps_keep_microseconds_if_the_union_has_several_times(
+    start: str, count: int
+) -> None:
     type_ = pa.list_(pa.timestamp("us", "UTC" if start == "timestamp" else None))
+    instants = (1_709_208_000_123_456, -1, 2**63 // 1000 + 1, 253_402_300_799_999_999, 2**61 // 8)
+    array = pa.array([{"v": [instant]} for instant in instants], pa.struct([("v", type_)]))
     for units in permutations(("millis", "micros", "nanos"), count):
         union = [{"type": "long", "logicalType": f"{start}-{unit}"} for unit in units]
-        for instant in (1_709_208_000_123_456, -1, 2**63 // 1000 + 1, 253_402_300_799_999_999):
-            array = pa.array([{"v": [instant]}], pa.struct([("v", type_)]))
-            inner = encode(array, record(("v", {"type": "array", "items": union})))[0] or b""
-            outer = encode(array, record(("v", in_arrays(union))))[0] or b""
-            is_exact = "micros" in units or abs(instant) * 1000 < 2**63
-            expected = instant if is_exact else instant // 1000 * 1000
-            assert micros(units[inner[1] // 2], inner[2:-1]) == expected
-            assert micros(units[outer[0] // 2], outer[2:-1]) == expected
+        inner, inner_bad = try_to_encode(array, record(("v", {"type": "array", "items": union})))
+        outer, outer_bad = try_to_encode(array, record(("v", in_arrays(union))))
+        for row, instant in enumerate(instants):
+            is_exact = abs(instant) * 1000 < 2**63 or instant % 1000 == 0
+            if "micros" in units or is_exact:
+                item, items = inner[row] or b"", outer[row] or b""
+                assert micros(units[item[1] // 2], item[2:-1]) == instant
+                assert micros(units[items[0] // 2], items[2:-1]) == instant
+            else:
+                assert row in inner_bad.rows
+                assert row in outer_bad.rows
 
 
 @pytest.mark.parametrize("time", [DATE, TIME_MILLIS, TIME_MICROS, MILLIS])
@@ -152,23 +160,38 @@ def test_integers_are_written_to_one_of_several_times() -> None:
     ]
 
 
-BRANCHES = (
-    "null",
-    "int",
-    "long",
-    "float",
-    "double",
-    "string",
-    "bytes",
-    ENUM,
-    OTHER_ENUM,
-    TWO,
-    FOUR,
-)
+def logical(kind: str, name: str) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name}
+
+
+INT, LONG, FLOAT, DOUBLE = "int", "long", "float", "double"
+TIMES = [logical("long", f"timestamp-{unit}") for unit in ("micros", "nanos", "millis")]
+LOCAL = [logical("long", f"local-{each['logicalType']}") for each in TIMES]
+ENUMS = [ENUM, OTHER_ENUM]
+RULES: dict[pa.DataType, tuple[list[Any], list[Any], list[Any]]] = {
+    # The column's own types, exact types, and types that some values do not fit.
+    pa.int8(): ([INT], [LONG, FLOAT, DOUBLE], []),
+    pa.int16(): ([INT], [LONG, FLOAT, DOUBLE], []),
+    pa.int32(): ([INT], [LONG, DOUBLE], [FLOAT]),
+    pa.int64(): ([LONG], [], [INT, DOUBLE, FLOAT]),
+    pa.float32(): ([FLOAT], [DOUBLE], []),
+    pa.float64(): ([DOUBLE], [], []),
+    pa.bool_(): (["boolean"], [], []),
+    pa.string(): (["string", *ENUMS], ["bytes"], []),
+    pa.binary(): (["bytes"], [], [TWO, FOUR, "string"]),
+    pa.date32(): ([DATE], [], []),
+    pa.time64("ns"): ([TIME_MICROS], [], [TIME_MILLIS]),
+    pa.timestamp("us", "UTC"): (TIMES[:2], [], TIMES[2:]),
+    pa.timestamp("us"): (LOCAL[:2], [], LOCAL[2:]),
+    pa.decimal128(6, 2): ([NARROW, WIDE], [], []),
+    pa.duration("us"): ([LONG], [], []),
+}
+"""Types of columns, and the types of branches that accept them."""
+OTHERS = ["null", "boolean", "int", "long", "float", "double", "string", "bytes"]
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
-    pa.int8(): st.integers(-128, 127),
-    pa.int32(): st.integers(-(2**31), 2**31 - 1),
+    **{type_: plain_values(type_) for type_ in RULES},
     pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 2**25),
+    pa.float32(): st.floats(allow_nan=False, width=32),
     pa.float64(): st.floats(allow_nan=False),
     pa.string(): st.sampled_from(["A", "B", "C", "D", "abcd"]),
     pa.binary(): st.sampled_from([b"A", b"ab", b"abcd", b"\xff\xff", b"\xff"]),
@@ -176,47 +199,72 @@ COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 def fits(branch: Any, value: Any) -> bool:
-    """Return True if a branch represents a value exactly."""
-    kind = branch if isinstance(branch, str) else branch["type"]
-    match value:
-        case None:
-            return bool(kind == "null")
-        case bytes():
-            is_text = value.decode(errors="replace").encode() == value
-            sized = isinstance(branch, dict) and branch.get("size") == len(value)
-            return kind == "bytes" or (kind == "string" and is_text) or sized
-        case str():
-            return kind in ("string", "bytes") or (kind == "enum" and value in branch["symbols"])
-        case float():
-            return bool(kind == "double")
-    if kind in ("float", "double"):
-        number = np.float32(value) if kind == "float" else np.float64(value)
-        return bool(int(number) == value)
-    return kind == "long" or (kind == "int" and -(2**31) <= value < 2**31)
+    """Return True if a branch that accepts a column represents a value of it exactly."""
+    name = branch if isinstance(branch, str) else branch.get("logicalType", branch["type"])
+    is_cut = isinstance(value, dt.datetime | dt.time) and value.microsecond % 1000 > 0
+    match name:
+        case "int":
+            return bool(-(2**31) <= value < 2**31)
+        case "float" | "double" if isinstance(value, int):
+            return bool(int((np.float32 if name == "float" else np.float64)(value)) == value)
+        case "enum":
+            return value in branch["symbols"]
+        case "fixed":
+            return bool(len(value) == branch["size"])
+        case "string" if isinstance(value, bytes):
+            return value.decode(errors="replace").encode() == value
+        case "decimal":
+            return bool(abs(value) < 10 ** (branch["precision"] - branch["scale"]))
+        case "time-millis" | "timestamp-millis" | "local-timestamp-millis":
+            return not is_cut
+        case "timestamp-nanos" | "local-timestamp-nanos":
+            micros = (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1)
+            return bool(-(2**63) <= micros * 1000 < 2**63)
+    return True
 
 
-def as_bytes(value: Any) -> Any:
+def comparable(value: Any, unit: str = "") -> Any:
+    """Return a value as fastavro reads it, which does not know nanoseconds."""
+    if isinstance(value, dt.datetime) and unit == "nanos":
+        return (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1) * 1000
+    if isinstance(value, dt.datetime | dt.time) and unit == "millis":
+        return value.replace(microsecond=value.microsecond // 1000 * 1000)
+    if isinstance(value, dt.timedelta):
+        return value // dt.timedelta(microseconds=1)
     return value.encode() if isinstance(value, str) else value
 
 
 @given(st.data())
-def test_each_value_that_fits_a_branch_is_written_exactly(data: st.DataObject) -> None:
-    union = data.draw(st.lists(st.sampled_from(BRANCHES), min_size=1, unique_by=json.dumps))
-    type_ = data.draw(st.sampled_from([*COLUMNS]))
-    values = data.draw(st.lists(st.none() | COLUMNS[type_], max_size=6))
+def test_each_value_is_written_exactly_and_to_the_closest_type(data: st.DataObject) -> None:
+    type_ = data.draw(st.sampled_from([*RULES]))
+    ranked = [(branch, rule) for rule, branches in enumerate(RULES[type_]) for branch in branches]
+    accepting = [branch for branch, _ in ranked]
+    others = [name for name in OTHERS if name not in accepting]
+    union = data.draw(
+        st.lists(st.sampled_from(accepting + others), min_size=1, max_size=6, unique_by=json.dumps)
+    )
+    drawn = data.draw(st.lists(st.none() | COLUMNS[type_], max_size=6))
     schema = record(("v", {"type": "array", "items": union}))
-    array = pa.array([{"v": [value]} for value in values], pa.struct([("v", pa.list_(type_))]))
-    fitting = [any(fits(branch, value) for branch in union) for value in values]
+    array = pa.array([{"v": [value]} for value in drawn], pa.struct([("v", pa.list_(type_))]))
+    rules = [(rule, branch) for branch, rule in ranked if branch in union]
+    is_cut = len(rules) == 1 and "millis" in str(rules)
     try:
         encoded, faults = try_to_encode(array, schema)
     except ColumnError:
-        fitting = [fit for fit, value in zip(fitting, values, strict=True) if value is not None]
-        assert not any(fitting)
+        assert not rules
         return
-    assert faults.rows.tolist() == [row for row, fit in enumerate(fitting) if not fit]
-    for row in np.flatnonzero(fitting):
-        value, item = values[row], read(schema, encoded[row])["v"][0]
-        assert as_bytes(item) == as_bytes(value)
+    for row, value in enumerate(drawn):
+        if value is None:
+            exact = [(0, "null")] if "null" in union else []
+        else:
+            exact = [(rule, each) for rule, each in rules if is_cut or fits(each, value)]
+        assert (row in faults.rows) is not bool(exact)
+        if exact:
+            payload = encoded[row] or b""
+            chosen = union[payload[1] // 2]
+            assert (min(rule for rule, _ in exact), chosen) in exact
+            unit = str(chosen).rpartition("-")[2].removesuffix("'}")
+            assert comparable(read(schema, payload)["v"][0]) == comparable(value, unit)
 
 
 CREATED = {
@@ -254,6 +302,86 @@ def event_of(row: dict[str, Any], union: Any, name: str | None = None) -> tuple[
         results.append(fastavro.schemaless_reader(source, parsed, None, return_record_name=True))
     assert results[1]["e"][0]["k"] == results[0]
     return cast("tuple[str, Any]", results[0])
+
+
+WRAPPED: dict[str, Any] = {
+    "plain": (lambda type_: type_, lambda branch: branch, lambda value: value),
+    "nullable": (lambda type_: type_, lambda branch: ["null", branch], lambda value: value),
+    "list": (
+        pa.list_,
+        lambda branch: {"type": "array", "items": ["null", branch]},
+        lambda value: [value],
+    ),
+    "map": (
+        lambda type_: pa.map_(pa.string(), type_),
+        lambda branch: {"type": "map", "values": branch},
+        lambda value: [("k", value)],
+    ),
+    "struct": (
+        lambda type_: pa.struct([("x", type_)]),
+        lambda branch: {
+            "type": "record",
+            "name": "Inner",
+            "fields": [{"name": "x", "type": branch}],
+        },
+        lambda value: {"x": value},
+    ),
+}
+
+
+@pytest.mark.parametrize("has_default", [False, True])
+@pytest.mark.parametrize("wrapped", WRAPPED)
+@pytest.mark.parametrize(
+    ("type_", "value", "branches", "expected"),
+    [
+        (pa.int64(), 5, [DOUBLE, INT], None),
+        (pa.int64(), 5, [DOUBLE, FLOAT], None),
+        (pa.int64(), 2**53 + 1, [DOUBLE, INT, LONG], 2),
+        (pa.int64(), 5, [INT], 0),
+        (pa.int32(), 2**24 + 1, [FLOAT, DOUBLE], 1),
+        (pa.int32(), 5, [FLOAT, DOUBLE, LONG, INT], 3),
+        (pa.string(), "C", [ENUM, "string"], 1),
+        (pa.string(), "C", [ENUM, "bytes"], 1),
+        (pa.string(), "B", [ENUM, OTHER_ENUM], None),
+        (pa.binary(), b"\xff", ["string", TWO, "bytes"], 2),
+        (pa.timestamp("us", "UTC"), NOON, [TIMES[1], TIMES[2]], None),
+        (pa.timestamp("us", "UTC"), NOON, [TIMES[1], TIMES[2], TIMES[0]], 2),
+        (pa.time64("ns"), dt.time(1, 2, 3, 4), [TIME_MILLIS, TIME_MICROS], 1),
+        (pa.decimal128(6, 2), Decimal("9999.99"), [NARROW, WIDE], 1),
+        (pa.decimal128(6, 2), Decimal("9.99"), [NARROW, {**NARROW, "name": "D2"}], None),
+    ],
+)
+def test_records_with_the_same_fields_are_chosen_if_every_value_fits(
+    type_: pa.DataType,
+    value: Any,
+    branches: list[Any],
+    expected: int | None,
+    wrapped: str,
+    *,
+    has_default: bool,
+) -> None:
+    column_type, declared, item = WRAPPED[wrapped]
+    default = {"name": "note", "type": "string", "default": ""}
+    events: list[Any] = []
+    for number, branch in enumerate(branches):
+        fields = [{"name": "id", "type": declared(branch)}]
+        # The order of the fields makes no difference.
+        fields = [default, *fields] if has_default and number % 2 else fields
+        fields = [*fields, default] if has_default and number % 2 == 0 else fields
+        events.append(
+            {"type": "record", "name": f"E{number}", "namespace": f"n{number}", "fields": fields}
+        )
+    other = {"type": "record", "name": "Other", "fields": [{"name": "z", "type": "string"}]}
+    union = ["null", other, *events]
+    array: Any = pa.array([{"id": item(value)}], pa.struct([("id", column_type(type_))]))
+    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(union))
+    if expected is None:
+        with pytest.raises(ColumnError, match=r"several records of the Avro union: n0\.E0, n1\.E1"):
+            encoded_by(plan, array)
+        plan, expected = replace(plan, message="E1"), 1
+    (data,) = encoded_by(plan, array)
+    assert (data or b"")[0] // 2 == 2 + expected
+    assert read(union, data).keys() == ({"id", "note"} if has_default else {"id"})
 
 
 def encoded_by(plan: FieldPlan, array: Any) -> list[bytes | None]:
