@@ -16,7 +16,8 @@ In reading order:
 - `row_writer`: build rows of bytes from constants, short words, columns and nested rows
 - `row_encoder`: encode structs as rows, and handle nulls
 - `scalar_writers`: append values that formats encode in the same way
-- `number_text`: format numbers as text
+- `number_text`: format integers and decimals as text
+- `float_text`: format floating-point numbers as text
 - `time_text`: format dates, times and intervals as text
 - `string_text`: escape strings, and encode bytes in base64
 - `json_encoder`: JSON as Spark's `to_json` writes it, and JSON Schema

@@ -2,9 +2,9 @@
 
 Null fields are omitted unless the plan includes them; nulls in arrays and maps are written.
 Timestamps have milliseconds and the zone's offset, and decimals keep their scale. Binary values are
-base64, NaN and infinities are strings. Some texts differ from Spark's without a different value:
-numbers from 1e-5 to 1e10 and all decimals have no exponent. Map keys that are dates or times are
-text, not Spark's internal number.
+base64, NaN and infinities are strings. Decimals have no exponent, which Spark writes if they have
+more than six zeros after the point. Map keys that are dates or times are text, not Spark's internal
+number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.column import Column, unsupported
 from spark_kafka_sink.formats.decimal_cells import DecimalCells
-from spark_kafka_sink.formats.number_text import write_decimals, write_floats, write_integers
+from spark_kafka_sink.formats.float_text import write_floats
+from spark_kafka_sink.formats.number_text import write_decimals, write_integers
 from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.row_encoder import Node, RowEncoder, write_valid
 from spark_kafka_sink.formats.row_writer import RowWriter, grouped

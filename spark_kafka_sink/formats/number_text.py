@@ -1,4 +1,4 @@
-"""Format numbers as text, for all rows at once.
+"""Format integers and decimals as text, for all rows at once.
 
 Digits are looked up four at a time. Text of more than eight bytes is written as several words.
 """
@@ -12,14 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.formats.row_writer import RowWriter, spread
 from spark_kafka_sink.kafka.records.columns import REGISTER_SIZE, VarintBytes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from spark_kafka_sink.formats.cells import Mask
-    from spark_kafka_sink.formats.row_writer import Numbers
+    from spark_kafka_sink.formats.row_writer import Numbers, RowWriter
     from spark_kafka_sink.formats.varints import Words
 
 
@@ -29,12 +26,6 @@ _BASE: Final = np.uint64(10**_GROUP)
 _HALF: Final = np.uint64(10**4)
 _BYTE_BITS: Final = np.uint64(3)
 _WHOLE: Final = np.uint64(REGISTER_SIZE)
-_PLACES: Final = (2, 4)
-"""Numbers of digits after the point with which floating-point numbers are tried as decimals."""
-_SAMPLE: Final = 64
-"""Number of values that decide whether decimals are tried."""
-_EXACT: Final = float(1 << 53)
-_NOT_FINITE: Final = (b"NaN", b"Infinity", b"-Infinity")
 _LONG_DIGITS: Final = 18
 """Maximum number of digits for which decimals use the fast path."""
 
@@ -62,10 +53,10 @@ def write_digits(out: RowWriter, values: Words) -> None:
     if not len(values):
         return
     low, high = int(values.min()), int(values.max())
-    _write_last_digits(out, values, _digit_counts(values, low, high), len(str(high)))
+    write_last_digits(out, values, _digit_counts(values, low, high), len(str(high)))
 
 
-def _write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
+def write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
     """Append the last digits of numbers below 10**most, in groups of eight.
 
     `sizes` is the number of digits in each row.
@@ -82,7 +73,7 @@ def _write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int)
 
 def last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
     """Return the last digits of numbers of up to eight digits."""
-    table = _four_digits()
+    table = four_digits()
     if largest <= 4:
         four = table.take(values.view(np.int64))
         return VarintBytes(four >> ((np.uint64(4) - sizes) << _BYTE_BITS), sizes, largest)
@@ -93,7 +84,7 @@ def last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
 
 
 @cache
-def _four_digits() -> Words:
+def four_digits() -> Words:
     """Return the four digits of the numbers 0 to 9999, each in the lower half of a word."""
     text = np.array([b"%04d" % number for number in range(10_000)], "S4")
     return text.view(np.uint32).astype(np.uint64)
@@ -106,80 +97,6 @@ def _digit_counts(values: Words, low: int, high: int) -> Numbers:
     for digits in range(least, most):
         counts += values >= np.uint64(10**digits)
     return counts
-
-
-def write_floats(out: RowWriter, values: NDArray[Any], quote: bytes = b'"') -> None:
-    """Append floating-point numbers as JSON: the fewest digits that identify each number.
-
-    Numbers with few digits after the point are written as decimals. All other numbers are written
-    by Arrow's cast, which is ten times slower. Whole numbers end with ".0". NaN and infinities
-    are enclosed in `quote`.
-    """
-    for places in _PLACES if _are_short(values[:_SAMPLE]) else ():
-        with np.errstate(invalid="ignore", over="ignore"):
-            scaled = np.abs(values.astype(np.float64)) * 10**places
-            whole = np.rint(scaled)
-            exact = ((whole / 10**places).astype(values.dtype) == np.abs(values)) & (whole < _EXACT)
-        if exact.all():
-            _write_decimals(out, values, whole, places)
-            return
-        if exact.sum() * 2 > len(values):
-            fast, slow = RowWriter(len(values)), RowWriter(int((~exact).sum()))
-            _write_decimals(fast, values, np.where(exact, whole, 0), places)
-            _write_shortest(slow, values[~exact], quote)
-            out.append(fast, exact)
-            out.column(spread(slow.join(), ~exact))
-            return
-    _write_shortest(out, values, quote)
-
-
-def _are_short(sample: NDArray[Any]) -> bool:
-    """Return True if at least half of the sample has few digits after the point."""
-    factor = 10 ** _PLACES[-1]
-    with np.errstate(invalid="ignore", over="ignore"):
-        rounded = (np.rint(sample.astype(np.float64) * factor) / factor).astype(sample.dtype)
-    return bool((rounded == sample).sum() * 2 >= len(sample))
-
-
-def _write_decimals(
-    out: RowWriter, values: NDArray[Any], whole: NDArray[np.float64], places: int
-) -> None:
-    """Append decimals with unscaled values below 2**53, without trailing zeros."""
-    write_sign(out, np.signbit(values))
-    unscaled = whole.astype(np.uint64)
-    before = unscaled // np.uint64(10**places)
-    after = unscaled - before * np.uint64(10**places)
-    write_digits(out, before)
-    sizes = _significant(places).take(after.view(np.int64))
-    digits = _four_digits().take(after.view(np.int64)) >> np.uint64(8 * (4 - places))
-    kept = (np.uint64(1) << (sizes << _BYTE_BITS)) - np.uint64(1)
-    out.constant(b".")
-    out.word(VarintBytes(digits & kept, sizes, places))
-
-
-@cache
-def _significant(places: int) -> Words:
-    """Return the number of digits before the trailing zeros of each fraction, at least one."""
-    numbers = np.arange(10**places)
-    sizes = np.full(len(numbers), places, np.uint64)
-    for zeros in range(1, places):
-        sizes -= numbers % 10**zeros == 0
-    return sizes
-
-
-def _write_shortest(out: RowWriter, values: NDArray[Any], quote: bytes) -> None:
-    """Append any floating-point numbers."""
-    finite = np.isfinite(values)
-    text: Any = pa.array(values, mask=~finite).cast(pa.string())
-    out.column(text.cast(pa.binary()))
-    if (values == np.rint(values)).any():
-        is_whole = pc.invert(pc.match_substring_regex(text, "[.e]"))
-        out.flags(np.asarray(is_whole.fill_null(False)), b".0")
-    if not finite.all():
-        kinds = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2))
-        numbers: Any = pa.array(kinds, mask=finite)
-        texts = [quote + name + quote for name in _NOT_FINITE]
-        out.column(pa.array(texts, pa.binary()).take(numbers))
 
 
 def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
@@ -199,7 +116,7 @@ def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> N
         if scale:
             out.constant(b".")
             rest = values - whole * np.uint64(10**scale)
-            _write_last_digits(out, rest, np.array([scale]), scale)
+            write_last_digits(out, rest, np.array([scale]), scale)
     else:
         _write_long_decimals(out, low, high, scale)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import functions as sf
 
 from spark_kafka_sink import EmbeddedBroker
@@ -104,6 +107,55 @@ def test_format_of_common_types_equals_to_json(in_berlin: SparkSession) -> None:
     array = pa.array(rows)
     assert isinstance(array, pa.StructArray)
     assert _encoded(array) == _to_json(in_berlin, array)
+
+
+_NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.builds(
+        lambda n, power: float(f"{n}e{power}"), st.integers(1, 10**6), st.integers(-330, 303)
+    ),
+    st.integers(-(10**12), 10**12).map(lambda cents: cents / 100),
+    st.integers(-(2**62), 2**62).map(float),
+    st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf]),
+)
+
+
+def _is_same_text(text: str, expected: str, type_: pa.DataType) -> bool:
+    """Return True for Java's text, or one of the same number with fewer digits.
+
+    Releases before Java 19 do not always write the fewest (JDK-4511638).
+    """
+    if text == expected:
+        return True
+    number, other = (pa.scalar(each).cast(type_) for each in (text, expected))
+    digits, more = (each.partition("E")[0].strip("-0.") for each in (text, expected))
+    has_form = ("E" in text) is ("E" in expected) and bool(re.fullmatch(_FORM, text))
+    return number.equals(other) and has_form and len(digits) < len(more)
+
+
+_FORM = r"-?\d+\.\d+|-?[1-9]\.\d+E-?\d+"
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float32()], ids=str)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(_NUMBERS, min_size=50, max_size=200))
+def test_numbers_have_the_text_of_to_json(
+    in_berlin: SparkSession, type_: pa.DataType, numbers: list[float]
+) -> None:
+    with np.errstate(over="ignore"):
+        values = np.array(numbers).astype(type_.to_pandas_dtype()).tolist()
+    fields = [("n", type_), ("l", pa.list_(type_)), ("m", pa.map_(type_, type_))]
+    struct = pa.struct([*fields, ("s", pa.struct([("n", type_)]))])
+    rows = [
+        {"n": value, "l": [value, None, -value], "m": [(value + 0.0, value)], "s": {"n": value}}
+        for value in values
+    ]
+    array: Any = pa.array(rows, struct)
+    for text, expected in zip(_encoded(array), _to_json(in_berlin, array), strict=True):
+        parts, expected_parts = (re.split(r"([-\d.E]+)", each or "") for each in (text, expected))
+        assert parts[::2] == expected_parts[::2]
+        for number, other in zip(parts[1::2], expected_parts[1::2], strict=True):
+            assert _is_same_text(number, other, type_), (number, other)
 
 
 _COLUMNS = """
