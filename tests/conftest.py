@@ -56,19 +56,13 @@ GROUPS = {
     "old releases": (
         "tests/broker/admin/test_releases.py",
         "tests/integration/admin/",
+        "tests/integration/exactly_once/test_atomic.py",
         "tests/integration/exactly_once/test_end_txn_responses.py",
         "tests/integration/exactly_once/test_old_kafka.py",
         "tests/integration/exactly_once/test_spark_writers.py",
         "tests/integration/faults/test_old_kafka.py",
         "tests/integration/transactions/",
     ),
-    "three brokers": (
-        "tests/broker/cluster/test_reassignments.py",
-        "tests/integration/faults/test_faults.py",
-        "tests/integration/faults/test_pressure.py",
-    ),
-    "torture": ("tests/torture/",),
-    "Kafka's classes": ("tests/golden/", "tests/broker/security/test_java_clients.py"),
 }
 """Folders and files that share brokers, a Spark session or a JVM. Each group runs in one process.
 Groups run in this order, before all other files."""
