@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tools.support.waiting import poll
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
-_TIMEOUT_S = 60
-_POLL_INTERVAL_S = 0.02
+T = TypeVar("T")
+_TIMEOUT_S = 120  # for slow machines
+_POLL_INTERVAL_S = 0.01
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait up to a minute until `condition` returns True."""
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait up to two minutes until `condition` is true."""
     assert poll(condition, _TIMEOUT_S, _POLL_INTERVAL_S), "timeout"
 
 
 def wait_until_equal(read: Callable[[], object], expected: object) -> None:
-    """Wait up to a minute until `read` returns `expected`."""
+    """Wait up to two minutes until `read` returns `expected`."""
     if not poll(lambda: read() == expected, _TIMEOUT_S, _POLL_INTERVAL_S):
         assert read() == expected
+
+
+def retry(call: Callable[[], T], code: Callable[[T], int], retried: Container[int]) -> T:
+    """Call until the error code of the response is not a retried one; return the response."""
+    responses: list[T] = []
+
+    def is_final() -> bool:
+        responses[:] = [call()]
+        return code(responses[0]) not in retried
+
+    poll(is_final, _TIMEOUT_S, _POLL_INTERVAL_S)
+    return responses[0]

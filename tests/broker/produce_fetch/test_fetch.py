@@ -12,7 +12,6 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from tools.support.raw_client import (
     RawClient,
     batch,
@@ -31,76 +30,6 @@ if TYPE_CHECKING:
     from tools.support.kafka_cluster import KafkaCluster
 
 
-@pytest.mark.parametrize("version", range(4, 18))
-def test_every_version(any_raw: RawClient, topic: str, version: int) -> None:
-    sent = batch(3)
-    produce(any_raw, topic, sent)
-    found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
-    got = fetch(any_raw, topic, 0, version, topic_id=found.topic_id)
-    assert (got.error_code, got.high_watermark, got.last_stable_offset) == (0, 3, 3)
-    assert offsets(got.records) == [0, 1, 2]
-    assert bytes(got.records)[16:] == bytes(sent)[16:]
-
-
-def test_complete_batches_with_leader_epoch(any_raw: RawClient, topic: str) -> None:
-    for _ in range(3):
-        produce(any_raw, topic, batch(2))
-    got = batches(fetch(any_raw, topic, 3).records)
-    headers = [BatchHeader.parse(one) for one in got]
-    assert [header.base_offset for header in headers] == [2, 4]
-    assert {header.leader_epoch for header in headers} == {0}
-    assert all(header.crc == checksum(one) for header, one in zip(headers, got, strict=True))
-
-
-def test_first_batch_ignores_max_bytes(any_raw: RawClient, topic: str) -> None:
-    for _ in range(3):
-        produce(any_raw, topic, batch(1, value=b"x" * 500))
-    assert offsets(fetch(any_raw, topic, 1, max_bytes=10).records) == [1]
-    assert offsets(fetch(any_raw, topic, 0, partition_max_bytes=1400).records)[:2] == [0, 1]
-
-
-@pytest.mark.parametrize("offset", [-1, 3, 99])
-def test_offsets_out_of_range(any_raw: RawClient, topic: str, offset: int) -> None:
-    produce(any_raw, topic, batch(2))
-    assert fetch(any_raw, topic, offset).error_code is ErrorCode.offset_out_of_range
-
-
-def test_fetch_at_the_end(any_raw: RawClient, topic: str) -> None:
-    produce(any_raw, topic, batch(2))
-    got = fetch(any_raw, topic, 2)
-    assert (got.error_code, got.records, got.high_watermark) == (0, b"", 2)
-
-
-def test_leader_epochs(any_raw: RawClient, topic: str) -> None:
-    assert fetch(any_raw, topic, 0, epoch=0).error_code is ErrorCode.none
-    assert fetch(any_raw, topic, 0, epoch=5).error_code is ErrorCode.unknown_leader_epoch
-
-
-def test_unknown_partitions(any_raw: RawClient, topic: str) -> None:
-    error = fetch(any_raw, topic + "-not", 0).error_code
-    assert error is ErrorCode.unknown_topic_or_partition
-
-
-def test_unknown_session(any_raw: RawClient, topic: str) -> None:
-    values = fetch_values(topic, 0, session_id=77) | {"session_epoch": 3}
-    response = any_raw.call(ApiKey.FETCH, 11, **values)
-    assert response.error_code is ErrorCode.fetch_session_id_not_found
-
-
-@pytest.mark.parametrize("session_id", [0, 77, -1])
-@pytest.mark.parametrize("version", [7, 11, 17])
-def test_final_epoch_closes_the_session(
-    any_raw: RawClient, topic: str, version: int, session_id: int
-) -> None:
-    """Epoch -1 closes any session, and the response contains all partitions (KIP-227)."""
-    produce(any_raw, topic, batch(2))
-    found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
-    values = fetch_values(topic, 0, topic_id=found.topic_id, session_id=session_id)
-    response = any_raw.call(ApiKey.FETCH, version, **values)
-    assert (response.error_code, response.session_id) == (ErrorCode.none, 0)
-    assert offsets(response.responses[0].partitions[0].records) == [0, 1]
-
-
 @pytest.mark.parametrize("session_id", [77, 0])
 def test_new_session_closes_the_previous_one(
     any_raw: RawClient, topic: str, session_id: int
@@ -110,14 +39,6 @@ def test_new_session_closes_the_previous_one(
     response = any_raw.call(ApiKey.FETCH, 11, **values)
     assert response.error_code is ErrorCode.none
     assert offsets(response.responses[0].partitions[0].records) == [0, 1]
-
-
-@pytest.mark.parametrize("session_id", [77, 0])
-@pytest.mark.parametrize("epoch", [1, -7])
-def test_epoch_without_session(any_raw: RawClient, topic: str, session_id: int, epoch: int) -> None:
-    values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": epoch}
-    response = any_raw.call(ApiKey.FETCH, 11, **values)
-    assert response.error_code is ErrorCode.fetch_session_id_not_found
 
 
 def test_max_wait(any_raw: RawClient, topic: str) -> None:
@@ -150,19 +71,6 @@ def test_waits_for_min_bytes(any_raw: RawClient, topic: str) -> None:
     got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300), min_bytes=100_000)
     assert time.monotonic() - started > 0.25
     assert offsets(got.records) == [0]
-
-
-@pytest.mark.parametrize("version", range(1, 11))
-def test_offsets_by_time(any_raw: RawClient, topic: str, version: int) -> None:
-    for timestamp in (1_000, 3_000, 2_000):
-        produce(any_raw, topic, batch(2, timestamp=timestamp))
-    assert list_offset(any_raw, topic, -1, version) == (6, -1)
-    assert list_offset(any_raw, topic, -2, version) == (0, -1)
-    assert list_offset(any_raw, topic, 0, version) == (0, 1_000)
-    assert list_offset(any_raw, topic, 1_001, version) == (2, 3_000)
-    assert list_offset(any_raw, topic, 3_001, version) == (-1, -1)
-    if version >= 7:
-        assert list_offset(any_raw, topic, -3, version) == (2, 3_000)
 
 
 def test_timestamp_inside_a_compressed_batch(any_raw: RawClient, topic: str) -> None:

@@ -12,11 +12,10 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
 from tests.broker.support.inspection import log_in, topic_in
-from tools.support.raw_client import RawClient, batch, new_producer_id, produce, produce_values
+from tools.support.raw_client import RawClient, batch, new_producer_id, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,26 +170,6 @@ def test_log_append_time(
     assert [int(fields[b"timestamp"]) for _, fields in stream()] == [stamped, stamped]
     (records,) = batches_of(fetch(redis_raw, 0).records)
     assert [record.timestamp for record in records] == [stamped, stamped]
-
-
-@pytest.mark.parametrize(("topic", "partition"), [("missing", 0), ("t", 9), ("t", -1)])
-def test_unknown_partitions(redis_raw: RawClient, topic: str, partition: int) -> None:
-    values = produce_values(topic, batch(1), partition=partition)
-    response = redis_raw.call(ApiKey.PRODUCE, 9, **values)
-    (answer,) = response.responses[0].partition_responses
-    assert answer.error_code is ErrorCode.unknown_topic_or_partition
-
-
-@pytest.mark.parametrize("acks", [1, -1])
-def test_acks(redis_raw: RawClient, stream: Stream, acks: int) -> None:
-    assert produce(redis_raw, "t", batch(1), acks).error_code is ErrorCode.none
-    assert len(stream()) == 1
-
-
-def test_acks_0_has_no_response(redis_raw: RawClient, stream: Stream) -> None:
-    redis_raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(2), acks=0))
-    assert list_offset(redis_raw, -1) > 0
-    assert len(stream()) == 2
 
 
 def test_corrupt_records(redis_raw: RawClient, stream: Stream) -> None:

@@ -1,4 +1,4 @@
-"""The states of Kafka's SaslServerAuthenticator, tested over a socket."""
+"""States of the SASL server over a socket; `test_auth_like_kafka` compares errors with Kafka's."""
 
 from __future__ import annotations
 
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 USERS = {"alice": "secret", "bob": "hidden"}
-OTHER_ID = (
-    "Authentication failed: Client requested an authorization id that is different from username"
-)
-HIDDEN = (
-    "Authentication failed during authentication due to invalid credentials with SASL mechanism "
-    "SCRAM-SHA-256"
-)
 
 
 @pytest.fixture(scope="module")
@@ -54,34 +47,6 @@ def test_authenticate_in_each_version(kafka: EmbeddedBroker, version: int) -> No
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
-def test_raw_tokens_after_handshake_0(kafka: EmbeddedBroker) -> None:
-    with RawClient(kafka.bootstrap_servers) as client:
-        assert handshake(client, version=0).error_code is ErrorCode.none
-        token = plain("alice", "secret")
-        client.socket.sendall(len(token).to_bytes(4, "big") + token)
-        assert client.socket.recv(4) == bytes(4)
-        assert produce(client, "t", bytes(batch())).error_code == 0
-
-
-def test_invalid_raw_token(kafka: EmbeddedBroker) -> None:
-    with RawClient(kafka.bootstrap_servers) as client:
-        handshake(client, version=0)
-        token = plain("alice", "guessed")
-        client.socket.sendall(len(token).to_bytes(4, "big") + token)
-        assert client.closed()
-
-
-def test_api_versions_only_once_before_handshake(kafka: EmbeddedBroker) -> None:
-    with RawClient(kafka.bootstrap_servers) as client:
-        served = {one.api_key for one in client.call(ApiKey.API_VERSIONS, 2).api_keys}
-        assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} <= served
-        assert log_in(client).error_code is ErrorCode.none
-    with RawClient(kafka.bootstrap_servers) as client:
-        client.call(ApiKey.API_VERSIONS, 2)
-        client.send(ApiKey.API_VERSIONS, 2)
-        assert client.closed()
-
-
 @pytest.mark.parametrize("steps", [0, 1])
 def test_other_requests_close_the_connection(kafka: EmbeddedBroker, steps: int) -> None:
     before = kafka.end_offsets("t")
@@ -93,66 +58,13 @@ def test_other_requests_close_the_connection(kafka: EmbeddedBroker, steps: int) 
     assert kafka.end_offsets("t") == before
 
 
-def test_authenticate_without_handshake_closes_the_connection(kafka: EmbeddedBroker) -> None:
-    with RawClient(kafka.bootstrap_servers) as client:
-        client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=plain("alice", "secret"))
-        assert client.closed()
-
-
-def test_unknown_mechanism(kafka: EmbeddedBroker) -> None:
-    with RawClient(kafka.bootstrap_servers) as client:
-        response = handshake(client, "GSSAPI")
-        assert response.error_code is ErrorCode.unsupported_sasl_mechanism
-        assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-        assert client.closed()
-
-
-@pytest.mark.parametrize(
-    ("message", "error"),
-    [
-        (plain("alice", "guessed"), "Authentication failed: Invalid username or password"),
-        (plain("mallory", "secret"), "Authentication failed: Invalid username or password"),
-        (plain("", "secret"), "Authentication failed: username not specified"),
-        (plain("alice", ""), "Authentication failed: password not specified"),
-        (
-            b"bob" + plain("alice", "secret"),
-            OTHER_ID,
-        ),
-        (
-            b"nothing",
-            "Invalid SASL/PLAIN response: expected 3 tokens, got 1",
-        ),
-    ],
-)
-def test_errors_are_delayed_and_worded_like_kafka(
-    kafka: EmbeddedBroker, message: bytes, error: str
-) -> None:
+def test_failed_login_is_delayed(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client)
         started = time.monotonic()
-        response = authenticate(client, message)
+        response = authenticate(client, plain("alice", "guessed"))
         assert time.monotonic() - started > 0.09
         assert response.error_code is ErrorCode.sasl_authentication_failed
-        assert response.error_message == error
-        assert client.closed()
-
-
-def test_scram_does_not_reveal_unknown_users(kafka: EmbeddedBroker) -> None:
-    with RawClient(kafka.bootstrap_servers) as client:
-        handshake(client, "SCRAM-SHA-256")
-        response = authenticate(client, b"n,,n=nobody,r=abc")
-        assert response.error_message == HIDDEN
-        assert client.closed()
-
-
-def test_large_frames_before_login_are_rejected(kafka: EmbeddedBroker) -> None:
-    with RawClient(kafka.bootstrap_servers) as client:
-        client.socket.sendall((600_000).to_bytes(4, "big"))
-        assert client.closed()
-    with RawClient(kafka.bootstrap_servers) as client:
-        log_in(client)
-        value = bytes(900_000)
-        assert produce(client, "t", bytes(batch(value=value))).error_code == 0
 
 
 def test_silent_connection_is_closed() -> None:
@@ -161,15 +73,6 @@ def test_silent_connection_is_closed() -> None:
         RawClient(broker.bootstrap_servers) as client,
     ):
         assert client.closed()
-
-
-def test_second_handshake_without_reauthentication(kafka: EmbeddedBroker) -> None:
-    with RawClient(kafka.bootstrap_servers) as client:
-        log_in(client)
-        assert handshake(client).error_code is ErrorCode.illegal_sasl_state
-        response = authenticate(client, plain("alice", "secret"))
-        assert response.error_code is ErrorCode.illegal_sasl_state
-        assert produce(client, "t", bytes(batch())).error_code == 0
 
 
 def test_sasl_requests_without_sasl_are_rejected() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -88,22 +87,11 @@ def test_sequence_check(start: int, counts: list[int]) -> None:
         assert table.check_sequence(one) is ErrorCode.out_of_order_sequence_number
 
 
-def test_broker_starts_and_stops_quickly() -> None:
+def test_stopped_broker_leaves_no_thread() -> None:
     before = threading.active_count()
-    started = time.perf_counter()
-    for _ in range(5):
-        with EmbeddedBroker(topics={"t": 10}):
-            pass
-    assert time.perf_counter() - started < 1.0
+    with EmbeddedBroker(topics={"t": 10}):
+        pass
     assert threading.active_count() == before
-
-
-def test_port_in_use() -> None:
-    with (
-        EmbeddedBroker() as kafka,
-        pytest.raises(BrokerUnavailableError, match="cannot listen on"),
-    ):
-        EmbeddedBroker(port=kafka.nodes[0].port).start()
 
 
 def test_functions_run_on_the_broker_thread() -> None:

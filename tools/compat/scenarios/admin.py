@@ -58,7 +58,8 @@ _WRONG_ASSIGNMENTS = {
 
 def _create(version: int, changes: dict[str, Any], *, validate: bool = False) -> Action:
     values = {"topics": [_NEW | changes], "validate_only": validate}
-    return asks(ApiKey.CREATE_TOPICS, version, values)
+    # If validation created the topic, the second response would be an error.
+    return asks(ApiKey.CREATE_TOPICS, version, *[values] * (2 if validate else 1))
 
 
 def _create_twice(version: int) -> Action:
@@ -78,6 +79,11 @@ def _delete(version: int) -> Action:
 def _metadata(version: int, *names: str, **values: Any) -> Action:
     topics: list[Any] = [{"name": name} for name in names] or [_UNKNOWN]
     return asks(ApiKey.METADATA, version, {"topics": topics} | values, partitions=2)
+
+
+def _by_id(world: World) -> None:
+    world.create(2)
+    world.ask(ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": world.topic_id()}])
 
 
 def _partitions(version: int) -> Action:
@@ -125,6 +131,8 @@ def topic_scenarios() -> Iterator[Scenario]:
         action = _metadata(version, "a/b", "", allow_auto_topic_creation=True)
         yield Scenario(f"metadata {version}, invalid names", action)
     yield Scenario("metadata 12, no such id", _metadata(12))
+    yield Scenario("metadata 12, by id", _by_id)
+    yield Scenario("metadata 12, no topics", asks(ApiKey.METADATA, 12, {"topics": []}))
 
 
 def cluster_scenarios() -> Iterator[Scenario]:

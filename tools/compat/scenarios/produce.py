@@ -342,6 +342,7 @@ _FETCHES: dict[str, dict[str, object]] = {
     "at most 0 bytes": {"max_bytes": 0},
     "at most -1 bytes": {"max_bytes": -1},
     "at most 1 byte per partition": {"offset": 2, "partition_max_bytes": 1},
+    "at most 200 bytes per partition": {"partition_max_bytes": 200},
     "at most -1 bytes a partition": {"offset": 2, "partition_max_bytes": -1},
     "at least 0 bytes": {"offset": 7, "min_bytes": 0, "max_wait": timedelta(milliseconds=300)},
     "waiting for much": {"min_bytes": 1 << 20, "max_wait": timedelta(milliseconds=100)},
