@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support import servers
 from tests.integration.support.producer_writes import produce, rows, session
+from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
@@ -87,13 +87,6 @@ def test_slow_lookup_blocks_only_one_broker(
             producer.flush()
             assert persisted(producer)[1 - near] == 1
         assert lookups.hosts == ["localhost"]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S / 2
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def close_after_api_versions(connection: socket.socket) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.config.enums import Codec
 from tests.integration.support.producer_writes import produce, rows
 from tests.integration.support.transactions import end, transaction
+from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent, in_order, ranges
 
@@ -49,10 +49,7 @@ def finish(kafka: AnyKafka, topic: str, producer: ProducerSession, *, commit: bo
     """End the transaction and wait for its marker, which is written after the response."""
     before = ranges(kafka.bootstrap_servers, topic)[0][1]
     end(kafka.bootstrap_servers, producer.transaction, commit=commit)
-    deadline = time.monotonic() + 60
-    while ranges(kafka.bootstrap_servers, topic)[0][1] == before:
-        assert time.monotonic() < deadline, "no marker was written"
-        time.sleep(0.05)
+    wait_until(lambda: ranges(kafka.bootstrap_servers, topic)[0][1] != before)
 
 
 def test_same_records_as_another_consumer(any_kafka: AnyKafka, unique_topic: str) -> None:

@@ -18,6 +18,7 @@ from spark_kafka_sink.report.recreated_topics import WrittenTopic, check_recreat
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.support import readers
+from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
@@ -190,10 +191,7 @@ def test_reused_client_does_not_recreate_a_deleted_topic(
     session.append(numbered(other, 0, 10, 1))
     session.flush()
     updates = session.client.metadata.updates
-    until = time.monotonic() + 60
-    while session.client.metadata.updates < updates + 5:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until(lambda: session.client.metadata.updates >= updates + 5)
     give_back_session(session)
     topics = admin.client().list_topics(timeout=60).topics
     assert other in topics

@@ -5,7 +5,6 @@ A client that writes rarely closes its idle connections in between (connections.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.security.settings import TlsFiles
 from spark_kafka_sink.common.errors import KafkaProdError
 from tests.integration.support.producer_writes import rows, session
+from tests.support.waiting import wait_until
 from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.session import ProducerSession
 
-WAIT_S = 60.0
+
 SOON = {"max_block_ms": 10_000, "delivery_timeout_ms": 10_000, "request_timeout_ms": 5_000}
 
 
@@ -48,13 +48,6 @@ def write(producer: ProducerSession, value: bytes) -> None:
     producer.flush()
 
 
-def wait_until_idle(broker: EmbeddedBroker) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while broker.open_connections:
-        assert time.monotonic() < deadline, "the client did not close its connections"
-        time.sleep(0.02)
-
-
 def test_new_certificate_authority(tmp_path: Path) -> None:
     now, then = CertificateAuthority("Now"), CertificateAuthority("Then")
     files = server_files(tmp_path, now)
@@ -63,7 +56,7 @@ def test_new_certificate_authority(tmp_path: Path) -> None:
         session(broker.bootstrap_servers, **options(tmp_path, now)) as producer,
     ):
         write(producer, b"before")
-        wait_until_idle(broker)
+        wait_until(lambda: not broker.open_connections)
         broker.change_certificate(server_files(tmp_path, then))
         options(tmp_path, then)
         write(producer, b"after")
@@ -78,7 +71,7 @@ def test_client_with_old_authority_fails(tmp_path: Path) -> None:
         session(broker.bootstrap_servers, **options(tmp_path, now)) as producer,
     ):
         write(producer, b"before")
-        wait_until_idle(broker)
+        wait_until(lambda: not broker.open_connections)
         broker.change_certificate(server_files(tmp_path, then))
         with pytest.raises(KafkaProdError) as caught:
             write(producer, b"after")

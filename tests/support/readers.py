@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PurePartition
 
+from tests.support.waiting import wait_until
 from tools.support.java import run_tool
 from tools.support.readers import ForeignRecord, Headers, ReaderError, count, in_order, ranges
 
@@ -43,11 +44,7 @@ def await_count(bootstrap_servers: str, topic: str, expected: int) -> None:
 
     A write that does not wait for all replicas ends before its records are readable.
     """
-    deadline = time.monotonic() + _TIMEOUT_S
-    while (found := count(bootstrap_servers, topic)) < expected:
-        if time.monotonic() > deadline:
-            raise ReaderError(f"{topic} has {found} records, not {expected}")
-        time.sleep(0.05)
+    wait_until(lambda: count(bootstrap_servers, topic) >= expected)
 
 
 def by_kafka_python(

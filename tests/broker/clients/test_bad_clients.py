@@ -23,6 +23,7 @@ from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME
 from spark_kafka_sink.kafka.protocol.messages import build, request_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tests.broker.support.inspection import next_line
+from tests.support.waiting import wait_until, wait_until_equal
 from tests.unit.kafka.protocol.entities import entities
 from tools.support.raw_client import RawClient, batch, produce, produce_values
 
@@ -122,10 +123,7 @@ def test_many_short_connections(shared: EmbeddedBroker) -> None:
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for client in opened:
             client.socket.close()
-    deadline = time.monotonic() + 60
-    while shared.open_connections and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert shared.open_connections == 0
+    wait_until(lambda: not shared.open_connections)
 
 
 def test_clients_disconnect_while_waiting(shared: EmbeddedBroker) -> None:
@@ -147,10 +145,7 @@ def test_clients_disconnect_while_waiting(shared: EmbeddedBroker) -> None:
 
 def await_waiting(kafka: EmbeddedBroker, count: int) -> None:
     """Block until `count` requests are waiting."""
-    deadline = time.monotonic() + 60
-    while (found := kafka.run(lambda cluster: len(cluster.purgatory))) != count:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.02)
+    wait_until_equal(lambda: kafka.run(lambda cluster: len(cluster.purgatory)), count)
 
 
 def test_client_that_does_not_read(shared: EmbeddedBroker) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,12 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tools.support.raw_client import SOCKET_SECONDS, RawClient
+from tests.support.waiting import retry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tools.support.raw_client import RawClient
 
 SESSION = timedelta(seconds=10)
 LATEST = {
@@ -48,16 +49,12 @@ class GroupMember:
         return self.raw.call(api, version, group_id=self.group, **values)
 
     def find_coordinator(self) -> Any:
-        deadline = time.monotonic() + SOCKET_SECONDS
-        while time.monotonic() < deadline:
-            found = self.call(
-                ApiKey.FIND_COORDINATOR, key=self.group, coordinator_keys=[self.group]
-            )
-            found = found if self.level < 4 else found.coordinators[0]
-            if found.error_code is ErrorCode.none:
-                return found
-            time.sleep(0.1)
-        raise TimeoutError
+        def call() -> Any:
+            keys = {"key": self.group, "coordinator_keys": [self.group]}
+            response = self.call(ApiKey.FIND_COORDINATOR, **keys)
+            return response if self.level < 4 else response.coordinators[0]
+
+        return retry(call, lambda response: response.error_code, LOADING)
 
     def join(self) -> Any:
         values = {
@@ -66,10 +63,11 @@ class GroupMember:
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": b"meta"}],
         }
-        response = self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values)
-        while response.error_code in LOADING:
-            time.sleep(0.1)
-            response = self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values)
+        response = retry(
+            lambda: self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values),
+            lambda response: response.error_code,
+            LOADING,
+        )
         self.id, self.generation = response.member_id, response.generation_id
         return response
 

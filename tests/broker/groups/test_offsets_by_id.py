@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -10,6 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.support.waiting import retry, wait_until
 from tools.support.raw_client import TIMEOUT
 
 if TYPE_CHECKING:
@@ -39,15 +39,14 @@ def commit(
         "member_id": "",
         "topics": [{"topic_id": topic_id, "partitions": [partition]}],
     }
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = raw.call(ApiKey.OFFSET_COMMIT, 10, **request).topics[0]
-        assert found.topic_id == topic_id
-        if found.partitions[0].error_code not in NOT_YET:
-            break
+
+    def call() -> Any:
         raw.call(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=[group], key_type=0)
-        time.sleep(0.1)
-    result: ErrorCode = found.partitions[0].error_code
+        return raw.call(ApiKey.OFFSET_COMMIT, 10, **request).topics[0]
+
+    committed = retry(call, lambda topic: topic.partitions[0].error_code, NOT_YET)
+    assert committed.topic_id == topic_id
+    result: ErrorCode = committed.partitions[0].error_code
     return result
 
 
@@ -72,10 +71,7 @@ def test_deleted_topic_has_no_offsets(any_raw: RawClient, topic: str) -> None:
     assert commit(any_raw, group, topic_id, 5) is ErrorCode.none
     deleted = any_raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], timeout=TIMEOUT)
     assert deleted.responses[0].error_code is ErrorCode.none
-    deadline = time.monotonic() + 60
-    while committed(any_raw, group) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert committed(any_raw, group) == []
+    wait_until(lambda: not committed(any_raw, group))
 
 
 @pytest.mark.parametrize(
@@ -101,9 +97,7 @@ def test_transaction_does_not_restore_deleted_offsets(
     assert commit(any_raw, group, topic_id, 1) is ErrorCode.none
     producer = begin(any_raw, group, topic)
     any_raw.call(api, version, **with_topic(deleted, topic))
-    deadline = time.monotonic() + 60
-    while committed(any_raw, group) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: not committed(any_raw, group))
     ended = any_raw.call(ApiKey.END_TXN, 3, **producer, committed=True)
     assert ended.error_code is ErrorCode.none
     next_transaction(any_raw, topic)  # This succeeds when the last transaction has completed.
@@ -122,14 +116,13 @@ def with_topic(value: Any, topic: str) -> Any:
 def next_transaction(raw: RawClient, topic: str) -> dict[str, Any]:
     """Return ID and epoch of a producer that can start a transaction."""
     request = {"transactional_id": f"id-{topic}", "transaction_timeout": TIMEOUT}
-    while True:
-        response = raw.call(
-            ApiKey.INIT_PRODUCER_ID, 4, **request, producer_id=-1, producer_epoch=-1
-        )
-        if response.error_code not in {*NOT_YET, ErrorCode.concurrent_transactions}:
-            break
+
+    def call() -> Any:
         raw.call(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=[f"id-{topic}"], key_type=1)
-        time.sleep(0.1)
+        return raw.call(ApiKey.INIT_PRODUCER_ID, 4, **request, producer_id=-1, producer_epoch=-1)
+
+    retried = {*NOT_YET, ErrorCode.concurrent_transactions}
+    response = retry(call, lambda response: response.error_code, retried)
     assert response.error_code is ErrorCode.none
     return {
         "transactional_id": f"id-{topic}",

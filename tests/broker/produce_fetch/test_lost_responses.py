@@ -21,6 +21,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, rows
+from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
@@ -76,9 +77,7 @@ def _configure(kafka: EmbeddedBroker, rule: Rule) -> None:
 
 
 def _change_rule_after_append(kafka: EmbeddedBroker, rule: Rule) -> None:
-    deadline = time.monotonic() + 60
-    while not sum(kafka.end_offsets("t")) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_until(lambda: sum(kafka.end_offsets("t")))
     _configure(kafka, rule)
 
 

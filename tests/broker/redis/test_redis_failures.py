@@ -23,7 +23,7 @@ from tests.broker.redis.test_foreign_keys import kill_at, until_killed
 from tests.broker.support.inspection import log_in, next_line
 from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer
-from tests.support.waiting import wait_until_equal
+from tests.support.waiting import retry, wait_until_equal
 from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
@@ -73,12 +73,10 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def produce_until_success(raw: RawClient, records: bytes | bytearray) -> Any:
-    deadline = time.monotonic() + SECONDS
-    while (answer := produce(raw, "t", records)).error_code is not ErrorCode.none:
-        assert answer.error_code is ErrorCode.kafka_storage_error
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return answer
+    retried = {ErrorCode.kafka_storage_error}
+    response = retry(lambda: produce(raw, "t", records), lambda part: part.error_code, retried)
+    assert response.error_code is ErrorCode.none
+    return response
 
 
 def test_redis_stops(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,7 @@ from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.broker.transactions.player import Player, play
 from tools.compat.scenarios.world import batches
 from tools.support.raw_client import RawClient, batch, produce
+from tools.support.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,12 +192,13 @@ def test_transaction_times_out(start_broker: Callable[..., EmbeddedBroker]) -> N
 
 def retried(kafka: EmbeddedBroker, step: str, player: Player) -> str:
     """Return the response to a step; retry after a pause while Redis is unavailable."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+
+    def response() -> str:
         with contextlib.suppress(ConnectionError):
             return play_without_offsets(kafka, step, player)[0][0]
-        time.sleep(0.1)
-    raise TimeoutError(step)
+        return ""
+
+    return poll(response, SECONDS)
 
 
 def test_end_of_transaction_is_retried_without_redis(own_redis: RedisServer) -> None:

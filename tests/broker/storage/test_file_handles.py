@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from spark_kafka_sink.broker.storage.disk_segment import FileHandles
 from tests.broker.support.inspection import next_line
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,9 +124,7 @@ def test_connections_wait_for_free_file_descriptors(tmp_path: Path) -> None:
             with ExitStack() as stack:
                 for _ in range(100):
                     stack.enter_context(socket.create_connection((host, int(port)), 20))
-                deadline = time.monotonic() + 60
-                while "cannot accept" not in log.read_text() and time.monotonic() < deadline:
-                    time.sleep(0.02)
+                wait_until(lambda: "cannot accept" in log.read_text())
                 time.sleep(1)
                 warnings = re.findall("cannot accept", log.read_text())
                 assert len(warnings) == 1, log.read_text()

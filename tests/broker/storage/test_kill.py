@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from tests.broker.support.inspection import next_line
 from tests.support.readers import dump, dumped_batches
+from tests.support.waiting import wait_until
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
 
@@ -101,10 +101,7 @@ class Writer:
         (self.failed if error else self.acked).append((message.value(), message.offset()))
 
     def wait_for(self, acked: int) -> None:
-        deadline = time.monotonic() + 60
-        while len(self.acked) < acked and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert len(self.acked) >= acked
+        wait_until(lambda: len(self.acked) >= acked)
 
     def finish(self) -> None:
         self._stop.set()

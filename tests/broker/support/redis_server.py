@@ -6,13 +6,13 @@ import contextlib
 import signal
 import socket
 import subprocess
-import time
 from typing import TYPE_CHECKING, Self
 
 import redis
 
+from tests.support.waiting import wait_until
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 START_SECONDS = 20
@@ -57,7 +57,7 @@ class RedisServer:
         if self._replica_of is not None:
             command += ["--replicaof", f"127.0.0.1 {self._replica_of.port}"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        _until(self._is_ready)
+        wait_until(self._is_ready)
 
     def _is_ready(self) -> bool:
         with contextlib.suppress(redis.ConnectionError, redis.BusyLoadingError):
@@ -80,11 +80,3 @@ class RedisServer:
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("redis-server did not start")
-        time.sleep(0.02)

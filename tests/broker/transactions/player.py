@@ -16,7 +16,14 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.transactions.views import Step, Views
+from tests.support.waiting import retry
 from tools.support.raw_client import RawClient, batch
+
+LOADING = {
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.not_coordinator,
+    ErrorCode.coordinator_not_available,
+}
 
 
 class Player(Views):
@@ -42,18 +49,13 @@ class Player(Views):
         name = step.flags.get("id", self.id)
         values |= {"transactional_id": None if name == "none" else name}
         version = int(step.flags.get("v", 5))
-        for _ in range(200):
+
+        def call() -> Any:
             self.client.call(ApiKey.FIND_COORDINATOR, 3, key=self.id, key_type=1)
-            response = self.client.call(
-                ApiKey.INIT_PRODUCER_ID, version, transaction_timeout=timeout, **values
-            )
-            if response.error_code not in {
-                ErrorCode.coordinator_load_in_progress,
-                ErrorCode.not_coordinator,
-                ErrorCode.coordinator_not_available,
-            }:
-                break
-            time.sleep(0.05)
+            api = ApiKey.INIT_PRODUCER_ID
+            return self.client.call(api, version, transaction_timeout=timeout, **values)
+
+        response = retry(call, lambda response: response.error_code, LOADING)
         if name == self.id and response.error_code in {0, ErrorCode.concurrent_transactions}:
             self.settle()
         return (
@@ -223,15 +225,12 @@ class Player(Views):
 
     def retried(self, api: ApiKey, version: int, **values: Any) -> Any:
         """Retry until Kafka has created the offsets topic for the first group."""
-        for _ in range(200):
-            find = {"key": self.group, "key_type": 0}
-            self.client.call(ApiKey.FIND_COORDINATOR, 3, **find)
-            response = self.client.call(api, version, **values)
-            code = response.topics[0].partitions[0].error_code
-            if code not in {14, 15, 16}:
-                break
-            time.sleep(0.05)
-        return response
+
+        def call() -> Any:
+            self.client.call(ApiKey.FIND_COORDINATOR, 3, key=self.group, key_type=0)
+            return self.client.call(api, version, **values)
+
+        return retry(call, lambda response: response.topics[0].partitions[0].error_code, LOADING)
 
     def do_sleep(self, step: Step) -> str:
         """`sleep ms`"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -23,6 +22,7 @@ from kafka.structs import OffsetAndMetadata
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.transactions.confluent import SECONDS, transactional, values
+from tests.support.waiting import wait_until
 from tools.support.java import kafka_jvm, run_tool
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ class TestConfluent:
         sender.begin_transaction()
         sender.produce("t", "late", partition=0)
         sender.flush(SECONDS)
-        deadline = time.monotonic() + SECONDS
-        while kafka.end_offsets("t")[0] < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: kafka.end_offsets("t")[0] >= 2)
         with pytest.raises(KafkaException):
             sender.commit_transaction(SECONDS)
         assert values(kafka, "t") == []

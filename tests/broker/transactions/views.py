@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,11 +11,10 @@ from spark_kafka_sink.kafka.protocol.messages import read_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from tests.support.waiting import wait_until, wait_until_equal
 
 if TYPE_CHECKING:
     from tools.support.raw_client import RawClient
-
-WAIT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +48,7 @@ class Views:
 
     def settle(self) -> None:
         """Wait until the markers of a completing transaction are written."""
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            found = self.described()
-            if not found.transaction_state.startswith("Prepare"):
-                return
-            time.sleep(0.01)
-        raise TimeoutError(self.id)
+        wait_until(lambda: not self.described().transaction_state.startswith("Prepare"))
 
     def described(self, name: str | None = None) -> Any:
         ids = [self.id if name is None else name]
@@ -182,12 +174,8 @@ class Views:
 
     def do_until(self, step: Step) -> str:
         """`until state`: wait until the coordinator reports the state."""
-        deadline = time.monotonic() + WAIT_S
-        while (found := self.described().transaction_state) != step.words[0]:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        return str(found)
+        wait_until_equal(lambda: self.described().transaction_state, step.words[0])
+        return step.words[0]
 
 
 def contents(records: Any) -> str:

@@ -20,6 +20,7 @@ from spark_kafka_sink.producer.session_pool import (
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.admin.conftest import connected
 from tests.integration.support.producer_writes import config, rows
+from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent
 from tools.torture.cluster import ProxiedKafka
 from tools.torture.proxy import Fault, Schedule
@@ -86,12 +87,10 @@ def write_task(kafka: FaultyCluster, topic: str, data: Rows, **options: object) 
 
 def await_producer_expiration(kafka: FaultyCluster, topic: str) -> None:
     """Wait until the leader has no producer state for the topic."""
-    deadline, location = time.monotonic() + TIMEOUT_S, TopicPartition(topic, 0)
+    location = TopicPartition(topic, 0)
     with connected(kafka) as client:
         admin = TransactionAdmin(client)
-        while admin.describe_producers([location], client.deadline(60))[location]:
-            assert time.monotonic() < deadline, "the leader still has producer state"
-            time.sleep(0.05)
+        wait_until(lambda: not admin.describe_producers([location], client.deadline(60))[location])
 
 
 def delete_all(kafka: FaultyCluster, topic: str, count: int) -> None:

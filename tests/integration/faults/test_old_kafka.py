@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered, produce, rows, session
 from tests.support.readers import await_count, by_kafka_python
+from tests.support.waiting import wait_until
 from tools.support.readers import ForeignRecord, by_confluent, in_order
 
 if TYPE_CHECKING:
@@ -236,8 +236,7 @@ def test_broker_hangs_temporarily(old_kafka: ZooKeeperCluster, unique_topic: str
         old_kafka.node(2).pause()
         try:
             producer.append(numbered(unique_topic, 2_000, 2_000, 2))
-            while not producer.report(TaskInfo()).retries:
-                time.sleep(0.05)
+            wait_until(lambda: producer.report(TaskInfo()).retries)
         finally:
             old_kafka.node(2).resume()
         producer.flush()

@@ -18,6 +18,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, rows, session
+from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
@@ -61,10 +62,7 @@ def persisted(producer: ProducerSession, led_by: set[int]) -> int:
 
 def wait_for_more(producer: ProducerSession, led_by: set[int], than: int) -> None:
     """Block until more than `than` records are acknowledged in these partitions."""
-    deadline = time.monotonic() + 60
-    while persisted(producer, led_by) <= than:
-        assert time.monotonic() < deadline, f"{persisted(producer, led_by)}, not over {than}"
-        time.sleep(0.02)
+    wait_until(lambda: persisted(producer, led_by) > than)
 
 
 def test_rows_without_key_avoid_a_hanging_broker(

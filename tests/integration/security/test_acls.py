@@ -27,6 +27,7 @@ from tests.integration.support.transactions import settings, transaction
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import DENIED, User
+from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent, count
 
 if TYPE_CHECKING:
@@ -66,10 +67,7 @@ def grant_write(kafka: SecuredKafka, user: User, transactional_id: str) -> None:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    deadline = time.monotonic() + FAILURE_LIMIT_S
-    while right not in client.describe_acls(requested).result(FAILURE_LIMIT_S):
-        assert time.monotonic() < deadline, "the ACL is not effective"
-        time.sleep(0.05)
+    wait_until(lambda: right in client.describe_acls(requested).result(FAILURE_LIMIT_S))
 
 
 def failed_write(kafka: SecuredKafka, user: User, topic: str, **options: str) -> KafkaProdError:

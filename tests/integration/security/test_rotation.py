@@ -28,6 +28,7 @@ from tests.support.security.client_configs import (
 from tests.support.security.confluent_client import await_login
 from tests.support.security.listeners import REAUTH_MS, Listener, keystore_settings
 from tests.support.security.users import User, password, set_scram_password
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,22 +55,19 @@ def install(kafka: SecuredKafka, name: str) -> None:
     client.incremental_alter_configs([broker])[broker].result(_WAIT_S)
     expected = _fingerprint(kafka.stores.path(f"{name}.pem").read_text())
     host, port = kafka.servers(Listener.RENEWING).split(":")
-    deadline = time.monotonic() + _WAIT_S
-    while _fingerprint(ssl.get_server_certificate((host, int(port)))) != expected:
-        assert time.monotonic() < deadline, f"the certificate {name} is not effective"
-        time.sleep(0.1)
+    wait_until(lambda: _fingerprint(ssl.get_server_certificate((host, int(port)))) == expected)
 
 
 def await_closed(kafka: SecuredKafka) -> None:
     """Wait until this process has closed its idle connections to the listener."""
     port = int(kafka.servers(Listener.RENEWING).rpartition(":")[2])
-    deadline = time.monotonic() + _WAIT_S
-    while any(
-        each.raddr and each.raddr.port == port and each.status == psutil.CONN_ESTABLISHED
-        for each in psutil.Process().net_connections("tcp")
-    ):
-        assert time.monotonic() < deadline, "the idle connection stays open"
-        time.sleep(0.05)
+
+    def is_open() -> bool:
+        connections = psutil.Process().net_connections("tcp")
+        open_ports = [c.raddr.port for c in connections if c.status == psutil.CONN_ESTABLISHED]
+        return port in open_ports
+
+    wait_until(lambda: not is_open())
 
 
 def _fingerprint(pem: str) -> str:

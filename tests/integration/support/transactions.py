@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.client.client import Client
@@ -14,6 +14,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.integration.support.producer_writes import config
+from tests.support.waiting import retry
 from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
@@ -55,11 +56,8 @@ def transaction(
 def end(bootstrap_servers: str, opened: OpenTransaction | None, *, commit: bool = True) -> None:
     """Commit or abort a transaction; retry until it succeeds."""
     assert opened is not None
-    deadline = time.monotonic() + TIMEOUT_S
-    while (code := _end_txn(bootstrap_servers, opened, commit=commit)) in RETRIED:
-        assert time.monotonic() < deadline, f"EndTxn failed with error code {code}"
-        time.sleep(0.05)
-    assert code == 0
+    end_txn = partial(_end_txn, bootstrap_servers, opened, commit=commit)
+    assert retry(end_txn, int, RETRIED) == 0
 
 
 def find_coordinator(bootstrap_servers: str, transactional_id: str) -> Any:

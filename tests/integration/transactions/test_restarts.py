@@ -16,6 +16,7 @@ from tests.integration.support.transactions import (
     settings,
     transaction,
 )
+from tests.support.waiting import wait_until, wait_until_equal
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from tools.support.kafka_cluster import Cluster
 
 ROWS, CHUNKS, PARTITIONS = 120, 60, 3
-TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -73,25 +73,19 @@ def kill_coordinator_while_writing(kafka: Cluster, topic: str, copies: int) -> N
         node = find_coordinator(kafka.bootstrap_servers, name).node_id
         kafka.node(node).kill()
         if len(kafka.nodes) > 1:
-            await_removed(kafka, node)  # the coordinator has moved
+            # The coordinator has moved.
+            wait_until(lambda: node not in kafka.admin.broker_ids())
         kafka.restart(node)
         writing.enough.set()
         opened = written.result(180)
     end(kafka.bootstrap_servers, opened)
     expected = [n for first in range(PARTITIONS) for n in range(first, writing.rows, PARTITIONS)]
-    deadline = time.monotonic() + TIMEOUT_S
-    found: list[int] = []
-    while len(found) < len(expected) and time.monotonic() < deadline:
+
+    def written_numbers() -> list[int]:
         records = by_confluent(kafka.bootstrap_servers, topic)
-        found = [int(record.value or b"-1") for record in records]
-    assert found == expected
+        return [int(record.value or b"-1") for record in records]
 
-
-def await_removed(kafka: Cluster, node: int) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while node in kafka.admin.broker_ids():
-        assert time.monotonic() < deadline, f"broker {node} is still registered"
-        time.sleep(0.1)
+    wait_until_equal(written_numbers, expected)
 
 
 def test_one_node_of_kafka_4(fragile_kafka: KafkaCluster, unique_topic: str) -> None:

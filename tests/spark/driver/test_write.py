@@ -13,15 +13,19 @@ import pytest
 from spark_kafka_sink import DeliveryReport, KafkaProdError, WriteStatus, last_report, write
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from tests.spark.support.sink import Sink
 
 _SLEEP = "substring(java_method('java.lang.Thread', 'sleep', 100L), 1, 0)"
-_WAIT_S = 60
 
 
 @pytest.fixture(params=["at-least-once", "exactly-once"])
@@ -54,9 +58,7 @@ def test_ctrl_c_cancels_the_job_and_aborts(spark: SparkSession, options: dict[st
 
     def interrupt() -> None:
         """Interrupt the main thread as soon as a task is running."""
-        deadline = time.monotonic() + _WAIT_S
-        while time.monotonic() < deadline and not tracker.getActiveStageIds():
-            time.sleep(0.1)
+        wait_until(tracker.getActiveStageIds)
         time.sleep(1)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -72,15 +74,31 @@ def test_ctrl_c_cancels_the_job_and_aborts(spark: SparkSession, options: dict[st
 
 
 def test_failed_job_reports_its_finished_tasks(
-    spark: SparkSession, options: dict[str, str]
+    spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
     """The second task fails after the first one has finished."""
-    slow = f"concat(id, {_SLEEP.replace('100L', '15000L')})"
-    rows = _rows(spark, f"IF(id = 15, {slow}, string(id))").selectExpr(
-        "value", "IF(value = '15', 99, 0) AS partition"
-    )
+    tracker, finished = spark.sparkContext.statusTracker(), tmp_path / "finished"
+
+    def has_finished_task() -> bool:
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        return any(stage.numCompletedTasks for stage in stages if stage)
+
+    def signal_finished_task() -> None:
+        wait_until(has_finished_task)
+        finished.touch()
+
+    def wait_in_second_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if "15" in batch["value"].to_pylist():
+                wait_until(finished.exists)
+            yield batch
+
+    rows = _rows(spark, "string(id)").mapInArrow(wait_in_second_task, "value string")
+    watcher = Timer(0, signal_finished_task)
+    watcher.start()
     with pytest.raises(KafkaProdError, match="partition that does not exist"):
-        write(rows, options)
+        write(rows.selectExpr("value", "IF(value = '15', 99, 0) AS partition"), options)
+    watcher.join()
     assert "99" in _check_failure(options, persisted=10).error
 
 

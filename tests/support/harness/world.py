@@ -22,6 +22,7 @@ from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import START_MS, ManualClient, config
 from tests.support.harness.sasl import ManualSteps
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,8 +162,7 @@ class World:
             target=lambda: accumulator.pool.wait_for_room(released.is_set, 1), daemon=True
         )
         waiting.start()
-        while accumulator.pool.waiting_since is None:
-            time.sleep(0.001)
+        wait_until(lambda: accumulator.pool.waiting_since is not None)
         yield
         released.set()
         accumulator.state.notify()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,14 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from tests.support.waiting import wait_until
+
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _WAIT_S = 60
-_POLL_INTERVAL_S = 0.05
+
+
 SCRAM_ITERATIONS = 4096
 DENIED = "denied-"
 """Prefix of topics to which CAROL is denied access."""
@@ -81,11 +83,7 @@ def add_acls(client: AdminClient, bindings: list[AclBinding]) -> None:
     """
     for added in client.create_acls(bindings).values():
         added.result(_WAIT_S)
-    deadline = time.monotonic() + _WAIT_S
-    while set(bindings) - set(client.describe_acls(_ANY).result(_WAIT_S)):
-        if time.monotonic() > deadline:
-            raise TimeoutError("the ACLs are not effective")
-        time.sleep(_POLL_INTERVAL_S)
+    wait_until(lambda: not (set(bindings) - set(client.describe_acls(_ANY).result(_WAIT_S))))
 
 
 def set_scram_password(client: AdminClient, user: str, secret: str) -> None:
