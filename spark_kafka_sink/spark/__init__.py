@@ -40,6 +40,7 @@ In reading order:
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver
 - `write`: `write`, which plans and commits a write in the caller's process
+- `arrow_batches`: the limit of the Arrow batches of `write`
 - `map_task`: the function that `write` runs in the tasks
 - `micro_batches`: `micro_batch_writer`, for `foreachBatch`
 - `registration`: registers the format with a session, and starts its Python workers

@@ -25,6 +25,7 @@ from pyspark.util import inheritable_thread_target
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.spark.arrow_batches import without_measuring
 from spark_kafka_sink.spark.internals import use_this_python
 from spark_kafka_sink.spark.map_task import (
     SCHEMA,
@@ -119,7 +120,7 @@ def _run(df: DataFrame, job: WriteJob) -> list[object]:
     """Run the tasks and return their messages. If the job fails, abort the write."""
     spark: SparkSession | ConnectSession = df.sparkSession
     write_id = uuid.uuid4().hex
-    with _collecting(spark, write_id) as (finished, messages):
+    with _collecting(spark, write_id) as (finished, messages), without_measuring(df):
         arguments = job.task, write_id, finished
         try:
             rows = _collect(_with_plain_names(df), partial(run_task, *arguments))
