@@ -51,7 +51,7 @@ class BatchCommitter:
 
         Returns: The state of the scope: nothing yet, or the latest batch, which is committed. The
             state contains no transactions, so it is small enough to be sent to every task; tasks
-            pass it to `protocol.judge`.
+            pass it to `decision_rules.judge`.
 
         Raises:
             ConfigError: the brokers do not support transactions.

@@ -333,7 +333,7 @@ class Decide(Generic[T_co]):
 class AlreadyDone:
     """The batch is already written: abort the transactions in `never_decided`, and return.
 
-    If `found` is set, append it first: this state records that this run of the query has found the
+    If `done` is set, append it first: this state records that this run of the query has found the
     batch. Any further write of the run with the same batchId and target counts as a different
     write.
     """

@@ -73,7 +73,7 @@ class BadRows:
 
     def _hint(self, error: RowError, rows: Rows, row: int) -> str:
         """Return the row's problem, or a hint if access to its topic is denied."""
-        if error is RowError.UNSERIALISABLE and rows.problems is not None:
+        if error is RowError.UNSERIALIZABLE and rows.problems is not None:
             return f": {rows.problems[row].as_py()}"
         if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
             return ""

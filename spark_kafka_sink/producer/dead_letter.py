@@ -235,10 +235,10 @@ def _with_problems(
     messages: pa.Array[Any], rows: Rows, errors: Errors, omitted: Parts
 ) -> pa.Array[Any]:
     """Return the messages, including the problem of each row that cannot be serialized."""
-    bad = errors == RowError.UNSERIALISABLE
+    bad = errors == RowError.UNSERIALIZABLE
     problems = cast("pa.StringArray", rows.problems).filter(pa.array(bad)).to_pylist()
     texts = [
-        _message(RowError.UNSERIALISABLE, Part(parts), problem or "")
+        _message(RowError.UNSERIALIZABLE, Part(parts), problem or "")
         for problem, parts in zip(problems, omitted[bad].tolist(), strict=True)
     ]
     replaced = pc.replace_with_mask(messages, pa.array(bad), pa.array(texts, pa.binary()))

@@ -58,7 +58,7 @@ class RowError(IntEnum):
     """The topic name is invalid according to the client or the broker."""
     INVALID_HEADER_KEY = 10, ColumnError, "a header's key is not UTF-8"
     NEGATIVE_TIMESTAMP = 11, ColumnError, "the timestamp is before 1970"
-    UNSERIALISABLE = 12, ColumnError, "a field cannot be serialized"
+    UNSERIALIZABLE = 12, ColumnError, "a field cannot be serialized"
     """A field does not match the format or the schema."""
 
     def __new__(

@@ -49,7 +49,7 @@ ALWAYS = 0.9
 """Share of the time above which a thread is considered to be always busy."""
 MOSTLY = 0.5
 """Share of the tasks' time spent on serialization above which serialization limits a job."""
-MIN_SERIALISE_S = 5.0
+MIN_SERIALIZE_S = 5.0
 """Seconds of serialization below which faster serialization would save little."""
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
@@ -356,7 +356,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
 def _serializing(facts: PipelineFacts) -> Advice | None:
     """Give advice if tasks spend most of their time serializing, and do not wait for Kafka."""
     seconds = facts.metrics.serialize_time / 1_000_000
-    if seconds < MIN_SERIALISE_S or not facts.busy or seconds < MOSTLY * facts.busy:
+    if seconds < MIN_SERIALIZE_S or not facts.busy or seconds < MOSTLY * facts.busy:
         return None
     name = "value.format" if facts.setting("value.format") else "key.format"
     is_json = facts.setting(name).startswith("json")

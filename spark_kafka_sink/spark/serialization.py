@@ -142,7 +142,7 @@ def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int,
         return
     first = faults.of(int(faults.rows[0]))
     text = f"the field `{first.path}` of the {part} {first.problem}, first in"
-    checks.found(faults.rows, RowError.UNSERIALISABLE, text, _HINT)
+    checks.found(faults.rows, RowError.UNSERIALIZABLE, text, _HINT)
     for fault in faults:
         problems.setdefault(fault.row, f"the field `{fault.path}` of the {part} {fault.problem}")
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedMessage:
     """A message as Kafka parsed it.
-    / `fields` is its JSON (field names as in Kafka's schemas), `rest` the number of unread bytes,
-    and
-    `again` the bytes that Kafka writes for the same message.
+
+    `fields` is its JSON (field names as in Kafka's schemas), `rest` the number of unread bytes,
+    and `again` the bytes that Kafka writes for the same message.
     """
 
     fields: dict[str, Any]
@@ -43,7 +43,8 @@ def parse(jvm: Jvm, name: str, version: int, data: bytes) -> ParsedMessage:
 
 def write(jvm: Jvm, name: str, version: int, fields: dict[str, Any]) -> bytes:
     """Return the bytes that Kafka writes for the message with these JSON fields.
-    / Raises:
+
+    Raises:
         Py4JJavaError: a field is missing, unknown at this version or of the wrong type.
     """
     mapper = jvm.packages.com.fasterxml.jackson.databind.ObjectMapper()

@@ -1,5 +1,6 @@
 """Compressed batches are readable in both directions: by Kafka and by the package.
-/ Compressed bytes may differ between libraries, so records are compared.
+
+Compressed bytes may differ between libraries, so records are compared.
 """
 
 from __future__ import annotations

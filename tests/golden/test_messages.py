@@ -1,5 +1,6 @@
 """All supported requests and responses, at every version, compared with Kafka's classes.
-/ Kafka reads the same values and writes the same bytes; the package reads Kafka's bytes equally.
+
+Kafka reads the same values and writes the same bytes; the package reads Kafka's bytes equally.
 """
 
 from __future__ import annotations

@@ -207,7 +207,8 @@ def test_packed_environment_with_a_distribution(
     environment: Environment, spark_home: Path, tmp_path: Path
 ) -> None:
     """Packed as in docs/install.md, without PySpark.
-    / The path names the folder into which the executor, elsewhere, unpacks it.
+
+    The path names the folder into which the executor, elsewhere, unpacks it.
     """
     archive = tmp_path / "job.tar.gz"
     run(["tar", "-C", environment.folder, "-czf", archive, "bin", "lib", "pyvenv.cfg"], tmp_path)

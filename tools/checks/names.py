@@ -1,7 +1,8 @@
 """Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
 
 Prints every violation: variables whose name says nothing, words that have another word in this
-project, and constants below the first class or function of a module that need neither.
+project, hints that are no sentence, documented arguments that do not exist, classes of the same
+name, and constants below the first class or function of a module that need neither.
 """
 
 import ast
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 VAGUE = {"each", "one", "found", "made"}
-WORDS = re.compile(r"\b(can't|can not|serialis\w+)\b", re.IGNORECASE)
+WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
+ARGUMENT = re.compile(r"^ {4}(\w+):", re.MULTILINE)
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -38,9 +40,42 @@ def vague_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def other_words(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each word in a string that has another word in this project."""
     for node in ast.walk(tree):
+        text = ""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for match in WORDS.finditer(node.value):
-                yield node.lineno, f"use another word for {match[0]!r}"
+            text = node.value
+        elif isinstance(node, ast.Name):
+            text = node.id
+        for match in WORDS.finditer(text):
+            yield getattr(node, "lineno", 0), f"use another word for {match[0]!r}"
+
+
+def unknown_arguments(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each argument that a docstring describes but nothing declares."""
+    for node in ast.walk(tree):
+        if isinstance(node, _DEFINITIONS) and not (isinstance(node, ast.ClassDef) and node.bases):
+            args = (ast.get_docstring(node) or "").partition("Args:\n")[2].partition("\n\n")[0]
+            declared = {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+            fields = (part.target for part in ast.walk(node) if isinstance(part, ast.AnnAssign))
+            declared |= {ast.unparse(target).removeprefix("_") for target in fields}
+            for name in ARGUMENT.findall(args):
+                if name not in declared:
+                    yield node.lineno, f"the docstring of {node.name} describes `{name}`"
+
+
+def partial_hints(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each literal hint that is not a whole sentence."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "hint":
+            parts = node.value.values if isinstance(node.value, ast.JoinedStr) else [node.value]
+            first, last = parts[0], parts[-1]
+            if _text(first) and _text(first)[0].islower():
+                yield node.value.lineno, f"the hint {_text(first)[:30]!r} has no capital"
+            if _text(last) and _text(last)[-1] not in ".?:":
+                yield node.value.lineno, f"the hint {_text(last)[-30:]!r} has no full stop"
+
+
+def _text(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def late_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -68,7 +103,7 @@ def main() -> None:
         f"{path}:{line}: {text}"
         for root in roots
         for path in ([root] if root.is_file() else sorted(root.rglob("*.py")))
-        for check in (vague_names, other_words, late_constants)
+        for check in (vague_names, other_words, late_constants, unknown_arguments)
         for line, text in check(ast.parse(path.read_text(encoding="utf-8")))
     ]
     sys.stdout.write("".join(f"{line}\n" for line in violations))

@@ -118,7 +118,7 @@ class LogManager:
     """Deletes expired segments and producer ids, and flushes logs as configured by flush.ms.
 
     Args:
-        logs: returns all current logs.
+        partitions: returns all current partitions.
         clock: provides the wall time.
         retention_ms: milliseconds between retention checks (log.retention.check.interval.ms).
     """

@@ -579,7 +579,7 @@ class TopicCreator:
 
     Args:
         config: the connection settings.
-        wanted: the partition count, replication factor and configs of the topics.
+        creation: the partition count, replication factor and configs of the topics.
     """
 
     def __init__(self, config: ProducerConfig, creation: TopicCreation) -> None:

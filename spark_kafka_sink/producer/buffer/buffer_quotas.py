@@ -105,7 +105,7 @@ class BufferQuotas:
                 self._cluster = None
 
     def full(self, size: int, cluster: Cluster) -> Mapping[str, Collection[int]]:
-        """Return the partitions, by topic, whose quota `more` bytes would exceed.
+        """Return the partitions, by topic, whose quota `size` bytes would exceed.
 
         The result also contains all partitions whose leader's quota would be exceeded. A partition
         or broker without charged bytes is never full.

@@ -1,5 +1,6 @@
 """Option names of librdkafka's and Java's producers: accepted, ignored with a warning, or rejected.
-/ `librdkafka_config.tsv` is librdkafka's CONFIGURATION.md of 2.15 with the outcome for each name.
+
+`librdkafka_config.tsv` is librdkafka's CONFIGURATION.md of 2.15 with the outcome for each name.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ def parts(*sizes: int) -> tuple[PartitionReport, ...]:
 def report(settings: dict[str, str] | None = None, **changes: Any) -> DeliveryReport:
     """Create the report of a healthy one-task job: 200 batches of 900 kB to two partitions in ten
     seconds.
-    / `changes` are fields of the report, or of its metrics.
+
+    `changes` are fields of the report, or of its metrics.
     """
     metrics = ProducerMetrics(
         fill_time=spread(20_000),

@@ -1,5 +1,6 @@
 """All message classes of kio, and Hypothesis strategies for their values.
-/ The strategies read the annotations independently of the codec, so that its mistakes are found.
+
+The strategies read the annotations independently of the codec, so that its mistakes are found.
 """
 
 from __future__ import annotations

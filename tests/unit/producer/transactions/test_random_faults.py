@@ -64,7 +64,8 @@ def disturb(sim: World, rng: random.Random) -> None:
 
 def check(sim: World, sent: dict[int, list[bytes]]) -> None:
     """Check that each log has the sent records in order and once, except for dead letters.
-    / A dead letter of an oversized record has no value, so these are only counted.
+
+    A dead letter of an oversized record has no value, so these are only counted.
     """
     missing = 0
     for partition, values in sent.items():

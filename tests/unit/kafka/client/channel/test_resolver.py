@@ -34,7 +34,8 @@ def address(port: int) -> Address:
 
 class NetworkScene:
     """A network with fake brokers 1 to 3 and scripted names; ports in `broken` fail.
-    / A broker in `dying` disconnects after its ApiVersions response.
+
+    A broker in `dying` disconnects after its ApiVersions response.
     """
 
     def __init__(self, **options: object) -> None:

@@ -90,7 +90,8 @@ class Relay:
 @pytest.fixture
 def relayed(tmp_path: Path) -> Iterator[tuple[TlsTransport, Wire, Relay]]:
     """Return a connection to OpenSSL's server, whose tickets take two records each.
-    / A ticket contains the client's certificate, and records have 512 bytes here.
+
+    A ticket contains the client's certificate, and records have 512 bytes here.
     """
     contexts, wire = Contexts(tmp_path), Wire()
     contexts.client.load_cert_chain(contexts.client_pem)
