@@ -100,8 +100,13 @@ class KafkaProdDataSource(DataSource):
                 "existing table, Spark has already dropped the table: create it again",
             )
         from spark_kafka_sink.spark.data_source_writers import KafkaProdWriter
-        from spark_kafka_sink.spark.plan import plan_batch
+        from spark_kafka_sink.spark.plan import (
+            plan_batch,
+            warn_of_displayed_secrets,
+            write_options,
+        )
 
+        warn_of_displayed_secrets(write_options(schema, self.options))
         job = plan_batch(self.options, schema)
         return KafkaProdWriter(job.task, job.end)
 

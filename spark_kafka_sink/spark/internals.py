@@ -66,13 +66,15 @@ _PARENT, _STARTED = 1, 19
 start time in clock ticks since boot.
 """
 _INIT: Final = "1"
+_SELF: Final = "self"
 _DAEMON: Final = "pyspark.daemon"
 _WORKERS: Final = (_DAEMON, "pyspark.worker", "pyspark.sql.worker.")
 """Main modules of Spark's Python workers."""
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 _SLACK_S: Final = 0.5
 """Seconds that a daemon may be idle between its start and its first fork."""
-_LEVELS: Final = frozenset(f"spark.log.level={level}" for level in ("ERROR", "FATAL", "OFF"))
+_LOG_LEVEL: Final = "spark.log.level"
+_QUIET: Final = re.compile(rf"{re.escape(_LOG_LEVEL)}=(ERROR|FATAL|OFF)", re.IGNORECASE)
 _TERMINALS: Final = ("/dev/pts/", "/dev/tty", "/dev/console")
 _KERNELS: Final = ("ipykernel", "kernel_launcher")
 _EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
@@ -236,19 +238,30 @@ def _worker_start_s(proc: Path) -> float:
 
 
 @_probe(
-    source="spark.log.level in the command line of the driver's JVM; Spark does not pass the log "
-    "level to workers, and a later setLogLevel changes only the JVM's loggers",
+    source="spark.log.level in the command line of the driver's JVM, or for `write` in the conf of "
+    "SparkContext._active_spark_context; Spark does not pass the log level to workers, and a later "
+    "setLogLevel changes only the JVM's loggers",
     without="The summary of a successful write is logged although the log level is ERROR.",
     default=False,
 )
-@cache
 def only_errors_are_logged(proc: Path = _PROC) -> bool:
-    """Return True if an ancestor process was started with spark.log.level above WARN."""
-    return any(not _LEVELS.isdisjoint(words) for _, words in _command_lines(proc))
+    """Return True if the driver's JVM was started with spark.log.level above WARN."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context  # noqa: SLF001 - see `source`
+    if context is not None:  # The JVM can be a child of this process, not an ancestor.
+        return bool(_QUIET.fullmatch(f"{_LOG_LEVEL}={context.getConf().get(_LOG_LEVEL)}"))
+    return _has_quiet_ancestor(proc)
+
+
+@cache
+def _has_quiet_ancestor(proc: Path) -> bool:
+    return any(_QUIET.fullmatch(word) for _, words in _command_lines(proc) for word in words)
 
 
 @_probe(
-    source="the stderr of the driver's JVM, to which Spark copies the output of workers",
+    source="the stderr of the driver's JVM, to which Spark copies the output of workers, and for "
+    "`write` that of this process",
     without="The summary is logged with time and level, as in a log file.",
     default=False,
 )
@@ -257,8 +270,8 @@ def is_watched(proc: Path = _PROC) -> bool:
     """Return True if a user sees the driver's stderr, in a terminal or below a notebook cell."""
     is_terminal = False
     for folder, words in _command_lines(proc):
-        if Path(words[0]).name == "java":
-            is_terminal = _stderr_of(folder).startswith(_TERMINALS)
+        if folder == proc / _SELF or Path(words[0]).name == "java":
+            is_terminal |= _stderr_of(folder).startswith(_TERMINALS)
         if any(kernel in word for word in words for kernel in _KERNELS):
             return True
     return is_terminal
@@ -337,7 +350,7 @@ def _field(process: Path, place: int) -> str:
 
 def _ancestors(proc: Path) -> Iterator[Path]:
     """Yield the folders of this process and its ancestors."""
-    process = "self"
+    process = _SELF
     while process != "0":
         try:
             parent = _field(proc / process, _PARENT)

@@ -68,7 +68,6 @@ def plan_batch(given: Mapping[str, str], schema: types.StructType) -> WriteJob:
     config = SinkConfig.parse(options, batch_write=True)
     contract = Contract.of(schema, config)
     warn_of_misnamed_columns(*schema.names)
-    warn_of_displayed_secrets(options)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     _check_security(config.producer)

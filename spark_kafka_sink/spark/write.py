@@ -35,7 +35,7 @@ from spark_kafka_sink.spark.map_task import (
     run_task,
     run_task_without_rows,
 )
-from spark_kafka_sink.spark.plan import plan_batch
+from spark_kafka_sink.spark.plan import plan_batch, warn_of_displayed_secrets, write_options
 from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.sessions import check_session, reject_wheel
 from spark_kafka_sink.spark.spark_errors import error_of
@@ -79,7 +79,8 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         PySparkException: the job failed for a reason outside of this package.
     """
     check_argument("write(df, options)", df, FRAME, ("mapInArrow", "schema", "isStreaming"))
-    given, spark = options_of("write(df, options)", options), df.sparkSession
+    given = options_of("write(df, options)", options)
+    spark: SparkSession | ConnectSession = df.sparkSession
     check_session("write(df, options)", spark)
     reject_wheel(__file__)
     if df.isStreaming:
@@ -89,6 +90,8 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         )
     if isinstance(spark, SparkSession):
         use_this_python(spark.sparkContext)
+    else:  # The event log contains the request, and with it the options of the tasks.
+        warn_of_displayed_secrets(write_options(df.schema, given))
     job = plan_batch(given, df.schema)
     messages = _run(df, job)
     try:

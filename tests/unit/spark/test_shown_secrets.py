@@ -9,6 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.spark import plan
 from spark_kafka_sink.spark.plan import displayed_secrets, warn_of_displayed_secrets
 
 SENTINEL = "s3nt1nel"
@@ -44,6 +45,18 @@ def test_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFi
     assert name in record.getMessage()
     assert "file:PATH or env:NAME" in record.getMessage()
     assert SENTINEL not in caplog.text
+
+
+def test_write_does_not_warn_because_its_options_are_in_no_plan(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plan._warn.cache_clear()
+    options = MINIMAL | {"preflight": "off", "kafka.ssl.key.pem": KEY}
+    schema = StructType([StructField("value", StringType())])
+    plan.plan_batch(options, schema)
+    assert "contains a secret" not in caplog.text
+    KafkaProdDataSource(options).writer(schema, False)
+    assert "Option kafka.ssl.key.pem contains a secret" in caplog.text
 
 
 def test_writer_pickles_literal_secrets_and_keeps_references(

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark import SparkConf, SparkContext
 
 from spark_kafka_sink.spark.internals import is_watched, only_errors_are_logged
 
@@ -20,6 +22,7 @@ def _process(proc: Path, name: str, parent: int, *words: str) -> None:
     ("words", "quiet"),
     [
         (("java", "--conf", "spark.log.level=ERROR", "pyspark-shell"), True),
+        (("java", "--conf", "spark.log.level=off", "pyspark-shell"), True),
         (("java", "--conf", "spark.log.level=WARN", "pyspark-shell"), False),
         (("java", "pyspark-shell"), False),
     ],
@@ -28,6 +31,22 @@ def test_log_level_of_the_parent_jvm(words: tuple[str, ...], quiet: bool, tmp_pa
     _process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
     _process(tmp_path, "20", 10, *words)
     _process(tmp_path, "10", 1, "python", "job.py")
+    assert only_errors_are_logged(tmp_path) is quiet
+
+
+@pytest.mark.parametrize(
+    ("level", "quiet"), [("ERROR", True), ("fatal", True), ("INFO", False), (None, False)]
+)
+def test_log_level_of_the_session_in_this_process(
+    level: str | None, quiet: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM that this process has started is not its ancestor."""
+    _process(tmp_path, "self", 1, "python", "job.py")
+    conf = SparkConf(loadDefaults=False)
+    if level is not None:
+        conf.set("spark.log.level", level)
+    context = SimpleNamespace(getConf=lambda: conf)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", context)
     assert only_errors_are_logged(tmp_path) is quiet
 
 
@@ -60,6 +79,16 @@ def test_terminal_detection(program: str, stderr: str, watched: bool, tmp_path: 
         (tmp_path / process / "fd").mkdir()
         (tmp_path / process / "fd" / "2").symlink_to(target)
     assert is_watched(tmp_path) is watched
+
+
+@pytest.mark.parametrize("stderr", ["/dev/pts/3", "/var/log/driver.log", "pipe:[4711]"])
+def test_terminal_of_the_process_that_calls_write(stderr: str, tmp_path: Path) -> None:
+    _process(tmp_path, "self", 5, "python", "job.py")
+    _process(tmp_path, "5", 1, "bash")
+    for process, target in (("self", stderr), ("5", "/dev/pts/3")):
+        (tmp_path / process / "fd").mkdir()
+        (tmp_path / process / "fd" / "2").symlink_to(target)
+    assert is_watched(tmp_path) is (stderr == "/dev/pts/3")
 
 
 def test_terminal_is_unknown_without_proc(tmp_path: Path) -> None:
