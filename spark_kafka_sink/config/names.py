@@ -168,7 +168,11 @@ KNOWN_NAMES = (
 
 _KAFKA = PREFIX.removesuffix(".")
 _LOW_SIMILARITY = 0.7
-"""Minimum similarity of a suggestion; low enough to match `saslmechanism` to `sasl.mechanism`."""
+"""Minimum similarity of a suggestion; low enough to match `saslmechanism` to `sasl.mechanism`, and
+`acsk` to `acks`.
+"""
+_SHORT = 5
+"""Length up to which one wrong letter makes a name less similar than `CLOSE`."""
 _logger = logging.getLogger(__name__)
 
 
@@ -268,7 +272,7 @@ def _add(given: GivenOptions, name: str, value: str) -> None:
 
 
 def _hint(name: str) -> str:
-    known = nearest(name, KNOWN_NAMES, CLOSE)
+    known = nearest(name, KNOWN_NAMES, _LOW_SIMILARITY if len(name) <= _SHORT else CLOSE)
     if known is None:
         return "It is not a Kafka producer option."
     return _replacement_hint(known) or f"Did you mean {PREFIX}{known}?"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from spark_kafka_sink.config.security.names import (
     SECURITY_NAMES,
 )
 from tests.unit.config.parsing import MINIMAL, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,33 @@ def test_typo_has_a_suggestion(given: str, meant: str) -> None:
     text = failure({given: "x"})
     assert given.lower() in text
     assert text.endswith(f"Did you mean {meant}?")
+
+
+OPTIONS = [
+    *(f"kafka.{name}" for name in names.PRODUCER_NAMES | SECURITY_NAMES),
+    *names.SINK_NAMES.values(),
+]
+
+
+def typos(option: str) -> Iterator[str]:
+    """Yield the name with a letter removed, doubled, replaced, added, or swapped with the next.
+
+    Of a long name, only some letters are changed.
+    """
+    first = len("kafka.") if option.startswith("kafka.") else 0
+    for place in range(first, len(option), 1 + len(option) // 4):
+        start, letter, rest = option[:place], option[place], option[place + 1 :]
+        if letter.isalpha():
+            yield from (start + new + rest for new in ("", letter * 2, "z", f"{letter}z"))
+            yield start + rest[:1] + letter + rest[1:]
+
+
+@pytest.mark.parametrize("option", sorted(OPTIONS))
+def test_each_typo_of_an_option_fails_with_its_name(option: str) -> None:
+    known = {name.lower() for name in OPTIONS} | {f"kafka.{name}" for name in names.KNOWN_NAMES}
+    for typo in {name.lower() for name in typos(option)} - known:
+        suggestion = failure({typo: "x"}).partition("Did you mean ")[2].rstrip("?")
+        assert suggestion == option or typo in typos(suggestion.lower()), typo
 
 
 def test_unknown_producer_option_fails_without_a_suggestion() -> None:
