@@ -10,6 +10,7 @@ required.
 from __future__ import annotations
 
 import logging
+import time
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _ALREADY_EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
+_IDLE_S = 30.0
+"""Seconds after which idle workers are used again; Spark stops them after a minute."""
 _lock = Lock()
 _known: WeakSet[SparkSession | ConnectSession] = WeakSet()
 """Sessions in which the format is registered. Guarded by `_lock`."""
@@ -129,6 +132,9 @@ def _write_without_kafka(spark: SparkSession | ConnectSession) -> None:
     rows.mapInArrow(load_task_modules, SCHEMA).collect()
     if not HAS_DATA_SOURCES:
         return
+    idle_since = time.monotonic()
     from spark_kafka_sink.spark.datasource import WARM_UP, KafkaProdDataSource
 
     rows.write.format(KafkaProdDataSource.name()).option(WARM_UP, "").mode("append").save()
+    if time.monotonic() - idle_since > _IDLE_S:
+        rows.mapInArrow(load_task_modules, SCHEMA).collect()

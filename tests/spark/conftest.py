@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.releases import reason
 from tests.spark.support.console import Console
 from tests.spark.support.sink import OURS, Sink, create_topics
 from tools.support.jars import SPARK_AVRO, SPARK_SINK
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tools.support.kafka_cluster import KafkaCluster
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files whose tests do not apply to this release."""
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    return True if reason(name) is not None else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect tests that do not apply to this release."""
+    other = [item for item in items if reason(item.nodeid) is not None]
+    if other:
+        config.hook.pytest_deselected(items=other)
+        items[:] = [item for item in items if item not in other]
 
 
 @pytest.fixture(scope="session")

@@ -50,8 +50,7 @@ def test_invalid_option_fails_before_any_task(
 
 
 def test_missing_servers(sink: Sink, topic: str) -> None:
-    writer = _frame(sink).write.format("kafkaprod").mode("append").option("topic", topic)
-    error, jobs = sink.jobs_of(writer.save)
+    error, jobs = sink.jobs_of(lambda: sink.append(_frame(sink), {"topic": topic}))
     assert "option kafka.bootstrap.servers is required" in str(error)
     assert jobs == 0
 

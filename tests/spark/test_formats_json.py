@@ -20,6 +20,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
 from spark_kafka_sink.formats.row_faults import RowFaults
+from tests.spark.support.append import append
 from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json_reference import ZONE
 
@@ -184,7 +185,7 @@ def test_json_follows_the_session(spark: SparkSession, session: dict[str, str]) 
             spark.conf.set(name, value)
         frame = spark.sql(f"SELECT {_COLUMNS}")
         expected = frame.select(sf.to_json(sf.struct("*"))).collect()[0][0]
-        frame.write.format("kafkaprod").options(**options).mode("append").save()
+        append(frame, options)
         for name, value in before.items():
             spark.conf.set(name, value)
         found = kafka.records("t")[0].value or b""

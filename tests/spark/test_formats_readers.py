@@ -22,6 +22,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro
 
 from spark_kafka_sink import EmbeddedBroker
+from tests.spark.support.append import append
 from tests.support.protoc import compile_files, message_class
 from tests.support.schema_registry import SmallRegistry, running
 
@@ -90,8 +91,7 @@ def _written(
     frame: DataFrame, broker: EmbeddedBroker, topic: str, **options: str
 ) -> Sequence[ConsumerRecord]:
     named = {name.replace("__", "."): text for name, text in options.items()}
-    writer = frame.write.format("kafkaprod").option("topic", topic).options(**named)
-    writer.option("kafka.bootstrap.servers", broker.bootstrap_servers).mode("append").save()
+    append(frame, {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic, **named})
     return broker.records(topic)
 
 
@@ -255,13 +255,13 @@ def test_spark_from_avro(
 WITHOUT_FORMATS = """
 import sys
 from pyspark.sql import SparkSession
-from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker, write
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 options = dict(topic="plain")
 with EmbeddedBroker(auto_create_topics=True) as broker:
     options["kafka.bootstrap.servers"] = broker.bootstrap_servers
     rows = spark.range(10).selectExpr("cast(id as string) as value")
-    rows.write.format("kafkaprod").options(**options, **dict(FORMATS)).mode("append").save()
+    write(rows, options | dict(FORMATS))
     assert len(broker.records("plain")) == 10
 spark.stop()
 """

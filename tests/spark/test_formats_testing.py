@@ -10,6 +10,7 @@ import pytest
 
 from spark_kafka_sink import ConfigError, EmbeddedBroker
 from spark_kafka_sink.testing import assert_written
+from tests.spark.support.append import append
 from tests.support.schema_registry import SmallRegistry, running
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def write(frame: DataFrame, broker: EmbeddedBroker, topic: str, **more: str) -> 
     """Write a frame and return the options."""
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}
     options |= {name.replace("__", "."): text for name, text in more.items()}
-    frame.write.format("kafkaprod").options(**options).mode("append").save()
+    append(frame, options)
     return options
 
 
@@ -95,7 +96,7 @@ def test_keys_headers_and_topics_of_columns(
         name.replace("__", "."): text
         for name, text in {**formats, **named, **framing, **more}.items()
     }
-    frame.write.format("kafkaprod").options(**options).mode("append").save()
+    append(frame, options)
     assert_written(frame, broker, options=options)
     with pytest.raises(AssertionError, match="1 unexpected"):
         assert_written(frame.where("key.id != 3"), broker, options=options)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink import KafkaProdDataSource
 from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:
@@ -64,6 +63,8 @@ def test_secret_in_an_address_is_not_shown(sink: Sink, topic: str, console: Cons
 
 def test_pickled_writer_contains_no_unused_secret(sink: Sink) -> None:
     """Ignored options are not sent to tasks."""
+    from spark_kafka_sink import KafkaProdDataSource  # needs data sources
+
     schema = sink.frame("value string").schema
     options = {
         "kafka.bootstrap.servers": "127.0.0.1:9092",
@@ -82,6 +83,8 @@ def test_pickled_writer_contains_no_unused_secret(sink: Sink) -> None:
 
 
 def test_references_are_not_resolved_before_pickling(sink: Sink, tmp_path: Path) -> None:
+    from spark_kafka_sink import KafkaProdDataSource  # needs data sources
+
     file = tmp_path / "login"
     file.write_text(f"{JAAS};")
     options = {

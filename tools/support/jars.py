@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _TIMEOUT_S = 600
@@ -69,8 +70,8 @@ def _download(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
             shutil.copy(jar, into / jar.name)
         for library in scala:
             _run([sys.executable, "-c", _IVY, ivy, str(into), library])
-    for organisation, artifact, version in (c.split(":") for c in others):
-        name = f"{artifact}-{version}.jar"
+    for organisation, artifact, number in (c.split(":") for c in others):
+        name = f"{artifact}-{number}.jar"
         prefixed = into / f"{organisation}_{name}"
         if prefixed.is_file():
             prefixed.rename(into / name)
@@ -165,20 +166,59 @@ OLD_KAFKA = {
     ),
 }
 """Kafka releases before 4.0 by number, with ZooKeeper."""
-# One set is sufficient for all tested pyspark versions: classes of 4.1 also load in later 4.x.
-SPARK_SINK = JarSet(
-    name="spark-sql-kafka-4.1.0",
-    coordinates=(
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0",
-        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1",
-        "org.apache.kafka:kafka-clients:3.9.1",
-        "org.apache.commons:commons-pool2:2.12.1",
+_SPARK_SINKS = {
+    "3.5": JarSet(
+        name="spark-sql-kafka-3.5.7",
+        coordinates=(
+            "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.12:3.5.7",
+            "org.apache.kafka:kafka-clients:3.4.1",
+            "org.apache.commons:commons-pool2:2.11.1",
+        ),
+        transitive=False,
     ),
-    transitive=False,
-)
+    "4.0": JarSet(
+        name="spark-sql-kafka-4.0.0",
+        coordinates=(
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+            "org.apache.kafka:kafka-clients:3.9.1",
+            "org.apache.commons:commons-pool2:2.12.1",
+        ),
+        transitive=False,
+    ),
+    "4.1": JarSet(
+        name="spark-sql-kafka-4.1.0",
+        coordinates=(
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0",
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1",
+            "org.apache.kafka:kafka-clients:3.9.1",
+            "org.apache.commons:commons-pool2:2.12.1",
+        ),
+        transitive=False,
+    ),
+}
+"""Spark's own sink by the pyspark release; classes of 4.1 also load in later releases."""
+_SPARK_AVRO = {
+    "3.5": "org.apache.spark:spark-avro_2.12:3.5.7",
+    "4.0": "org.apache.spark:spark-avro_2.13:4.0.0",
+    "4.1": "org.apache.spark:spark-avro_2.13:4.1.1",
+}
+
+
+def _spark_release() -> str:
+    """Return the release whose archives the installed pyspark can load."""
+    try:
+        release = version("pyspark")[:3]
+    except PackageNotFoundError:
+        return "4.1"
+    return release if release in _SPARK_SINKS else "4.1"
+
+
+SPARK_SINK = _SPARK_SINKS[_spark_release()]
 SPARK_AVRO = JarSet(
-    name="spark-avro-4.1.1",
-    coordinates=("org.apache.spark:spark-avro_2.13:4.1.1",),
+    name=f"spark-avro-{_SPARK_AVRO[_spark_release()].rpartition(':')[2]}",
+    coordinates=(_SPARK_AVRO[_spark_release()],),
     transitive=False,
 )
 """Archives of Spark's `to_avro`, for the same releases."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import ConfigError, assert_written
+from tests.spark.support.append import append
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +25,7 @@ def test_compare_records_with_a_frame(spark: SparkSession, embedded_broker: Embe
     headers = "array(named_struct('key', 'h', 'value', cast('x' AS binary))) AS headers"
     columns = ("cast(id AS string) AS key", "'v' AS value", "'asserted' AS topic", headers, "id")
     frame = spark.range(0, 3, 1, 1).selectExpr(*columns)
-    writer = frame.write.format("kafkaprod").mode("append")
-    writer.option("kafka.bootstrap.servers", embedded_broker.bootstrap_servers).save()
+    append(frame, {"kafka.bootstrap.servers": embedded_broker.bootstrap_servers})
     assert_written(frame, embedded_broker)
     assert_written(frame.select("value"), embedded_broker, "asserted")
     with pytest.raises(AssertionError) as found:
@@ -56,6 +56,7 @@ def test_frame_without_comparable_columns(
 
 TEST = """
 from spark_kafka_sink import EmbeddedBroker, assert_written
+from tests.spark.support.append import append
 
 class Frame:  # as much of a DataFrame as is used
     columns = ["key", "value"]

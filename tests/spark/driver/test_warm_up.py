@@ -15,24 +15,25 @@ import pytest
 from spark_kafka_sink import (
     ConfigError,
     EmbeddedBroker,
-    KafkaProdDataSource,
     last_report,
     warm_up,
     write,
 )
 from spark_kafka_sink.spark import registration as module
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
+from tests.spark.support.append import append
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-KINDS = {
+_FORMAT_KINDS = {
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.write_into_data_source",
-    "pyspark.worker",
     "pyspark.sql.worker.commit_data_source_write",
 }
+KINDS = {"pyspark.worker"} | (_FORMAT_KINDS if HAS_DATA_SOURCES else set())
 STOPPED_SESSION = """
 import sys, time
 from pyspark.sql import SparkSession
@@ -107,20 +108,32 @@ def test_starts_every_kind_of_worker(spark: SparkSession, caplog: pytest.LogCapt
     assert again is not thread
     assert not caplog.records
     with EmbeddedBroker(topics={"events": 1}) as kafka:
-        writer = spark.sql("SELECT 'a' AS value").write.format("kafkaprod").mode("append")
+        row = spark.sql("SELECT 'a' AS value")
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
-        writer.options(**options).save()
-        assert kafka.end_offsets("events") == [1]
-        assert last_report().startup_ms == 0
-        write(spark.sql("SELECT 'a' AS value"), options)
+        assert write(row, options).startup_ms == 0
+        append(row, options)
         assert kafka.end_offsets("events") == [2]
+        assert last_report().startup_ms == 0
     assert daemons() == before, "a write did not use the workers of the warm-up"
+
+
+@pytest.mark.parametrize(("seconds", "jobs"), [(30.0, 2), (0.0, 3)])
+def test_workers_of_write_are_used_again_if_those_of_the_format_started_slowly(
+    seconds: float, jobs: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark stops workers that are idle for a minute."""
+    warm_up(spark).join(120)
+    monkeypatch.setattr(module, "_IDLE_S", seconds)
+    tracker = spark.sparkContext.statusTracker()
+    before = len(tracker.getJobIdsForGroup(None))
+    warm_up(spark).join(120)
+    assert len(tracker.getJobIdsForGroup(None)) - before == jobs
 
 
 def test_failure_is_only_logged(
     spark: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KafkaProdDataSource, "name", lambda: "no such source")
+    monkeypatch.setattr(module, "SCHEMA", "no schema")
     caplog.set_level("DEBUG", module.__name__)
     warm_up(spark).join(60)
     assert "not started in advance" in caplog.text

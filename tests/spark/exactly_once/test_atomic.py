@@ -9,6 +9,7 @@ import pytest
 from spark_kafka_sink import repartition_by_kafka_partition
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
 from tests.spark.support.sink import create_topics
+from tests.spark.support.stream import start_stream
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def test_stream_with_one_transaction_per_batch(stream: Stream, real_kafka: Kafka
         return repartition_by_kafka_partition(rows, servers | given, topics=topics, tasks=3)
 
     def run() -> None:
-        writer = frame().writeStream.format("kafkaprod").options(**servers, **given)
+        writer = frame().writeStream
         writer = writer.option("checkpointLocation", str(stream.folder / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
+        query = start_stream(writer.trigger(availableNow=True), servers | given)
         try:
             assert query.awaitTermination(90)
         finally:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.security.continuous_writer import numbers
+from tests.spark.support.append import append
 from tests.spark.support.sink import JVM, OURS
+from tests.spark.support.stream import start_stream
 from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
 
 if TYPE_CHECKING:
@@ -28,7 +30,10 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def write(spark: SparkSession, form: str, options: dict[str, str], topic: str) -> None:
-    frame(spark).write.format(form).mode("append").options(**options, topic=topic).save()
+    if form == JVM:
+        frame(spark).write.format(form).mode("append").options(**options, topic=topic).save()
+    else:
+        append(frame(spark), {**options, "topic": topic})
 
 
 @pytest.mark.parametrize("client", JVM_CLIENTS, ids=lambda client: client.name)
@@ -65,9 +70,9 @@ def test_streams(
         kafka.admin.create_topic(f"{unique_topic}-{number}", 3)
         stream = spark.readStream.text(str(source))
         options = {**client.spark_options(kafka), "topic": f"{unique_topic}-{number}"}
-        writer = stream.writeStream.format(OURS).options(**options)
         checkpoint = str(tmp_path / f"checkpoint-{number}")
-        return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        writer = stream.writeStream.option("checkpointLocation", checkpoint)
+        return start_stream(writer.trigger(availableNow=True), options)
 
     clients = list({client.listener: client for client in reversed(CLIENT_CONFIGS)}.values())
     queries = {number: start(number, client) for number, client in enumerate(clients)}

@@ -22,6 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ReportError, last_report, write
+from tests.spark.support.append import append
 from tests.spark.support.standalone import WORKER, standalone
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _write(frame: DataFrame, options: dict[str, str], topic: str, folder: Path) 
     if os.environ.get(WITH_WRITE):
         write(frame, given)
     else:
-        frame.write.format("kafkaprod").mode("append").options(**given).save()
+        append(frame, given)
 
 
 if __name__ == "__main__":

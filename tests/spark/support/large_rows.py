@@ -10,6 +10,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from tests.spark.support.append import append
+
 ROW_BYTES = 60_000
 
 
@@ -24,9 +26,8 @@ def main() -> None:
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
     frame = spark.range(0, int(rows), 1, 1).selectExpr(f"repeat('x', {ROW_BYTES}) AS value")
-    writer = frame.write.format("kafkaprod").mode("append").option("topic", topic)
-    writer = writer.option("kafka.compression.type", "lz4").option("reportPath", report)
-    writer.option("kafka.bootstrap.servers", servers).save()
+    options = {"kafka.bootstrap.servers": servers, "topic": topic, "reportPath": report}
+    append(frame, options | {"kafka.compression.type": "lz4"})
     spark.stop()
 
 

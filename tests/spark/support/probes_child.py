@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker, error_of, micro_batch_writer
 from spark_kafka_sink.spark.internals import PROBES
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,8 +98,8 @@ def _micro_batches(rows: DataFrame, options: dict[str, str]) -> DataStreamWriter
 
 
 WRITES = {
-    "stream": _stream,
-    "exactly-once-stream": _stream,
+    **({"stream": _stream, "exactly-once-stream": _stream} if HAS_DATA_SOURCES else {}),
+    "micro-batches": _micro_batches,
     "exactly-once-micro-batches": _micro_batches,
 }
 

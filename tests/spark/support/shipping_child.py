@@ -13,6 +13,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.spark.support.append import append
+
 ROWS = 500
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -36,7 +38,7 @@ def main(master: str, folder: Path, writes: dict[str, dict[str, str]]) -> None:
         spark.sparkContext.addFile(str(path))
     frame = spark.range(0, ROWS, 1, 4).selectExpr("CAST(id AS STRING) AS value")
     for topic, options in writes.items():
-        frame.write.format("kafkaprod").mode("append").options(**options, topic=topic).save()
+        append(frame, {**options, "topic": topic})
     spark.stop()
 
 

@@ -12,6 +12,8 @@ from confluent_kafka.admin import NewTopic
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from spark_kafka_sink import write
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
+from tests.spark.support.append import append
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
     from tools.support.readers import ForeignRecord
 
 OURS, JVM, WRITE = "kafkaprod", "kafka", "write()"
+_FORMAT = [pytest.param(OURS, id="format")] if HAS_DATA_SOURCES else []
 BOTH_WAYS = pytest.mark.parametrize(
-    "sink", [pytest.param(OURS, id="format"), pytest.param(WRITE, id="write")], indirect=True
+    "sink", [*_FORMAT, pytest.param(WRITE, id="write")], indirect=True
 )
-"""Runs a test with `format("kafkaprod")` and with `write`."""
+"""Runs a test with `format("kafkaprod")`, if the release has data sources, and with `write`."""
 SHORT = {
     "kafka.max.block.ms": "3000",
     "kafka.delivery.timeout.ms": "3000",
@@ -42,7 +45,10 @@ RECORD_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Writes to one cluster with one of the two formats, or with `write`."""
+    """Writes to one cluster with one of the two formats, or with `write`.
+
+    On PySpark 3.5, `write` replaces `format("kafkaprod")`.
+    """
 
     spark: SparkSession
     bootstrap_servers: str
@@ -61,6 +67,8 @@ class Sink:
         """Append the frame with exactly these options."""
         if self.format == WRITE:
             write(frame, options)
+        elif self.format == OURS:
+            append(frame, options)
         else:
             frame.write.format(self.format).mode("append").options(**options).save()
 
@@ -92,8 +100,10 @@ def as_frame(spark: SparkSession, records: list[ForeignRecord]) -> DataFrame:
 
 
 def local_frame(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """Return a local frame, which is created and collected without a Spark job."""
+    """Return a local frame, since PySpark 4.0 created and collected without a Spark job."""
     parsed = spark.createDataFrame([], schema).schema
+    if not HAS_DATA_SOURCES:
+        return spark.createDataFrame(list(rows), parsed)
     arrow = pa.schema([(field.name, _arrow_type(field.dataType)) for field in parsed.fields])
     columns = [
         pa.array(

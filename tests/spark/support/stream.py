@@ -5,19 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink import DeliveryReport
+from spark_kafka_sink import DeliveryReport, micro_batch_writer
 from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from tests.spark.support.sink import Sink
 
 WAIT_S = 240
+
+
+def start_stream(writer: DataStreamWriter, options: Mapping[str, Any]) -> StreamingQuery:
+    """Start a query with the format, or with `micro_batch_writer` on PySpark 3.5."""
+    if HAS_DATA_SOURCES:
+        return writer.format("kafkaprod").options(**options).start()
+    named = dict(options)
+    if "queryName" in named:
+        writer = writer.queryName(named.pop("queryName"))
+    return writer.foreachBatch(micro_batch_writer(named)).start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +44,15 @@ class Stream:
     def start(self, frame: DataFrame, mode: str = "append", **options: Any) -> StreamingQuery:
         """Start a query; `trigger` contains the arguments of `DataStreamWriter.trigger`."""
         trigger = options.pop("trigger", {"availableNow": True})
-        writer = frame.writeStream.format("kafkaprod").outputMode(mode).trigger(**trigger)
-        writer = writer.option("kafka.bootstrap.servers", self.sink.bootstrap_servers)
+        writer = frame.writeStream.outputMode(mode).trigger(**trigger)
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
-        writer = writer.option("reportPath", str(self.folder / "reports"))
-        return writer.options(topic=self.topic, **options).start()
+        named = {
+            "kafka.bootstrap.servers": self.sink.bootstrap_servers,
+            "reportPath": str(self.folder / "reports"),
+            "topic": self.topic,
+            **options,
+        }
+        return start_stream(writer, named)
 
     def run(self, frame: DataFrame, **options: Any) -> None:
         """Run a query until it ends."""

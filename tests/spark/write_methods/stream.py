@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark.errors import PySparkException
-from pyspark.sql import is_remote
+from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink import ReportError, last_report, micro_batch_writer
 from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write, WriteMethod

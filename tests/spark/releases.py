@@ -1,0 +1,43 @@
+"""The tests that do not apply to an older PySpark release, with the reasons.
+
+All other tests of `tests/spark` run on each supported release: `make test-spark RELEASE=3.5`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pyspark
+
+_FORMAT: Final = "is about the format or SQL tables, which need Python data sources (4.0)"
+_SECRETS: Final = "is about options in the plans of the format"
+_METHODS: Final = r"write_methods/test_write_methods\.py::"
+NOT_APPLICABLE: Final[dict[str, dict[str, str]]] = {
+    "3.5": {
+        r"test_sql\.py": _FORMAT,
+        r"test_secrets\.py::test_(pickled|references)": _FORMAT,
+        r"test_bad_input\.py::test_unsupported_save_modes": _FORMAT,
+        r"test_streaming\.py::test_unsupported_output_modes": "foreachBatch accepts all modes",
+        r"test_other_jvm\.py": _FORMAT,
+        r"exactly_once/test_batch\.py::test_in_sql": _FORMAT,
+        r"driver/test_(worker_start|threads|restricted_system)\.py": _FORMAT,
+        r"driver/test_spark_errors\.py": _FORMAT,
+        r"driver/test_worker_python\.py.*\[register": _FORMAT,
+        r"secrets/test_leaked_secrets\.py": _SECRETS,
+        r"write_methods/test_(real_kafka|concurrent_streams)\.py": _FORMAT,
+        rf"{_METHODS}test_writes.*\[(?!(write|write-(?!to-).*|stream-micro-batches.*)\])": _FORMAT,
+        rf"{_METHODS}test_secured": _FORMAT,
+    },
+    "4.0": {},
+    "4.1": {},
+}
+"""Reasons by release and by a pattern of the test's id, without the folder tests/spark."""
+_FOLDER: Final = "tests/spark/"
+
+
+def reason(nodeid: str) -> str | None:
+    """Return the reason why a test does not apply to the installed release, or None."""
+    patterns = NOT_APPLICABLE.get(pyspark.__version__[:3], {})
+    name = nodeid.removeprefix(_FOLDER)
+    return next((text for pattern, text in patterns.items() if re.match(pattern, name)), None)
