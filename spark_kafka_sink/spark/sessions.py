@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,19 @@ def check_session(call: str, spark: SparkSession | ConnectSession) -> None:
         raise ConfigError(
             "the Spark session is stopped",
             hint="Create a new one with SparkSession.builder.getOrCreate(), and pass it.",
+        )
+
+
+def require_pandas(call: str) -> None:
+    """Check that pandas is installed: PySpark requires it for `mapInArrow`, but does not use it.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    if find_spec("pandas") is None:
+        raise ConfigError(
+            f"{call} needs pandas, because PySpark requires it for mapInArrow",
+            hint="Install it on the driver and every executor: pip install 'pandas>=2.2,<3'.",
         )
 
 

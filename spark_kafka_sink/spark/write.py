@@ -37,7 +37,7 @@ from spark_kafka_sink.spark.map_task import (
 )
 from spark_kafka_sink.spark.plan import plan_batch, warn_of_displayed_secrets, write_options
 from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
-from spark_kafka_sink.spark.sessions import check_session, reject_wheel
+from spark_kafka_sink.spark.sessions import check_session, reject_wheel, require_pandas
 from spark_kafka_sink.spark.spark_errors import error_of
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
     spark: SparkSession | ConnectSession = df.sparkSession
     check_session("write(df, options)", spark)
     reject_wheel(__file__)
+    require_pandas("write(df, options)")
     if df.isStreaming:
         raise ConfigError(
             "write(df, options) writes batches, and the DataFrame is a stream",

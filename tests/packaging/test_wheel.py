@@ -136,6 +136,24 @@ def test_without_spark(wheel: Path, environment: Environment) -> None:
     assert f"pip install '{wheel}[spark]'" in environment.run("python", "-c", NO_SPARK)
 
 
+WITHOUT_PANDAS = """
+from pyspark.sql import SparkSession
+from spark_kafka_sink import ConfigError, write
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    write(spark.range(1).selectExpr("'a' AS value"), {"kafka.bootstrap.servers": "127.0.0.1:1"})
+except ConfigError as error:
+    print(error)
+"""
+
+
+def test_write_without_pandas(wheel: Path, tmp_path: Path) -> None:
+    made = Environment(tmp_path / "environment")
+    made.link([*required(wheel), "pyspark"])
+    made.install(wheel)
+    assert "write(df, options) needs pandas" in made.run("python", "-c", WITHOUT_PANDAS)
+
+
 def test_command_line_and_its_extra(wheel: Path, environment: Environment) -> None:
     kafkaprod = str(environment.bin / "kafkaprod")
     done = subprocess.run([kafkaprod], capture_output=True, text=True, check=False, env=bare())

@@ -23,6 +23,7 @@ NOT_APPLICABLE: Final[dict[str, dict[str, str]]] = {
         r"exactly_once/test_batch\.py::test_in_sql": _FORMAT,
         r"driver/test_(worker_start|threads|restricted_system)\.py": _FORMAT,
         r"driver/test_spark_errors\.py": _FORMAT,
+        r"driver/test_warm_up\.py::test_workers_of_write_are": _FORMAT,
         r"driver/test_worker_python\.py.*\[register": _FORMAT,
         r"secrets/test_leaked_secrets\.py": _SECRETS,
         r"write_methods/test_(real_kafka|concurrent_streams)\.py": _FORMAT,
