@@ -1,6 +1,6 @@
 """Limit of the Arrow batches that Spark sends to the tasks of `write`.
 
-Since 4.1, Spark measures a batch after every row, one column at a time, to keep it below
+Since 4.0, Spark measures a batch after every row, one column at a time, to keep it below
 `maxBytesPerBatch`. If no row can exceed a fixed size, the limit in rows suffices. Executors read
 both limits from the job's local properties, which a session's own settings replace
 (`SQLExecution.withSQLConfPropagated`).

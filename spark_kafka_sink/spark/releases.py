@@ -2,7 +2,8 @@
 
 Spark has Python data sources since 4.0, and `arrow_udf` and `repartitionById` since 4.1. A stream's
 writer gets Arrow batches since 4.1 if its class is `DataSourceStreamArrowWriter`, and in 4.0 if its
-class is `DataSourceArrowWriter`, which Spark checks for batches and streams alike.
+class is `DataSourceArrowWriter`, which Spark checks for batches and streams alike. The size of
+Arrow batches has a limit since 4.0.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, cast
 
+import pyspark
+
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.report.advice import UNMEASURED
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
 HAS_DATA_SOURCES: Final = find_spec("pyspark.sql.datasource") is not None
+_MIB: Final = 1024 * 1024
+_ARROW_BATCH_BYTES: Final = {"3.5": UNMEASURED, "4.0": 256 * _MIB}
+ARROW_BATCH_BYTES: Final = _ARROW_BATCH_BYTES.get(pyspark.__version__[:3], 64 * _MIB)
+"""Default of Spark's `maxBytesPerBatch`; 3.5 does not measure its batches."""
 
 
 def without_data_sources(call: str) -> ConfigError:

@@ -12,9 +12,10 @@ from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.security.credentials import located
 from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
 from spark_kafka_sink.spark import internals
+from spark_kafka_sink.spark.releases import ARROW_BATCH_BYTES
 
-_DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
-"""The default values in Spark 4.1 and 4.3."""
+_DEFAULTS = {ARROW_BYTES: ARROW_BATCH_BYTES, ARROW_RECORDS: 10_000}
+"""The default values in Spark."""
 _UNLIMITED = 2**31 - 1
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

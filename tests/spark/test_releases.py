@@ -24,6 +24,7 @@ from spark_kafka_sink import (
     repartition_by_kafka_partition,
     warm_up,
 )
+from spark_kafka_sink.report.advice import ARROW_BYTES, UNMEASURED
 from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.write import write
 from tools.support.readers import by_confluent
@@ -140,3 +141,12 @@ def test_kafka_partitions(session: SparkSession, options: dict[str, str]) -> Non
     frame = repartition_by_kafka_partition(rows(session), options, partitions=7, tasks=3)
     assert frame.where("pmod(partition, 3) != spark_partition_id()").count() == 0
     assert frame.select(sf.countDistinct("partition")).collect()[0][0] == 7
+
+
+def test_reported_size_of_arrow_batches_is_the_limit_of_spark(
+    session: SparkSession, options: dict[str, str]
+) -> None:
+    report = write(session.range(ROWS).selectExpr("string(id) AS value"), options)
+    settings = session._jsparkSession.sessionState().conf()
+    limit = settings.arrowMaxBytesPerBatch() if HAS_DATA_SOURCES else UNMEASURED
+    assert dict(report.metrics.settings)[ARROW_BYTES] == str(limit)
