@@ -8,8 +8,6 @@ per request, keys are sent together. Source: ``AdminApiDriver``, ``AdminApiHandl
 
 from __future__ import annotations
 
-import errno
-import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
@@ -26,7 +24,7 @@ from spark_kafka_sink.kafka.admin.lookups import (
     Lookup,
 )
 from spark_kafka_sink.kafka.client.backoff import full_jitter
-from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED
+from spark_kafka_sink.kafka.client.closed_connections import closed_twice_error, is_closed
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
@@ -46,8 +44,6 @@ CONCURRENT_BACKOFF_MS = 10
 """
 MANY_KEYS = 1_000
 """Maximum keys per request for APIs without a limit."""
-_CLOSED = frozenset({CLOSED, os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)})
-"""Reasons of connections that the broker has closed."""
 _FIRST_EXTRA_ID = -1_000_000
 _MAX_BROKERS = 1 << 31
 """Offset for the node ids of additional connections. Other node ids do not use this range."""
@@ -342,17 +338,13 @@ class ApiDriver(Generic[K, V]):
 
         A broker that restarts refuses a connection in between, or does not negotiate versions.
         """
-        handler, is_closed = self._handler, outcome.written and outcome.failure in _CLOSED
+        handler, was_closed = self._handler, is_closed(outcome.failure, written=outcome.written)
         states = [self._in_progress[key] for key in keys]
         repeated = any(state.closed_by == outcome.node for state in states)
-        if is_closed and repeated and not handler.retries_rejected_connections:
-            raise ProtocolError(
-                f"the broker closed the connection twice when it received {handler.api.name}",
-                broker=str(outcome.node),
-                hint=f"See the broker's log; it may not support {handler.api.name}.",
-            )
+        if was_closed and repeated and not handler.retries_rejected_connections:
+            raise closed_twice_error(handler.api, outcome.node)
         for state in states:
-            state.closed_by = outcome.node if is_closed else None
+            state.closed_by = outcome.node if was_closed else None
 
     def _decide(self, key: K, result: KeyResult[V]) -> None:
         state = self._in_progress.pop(key)

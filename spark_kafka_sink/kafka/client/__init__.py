@@ -7,6 +7,7 @@ In reading order:
 
 - `channel`: sockets, TLS and SASL for one connection, and the diagnosis of connection failures
 - `request`: requests before they are sent, in flight, and completed
+- `closed_connections`: brokers that close the connection on each request of an API
 - `connection`: the protocol state of one connection, without I/O
 - `broker_connection`: one broker's connection, its addresses, metrics and connection attempts
 - `network_client`: all connections of a client, which share one selector

@@ -290,7 +290,7 @@ class Sender:
             return  # the request was sent for an earlier task, whose session has ended
         try:
             transactions.handle_response(completion, now)
-        except DeliveryError as error:
+        except KafkaProdError as error:
             self._completion.fail_session(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
             self._session.events.producer_id_received(self._producer_state)

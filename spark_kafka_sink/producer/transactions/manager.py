@@ -13,6 +13,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
+from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import transactions
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
@@ -98,6 +99,7 @@ class TransactionManager:
         # Sender thread only.
         self.denied: set[str] = set()
         """Topics to which the coordinator denied access; the sender has not yet handled them."""
+        self._closed = ClosedConnections()
         self._coordinator = coordinator.CoordinatorLookup(client, settings.first_id, acls)
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
@@ -178,6 +180,7 @@ class TransactionManager:
             ProtocolError: the brokers do not support a requested feature.
         """
         self._check_timeout(now)
+        self._closed.forget_restarted(self._client.network)
         if self._in_flight or now < self._retry.at or not self._is_due(has_records=has_records):
             return
         node = self._coordinator.ready_node(now, self)
@@ -196,7 +199,13 @@ class TransactionManager:
 
         Raises:
             DeliveryError: the transaction cannot continue.
+            ProtocolError: a broker has closed the connection on the same request twice.
         """
+        self._handle_response(completion, now)
+        if self.state is not TransactionState.ABORTING:  # An abort is retried until its deadline.
+            self._closed.record(completion)
+
+    def _handle_response(self, completion: Completion, now: float) -> None:
         api = completion.request.api
         if api is ApiKey.FIND_COORDINATOR:
             self._coordinator.handle_response(completion, now)

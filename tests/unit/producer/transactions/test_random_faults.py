@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -100,8 +100,8 @@ def run(seed: int, version: int) -> bool:
                     sent[partition] += values
                 sim.steps(rng.randint(0, 20))
             sim.finish(0.02)
-        except DeliveryError:
-            with pytest.raises(DeliveryError):
+        except (DeliveryError, ProtocolError):
+            with pytest.raises((DeliveryError, ProtocolError)):
                 _ = sim.session.transaction
             return False
         assert sim.session.transaction is not None

@@ -126,7 +126,8 @@ UNDONE = CoordinatorFault(lose=True, error=14)
     ids=["response lost", "request lost", "7", "14", "15", "16", "51"],
 )
 def test_each_step_is_retried(sim: World, api: ApiKey, trouble: CoordinatorFault) -> None:
-    sim.cluster.coordinator.faults[api].extend([trouble, trouble])
+    faults = [trouble] if trouble.lose else [trouble, trouble]
+    sim.cluster.coordinator.faults[api].extend(faults)
     values = sim.send_batches(8)
     sim.finish()
     assert sim.cluster.logs["t", 0].values() == values
@@ -134,8 +135,36 @@ def test_each_step_is_retried(sim: World, api: ApiKey, trouble: CoordinatorFault
     known = sim.cluster.coordinator.transactions[ID]
     assert transaction is not None
     assert (transaction.producer_id, transaction.epoch) == (known.producer_id, known.epoch)
-    assert transaction.epoch == (2 if api is INIT and trouble is LOST else 0)
+    assert transaction.epoch == int(api is INIT and trouble is LOST)
     sim.check_accounting()
+
+
+@pytest.mark.parametrize("api", [FIND, INIT, ADD])
+def test_second_closed_connection_is_an_error_that_names_the_api(api: ApiKey) -> None:
+    with world(cluster(0), transaction=SETTINGS) as sim:
+        sim.cluster.coordinator.faults[api].extend([UNDONE] * 9)
+        sim.send_batches(8)
+        began = sim.clock.monotonic()
+        with pytest.raises(ProtocolError, match=f"closed the connection twice .* {api.name}"):
+            sim.finish()
+        assert sim.clock.monotonic() < began + 2
+        assert len(sim.cluster.coordinator.requests_for(api)) == 2 or api is FIND
+
+
+@pytest.mark.parametrize("api", [FIND, INIT])
+def test_closed_connections_of_a_broker_that_restarts_are_retried(api: ApiKey) -> None:
+    with world(cluster(2), transaction=SETTINGS) as sim:
+        faults = sim.cluster.coordinator.faults[api]
+        faults.append(UNDONE)
+        values = sim.send_batches(8)
+        while faults:
+            sim.steps(1)
+        sim.cluster.stop(1)
+        sim.steps(50)
+        sim.cluster.alive.add(1)
+        faults.append(UNDONE)
+        sim.finish()
+        assert sim.cluster.logs["t", 0].values() == values
 
 
 @pytest.mark.parametrize("version", [0, 2])

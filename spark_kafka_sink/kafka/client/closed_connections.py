@@ -1,0 +1,59 @@
+"""Detect brokers that close the connection when they receive a request, instead of rejecting it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+    from spark_kafka_sink.kafka.client.network_client import Network
+    from spark_kafka_sink.kafka.client.request import Completion
+    from spark_kafka_sink.kafka.protocol.versions import ApiKey
+
+_REASONS: Final = frozenset({CLOSED, os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)})
+
+
+def is_closed(failure: str | None, *, written: bool) -> bool:
+    """Return True if the broker has closed the connection after it received the whole request."""
+    return written and failure in _REASONS
+
+
+def closed_twice_error(api: ApiKey, node: Node) -> ProtocolError:
+    """Return the error for a broker that has closed the connection on the same request twice."""
+    return ProtocolError(
+        f"the broker closed the connection twice when it received {api.name}",
+        broker=str(node),
+        hint=f"See the broker's log; it may not support {api.name}.",
+    )
+
+
+class ClosedConnections:
+    """The brokers that have closed the connection on the latest request of an API."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[ApiKey, Node] = {}
+
+    def record(self, completion: Completion) -> None:
+        """Record a completed request.
+
+        Raises:
+            ProtocolError: the broker has closed the connection on the same request twice.
+        """
+        api, node = completion.request.api, completion.node
+        if not is_closed(completion.failure, written=completion.written):
+            self._nodes.pop(api, None)
+        elif self._nodes.get(api) == node:
+            raise closed_twice_error(api, node)
+        else:
+            self._nodes[api] = node
+
+    def forget_restarted(self, network: Network) -> None:
+        """Forget the brokers that have refused a connection since then, because they restart."""
+        for api, node in [*self._nodes.items()]:
+            if network.attempts(node) > 1:  # The closed connection is the first failure.
+                del self._nodes[api]
