@@ -110,7 +110,7 @@ class BatchCommitter:
             written: the topics that the tasks have written to, with their ids.
 
         Raises:
-            DeliveryError: a topic was recreated after a task had written to it.
+            DeliveryError: a topic was deleted or recreated after a task had written to it.
             TornTransactionError: rows of a decided batch are lost.
             FencedError: a newer driver has taken over.
             TransactionError: the batch is refused, or a transaction can no longer be committed.

@@ -15,6 +15,7 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Messa
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.log_reader import LogReader, PendingTransaction, Position
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,11 +70,11 @@ class DecisionLog:
 
         Args:
             deadline: time limit in seconds of the client's clock.
-            create: create a missing topic, and check once whether the topic is compacted; if False,
-                a missing topic counts as empty.
+            create: create a missing topic, and check once whether the topic is compacted.
 
         Raises:
             ConfigError: the topic is not compacted.
+            UnknownTopicError: the topic does not exist, and `create` is False.
             BrokerUnavailableError: the deadline has passed.
         """
         with _cached_records_lock:
@@ -83,9 +84,9 @@ class DecisionLog:
         try:
             read = self._reader.read(position, deadline)
         except UnknownTopicError:
-            records = DecisionRecords(self._config.decision_log_topic)
             if not create:
-                return records
+                raise self._missing() from None
+            records = DecisionRecords(self._config.decision_log_topic)
             self._create(deadline)
             read = self._reader.read(None, deadline)
         if create:
@@ -134,6 +135,14 @@ class DecisionLog:
         """
         topic = self._config.decision_log_topic
         return self._appender.append(owner, topic, messages, deadline, before_commit=before_commit)
+
+    def _missing(self) -> UnknownTopicError:
+        return UnknownTopicError(
+            "the decision log does not exist, so it is unknown which batches are decided",
+            topic=self._config.decision_log_topic,
+            error=error_name(ErrorCode.unknown_topic_or_partition),
+            hint="Check the option decisionLogTopic, and that the topic was not deleted.",
+        )
 
     def _check_compacted(self, deadline: float) -> None:
         """Raise an error if an existing topic is not compacted.

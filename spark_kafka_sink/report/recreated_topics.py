@@ -71,26 +71,31 @@ def check_recreated(written: Iterable[WrittenTopic]) -> None:
             raise recreated_topic_error(newest.topic, deleted)
 
 
-def check_current(written: Iterable[WrittenTopic], current: Mapping[str, uuid.UUID]) -> None:
+def check_current(written: Iterable[WrittenTopic], current: Mapping[str, uuid.UUID | None]) -> None:
     """Check that the topics still have the ids that tasks have written to.
 
     Args:
         written: the topics that all tasks of a write have written to.
-        current: ids of existing topics by name; a topic that is not listed is not checked.
+        current: ids by name, None for missing topics; a topic that is not listed is not checked.
 
     Raises:
-        DeliveryError: a topic was recreated after a task had written to it.
+        DeliveryError: a topic was deleted or recreated after a task had written to it.
     """
     for topic in written:
-        if current.get(topic.topic, topic.topic_id) != topic.topic_id:
-            raise recreated_topic_error(topic.topic, topic.records)
+        topic_id = current.get(topic.topic, topic.topic_id)
+        if topic_id != topic.topic_id:
+            raise recreated_topic_error(topic.topic, topic.records, exists=topic_id is not None)
 
 
-def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:
-    """Return the error for a recreated topic; `deleted` acknowledged records were lost."""
+def recreated_topic_error(topic: str, deleted: int, *, exists: bool = True) -> DeliveryError:
+    """Return the error for a topic with `deleted` acknowledged records, which are lost.
+
+    `exists` is True if the topic was created again.
+    """
     return DeliveryError(
-        "the topic was deleted and recreated during the write: the deleted topic had acknowledged "
-        f"{plural(deleted, 'record')} of the write, which {'is' if deleted == 1 else 'are'} lost",
+        f"the topic was deleted{' and recreated' if exists else ''} during the write: the deleted "
+        f"topic had acknowledged {plural(deleted, 'record')} of the write, which "
+        f"{'is' if deleted == 1 else 'are'} lost",
         topic=topic,
         hint="Run the write again if its rows belong in the new topic.",
     )

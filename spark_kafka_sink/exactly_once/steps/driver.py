@@ -18,6 +18,7 @@ from spark_kafka_sink.common.errors import (
     FencedError,
     KafkaProdError,
     TransactionError,
+    UnknownTopicError,
 )
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
@@ -71,6 +72,7 @@ _COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState
 MARKER_SECONDS: Final = 2.0
 """Maximum time in seconds to wait for the markers of a committed transaction."""
 MARKER_PAUSE: Final = 0.005
+_TOPIC_PAUSE: Final = 0.1
 _APIS: Final = (
     ApiKey.FIND_COORDINATOR,
     ApiKey.INIT_PRODUCER_ID,
@@ -301,7 +303,7 @@ class Driver:
                     ) from error
 
     def read(self, *, create: bool = True) -> decision_record.DecisionRecords:
-        """Read the decision log to its end; create a missing topic, or treat it as empty."""
+        """Read the decision log to its end; create a missing topic, or raise an error."""
         with self.watch.step("read"):
             records = self._log.read(self._deadline, create=create)
         self.set_stale_chunks(records)
@@ -333,13 +335,13 @@ class Driver:
         """Read a decision back after its append has been committed.
 
         If the log cannot be read now, or the marker is not written yet, the response to EndTxn
-        counts.
+        counts. If the log was deleted, a later driver would decide the batch again.
 
         Args:
             before: the scope's latest record before the append.
 
         Raises:
-            TransactionError: the log still ends with that record.
+            TransactionError: the log still ends with that record, or does not exist.
         """
         deadline = self.deadline_in(MARKER_SECONDS)
         try:
@@ -350,6 +352,12 @@ class Driver:
                     self.client.pause(MARKER_PAUSE, None)
                 else:
                     return
+        except UnknownTopicError as error:
+            raise TransactionError(
+                f"the decision of {self.scope} cannot be read back: {error.message}; its "
+                "transactions are not committed",
+                hint=error.hint,
+            ) from None
         except KafkaProdError as error:
             _LOG.debug("the decision of %s cannot be read back: %s", self.scope, error)
             return
@@ -427,7 +435,7 @@ class Driver:
         return owner
 
     def check_topics(self, written: Sequence[WrittenTopic]) -> None:
-        """Raise a DeliveryError if a topic was recreated after a task had written to it.
+        """Raise a DeliveryError if a topic was deleted or recreated after a task had written to it.
 
         The task's transaction can still be committed, although its records are lost.
         """
@@ -435,7 +443,13 @@ class Driver:
             return
         with self.watch.step("topics"):
             names = sorted({topic_written.topic for topic_written in written})
-            check_current(written, TopicAdmin(self.client).ids(names, self._deadline))
+            deadline = self.deadline_in(MARKER_SECONDS)
+            current = TopicAdmin(self.client).ids(names, self._deadline)
+            # A broker may not know a new topic yet.
+            while None in current.values() and self.client.now() < deadline:
+                self.client.pause(_TOPIC_PAUSE, None)
+                current = TopicAdmin(self.client).ids(names, self._deadline)
+            check_current(written, current)
 
     def check_alive(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None

@@ -429,11 +429,18 @@ class TopicAdmin:
             if result.code not in {ErrorCode.none, ErrorCode.topic_already_exists}
         }
 
-    def ids(self, topics: Sequence[str], deadline: float | None) -> dict[str, uuid.UUID]:
-        """Return the ids of existing topics by name. Before Kafka 2.8, the result is empty."""
-        results = self._describe(topics, deadline, "describing topics").values()
-        described = [result.value for result in results if result.value is not None]
-        return {topic.name: topic.topic_id for topic in described if topic.topic_id}
+    def ids(self, topics: Sequence[str], deadline: float | None) -> dict[str, uuid.UUID | None]:
+        """Return the ids of topics by name; None for topics that do not exist.
+
+        Topics that this client cannot describe, and existing ones before Kafka 2.8, are left out.
+        """
+        results = self._describe(topics, deadline, "describing topics")
+        unknown = ErrorCode.unknown_topic_or_partition
+        ids: dict[str, uuid.UUID | None] = {
+            name: None for name, result in results.items() if result.code == unknown
+        }
+        described = (result.value for result in results.values() if result.value is not None)
+        return ids | {topic.name: topic.topic_id for topic in described if topic.topic_id}
 
     def names(self, deadline: float | None) -> tuple[str, ...]:
         """Return the names of the topics that this client can describe, except internal topics."""

@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     ConfigError,
     TransactionError,
+    UnknownTopicError,
 )
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing
@@ -466,4 +467,45 @@ def test_commit_does_not_wait_for_a_decision_log_deleted_after_the_decision(quer
         seconds = time.monotonic() - began
     assert outcome.status is CommitStatus.COMMITTED
     assert seconds < driver.max_block_s
+    assert query.visible() == rows_of("0")
+
+
+def test_decision_that_was_deleted_before_it_is_read_back_stops_the_write(query: Writes) -> None:
+    """A later driver would find no decision, and write the batch again."""
+    log = f"log-{query.topic}"
+    stream = replace(query, options={"decisionLogTopic": log})
+    stream.committer.recover()
+    tasks = transactions_of(stream.tasks("0"))
+
+    def delete() -> None:
+        Admin(query.bootstrap_servers).delete_topics(log)
+
+    with (
+        stepped_driver(stream, "after decide", delete) as driver,
+        pytest.raises(TransactionError, match="decision log does not exist"),
+    ):
+        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    assert query.visible() == NOTHING
+    stream.committer.recover()
+    stream.committer.commit("0", stream.tasks("0"))
+    assert query.visible() == rows_of("0")
+
+
+def test_missing_decision_log_is_not_an_empty_one(query: Writes) -> None:
+    """The transactions of a decided batch must not be aborted with the wrong log."""
+    stream = replace(query, options={"decisionLogTopic": f"log-{query.topic}"})
+    stream.committer.recover()
+    tasks = stream.tasks("0")
+    wrong = replace(query, options={"decisionLogTopic": f"other-{query.topic}"})
+    operator = TransactionOperator(wrong.config)
+    for call in (operator.overview, operator.records, operator.commit):
+        with pytest.raises(
+            UnknownTopicError, match=f"decision log does not exist.*other-{query.topic}"
+        ):
+            call()
+    with pytest.raises(UnknownTopicError):
+        operator.abort((), undecided=True)
+    outcome = wrong.committer.abort("0", [], complete=False, nonce=new_nonce())
+    assert "decision log does not exist" in str(outcome)
+    assert stream.committer.commit("0", tasks).status is CommitStatus.COMMITTED
     assert query.visible() == rows_of("0")

@@ -151,8 +151,9 @@ def test_rows_cannot_be_written_to_the_decision_log(
     assert caught.value.topic == log
 
 
-def test_batch_is_aborted_if_its_topic_was_recreated(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+@pytest.mark.parametrize("is_recreated", [True, False])
+def test_batch_is_aborted_if_its_topic_was_deleted(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, *, is_recreated: bool
 ) -> None:
     """The transactions could still be committed, but the records were in the deleted topic."""
     servers, admin = any_kafka.bootstrap_servers, Admin(any_kafka.bootstrap_servers)
@@ -160,10 +161,16 @@ def test_batch_is_aborted_if_its_topic_was_recreated(
     writer = _plan(servers, unique_topic, batchId="1")
     messages = [writer.task.run(iter([ROWS])), writer.task.run(iter([]))]
     admin.delete_topics(unique_topic)
-    admin.create_topic(unique_topic)
-    with pytest.raises(DeliveryError, match="recreated during the write"):
+    if is_recreated:
+        admin.create_topic(unique_topic)
+    text = (
+        "deleted and recreated during" if is_recreated else "deleted during the write.* 2 records"
+    )
+    with pytest.raises(DeliveryError, match=text):
         writer.end.commit(messages)
     writer.end.abort(messages)
+    if not is_recreated:
+        admin.create_topic(unique_topic)
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     again = _plan(servers, unique_topic, batchId="1")
     again.end.commit([again.task.run(iter([ROWS]))])
