@@ -22,6 +22,9 @@ NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
 _COMPLEX: Final = NAMED | {"array", "map"}
 MOST_DIGITS: Final = 38
 """Precision of Spark's widest decimals. Kafka Connect declares 64 if it does not know better."""
+_FIELDS: Final = ("fields", list)
+_ATTRIBUTES: Final = {"enum": ("symbols", list), "fixed": ("size", int)}
+"""The attribute that each named type needs besides its name, and its type in JSON."""
 _LOGICAL_TYPES: Final = {
     "date": ("int",),
     "time-millis": ("int",),
@@ -151,7 +154,9 @@ class AvroSchema:
         if isinstance(json_, dict) and not isinstance(json_.get("type"), str):
             return self.part(json_.get("type"))
         name = json_["type"] if isinstance(json_, dict) else json_
-        if isinstance(name, str) and name not in PRIMITIVES | _COMPLEX:
+        # A type can have a name such as "record".
+        known = PRIMITIVES | _COMPLEX if isinstance(json_, dict) else PRIMITIVES
+        if isinstance(name, str) and name not in known:
             declared = self.names.get(full_name(name, space)) or self.names.get(name)
             if declared is None:
                 raise invalid_schema(f"the type {name!r} is not declared")
@@ -170,8 +175,6 @@ def _is_decimal(json_: Mapping[str, Any]) -> bool:
 
 def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[AvroSchema]) -> None:
     """Collect named types and the branches of unions, and check what later code relies on."""
-    if names.get(schema.full_name) is schema:
-        return
     if schema.kind in NAMED:
         _declare_named(schema, names, branches)
     elif schema.kind == "union":
@@ -190,9 +193,12 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
 def _declare_named(
     schema: AvroSchema, names: dict[str, AvroSchema], branches: list[AvroSchema]
 ) -> None:
-    needed = {"enum": "symbols", "fixed": "size"}.get(schema.kind, "fields")
-    if not isinstance(schema.json, dict) or not {"name", needed} <= schema.json.keys():
+    needed, type_ = _ATTRIBUTES.get(schema.kind, _FIELDS)
+    name, content = schema.json.get("name"), schema.json.get(needed)
+    if not isinstance(name, str) or not isinstance(content, type_):
         raise invalid_schema(f"a {schema.kind} needs a name and {needed}")
+    if names.get(schema.full_name) is schema:
+        return
     names[schema.full_name] = schema
     for field in schema.json["fields"] if needed == "fields" else ():
         if not isinstance(field, dict) or not {"name", "type"} <= field.keys():

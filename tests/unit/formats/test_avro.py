@@ -287,7 +287,21 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
     ("schema", "message"),
     [
         ("{", "it is not JSON"),
-        ('{"type":"record","name":"R"}', "needs a name"),
+        *(
+            (json.dumps({"type": kind, **attributes}), f"a {kind} needs a name and {needed}")
+            for kind, needed, content in (
+                ("record", "fields", []),
+                ("error", "fields", []),
+                ("enum", "symbols", ["A"]),
+                ("fixed", "size", 4),
+            )
+            for attributes in (
+                {needed: content},
+                {"name": "R"},
+                {"name": ["R"], needed: content},
+                {"name": "R", needed: "A B"},
+            )
+        ),
         (
             '{"type":"record","name":"R","fields":[{"name":"a","type":"x.Y"}]}',
             "'x.Y' is not declared",
@@ -334,6 +348,17 @@ def test_names_are_resolved_in_namespaces_and_other_branches() -> None:
     array = pa.array([{**row, "next": row}], type_)
     data = encoder.encode(array, RowFaults(1))[0].as_py()  # type: ignore[arg-type]
     assert read(named, data or b"") == {**row, "next": {**row, "next": None}}
+
+
+@pytest.mark.parametrize("name", ["record", "error", "enum", "fixed", "array", "map", "union"])
+def test_types_with_the_name_of_a_kind(name: str) -> None:
+    def tree(name: str) -> Any:
+        fields = [{"name": "id", "type": "int"}, {"name": "next", "type": ["null", name]}]
+        return {"type": "record", "name": name, "fields": fields}
+
+    (data,) = encode(pa.array([{"id": 1, "next": {"id": 2}}]), tree(name))
+    # Names are not encoded; fastavro cannot read these.
+    assert read(tree("Tree"), data) == {"id": 1, "next": {"id": 2, "next": None}}
 
 
 def test_union_of_null_and_a_record() -> None:
