@@ -50,8 +50,8 @@ def assert_written(
 
         def test_my_job(spark, kafka_broker):
             run_my_job(kafka_broker.bootstrap_servers)
-            wanted = spark.createDataFrame([("k", "v")], "key string, value string")
-            assert_written(wanted, kafka_broker, "events")
+            expected = spark.createDataFrame([("k", "v")], "key string, value string")
+            assert_written(expected, kafka_broker, "events")
 
     With the options of a write that sets `value.format` or `key.format`, the frame has the columns
     that were serialized, and records are decoded. Avro and Protobuf are decoded with the schema in
@@ -87,10 +87,10 @@ def assert_written(
             hint="Pass the topic name.",
         )
     if config is None or config.formats is None:
-        wanted, actual = _raw_rows(frame, broker, topic)
+        expected, actual = _raw_rows(frame, broker, topic)
     else:
-        wanted, actual = _decoded_rows(frame, broker, topic, config)
-    differences = compare_rows(wanted, actual)
+        expected, actual = _decoded_rows(frame, broker, topic, config)
+    differences = compare_rows(expected, actual)
     if differences:
         raise AssertionError("\n".join(differences))
 
@@ -99,9 +99,9 @@ def _raw_rows(frame: DataFrame, broker: EmbeddedBroker, topic: str | None) -> _R
     """Return the rows of a frame with the columns of records, and the records."""
     names = [name for name in COMPARED if name in frame.columns and _compared(name, topic)]
     _check_columns(frame, names)
-    wanted = [_row(names, row) for row in frame.select(*names).collect()]
-    records = broker.records(*_topics(wanted, topic))
-    return wanted, [_row(names, record._asdict()) for record in records]
+    expected = [_row(names, row) for row in frame.select(*names).collect()]
+    records = broker.records(*_topics(expected, topic))
+    return expected, [_row(names, record._asdict()) for record in records]
 
 
 def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
         if name in {"key", "value"} and not type_.startswith(_BYTES):
             raise ConfigError(
                 f"column {name} is {type_}, but records have strings or binary values",
-                hint=f"Cast it: col('{name}').cast('string')",
+                hint=f"Cast it: col('{name}').cast('string').",
             )
 
 
@@ -136,20 +136,20 @@ def _decoded_rows(
     from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
     from spark_kafka_sink.spark.expected import Expected
 
-    expected = Expected.of(frame, config)
-    names = [name for name in expected.names if _compared(name, topic)]
-    wanted = [_row(names, row) for row in expected.rows]
-    records = broker.records(*_topics(wanted, topic))
-    decoded = decode_records(records, config, expected.sources)
-    return wanted, [_row(names, record._asdict()) for record in decoded]
+    rows_of_frame = Expected.of(frame, config)
+    names = [name for name in rows_of_frame.names if _compared(name, topic)]
+    expected = [_row(names, row) for row in rows_of_frame.rows]
+    records = broker.records(*_topics(expected, topic))
+    decoded = decode_records(records, config, rows_of_frame.sources)
+    return expected, [_row(names, record._asdict()) for record in decoded]
 
 
 def _compared(name: str, topic: str | None) -> bool:
     return topic is None or name != "topic"
 
 
-def _topics(wanted: Sequence[ComparedRow], topic: str | None) -> list[str]:
-    return sorted({row.topic for row in wanted if row.topic}) if topic is None else [topic]
+def _topics(expected: Sequence[ComparedRow], topic: str | None) -> list[str]:
+    return sorted({row.topic for row in expected if row.topic}) if topic is None else [topic]
 
 
 class ComparedRow(NamedTuple):
@@ -211,14 +211,14 @@ def _canonical(value: bytes | None) -> bytes | None:
     return json.dumps(parsed, sort_keys=True, ensure_ascii=False).encode()
 
 
-def compare_rows(wanted: Sequence[ComparedRow], actual: Sequence[ComparedRow]) -> list[str]:
+def compare_rows(expected: Sequence[ComparedRow], actual: Sequence[ComparedRow]) -> list[str]:
     """Return a message about the differences, as lines; empty if there are none.
 
     A missing row and an unexpected row count as one different row if they have the same key and no
     other such row has it.
     """
-    missing = sorted((Counter(wanted) - Counter(actual)).elements(), key=_order)
-    unexpected = sorted((Counter(actual) - Counter(wanted)).elements(), key=_order)
+    missing = sorted((Counter(expected) - Counter(actual)).elements(), key=_order)
+    unexpected = sorted((Counter(actual) - Counter(expected)).elements(), key=_order)
     if not missing and not unexpected:
         return []
     theirs, ours = _by_key(unexpected), _by_key(missing)
@@ -235,7 +235,7 @@ def compare_rows(wanted: Sequence[ComparedRow], actual: Sequence[ComparedRow]) -
     }
     counts = ", ".join(f"{len(rows):,} {kind}" for kind, rows in kinds.items() if rows)
     first = (
-        f"{plural(len(wanted), 'row')} expected, {plural(len(actual), 'record')} found: {counts}"
+        f"{plural(len(expected), 'row')} expected, {plural(len(actual), 'record')} found: {counts}"
     )
     return [first, *(line for kind, lines in kinds.items() for line in _listed(kind, lines))]
 
@@ -267,24 +267,26 @@ def _headers(row: ComparedRow) -> str:
     return f" with headers {named}" if named else ""
 
 
-def _difference(wanted: ComparedRow, actual: ComparedRow) -> str:
+def _difference(expected: ComparedRow, actual: ComparedRow) -> str:
     parts = []
-    if wanted.value != actual.value:
-        parts.append(_value_difference(wanted.value, actual.value))
-    if wanted.headers != actual.headers:
-        ours, theirs = (_headers(row).removeprefix(" with ") or "none" for row in (wanted, actual))
+    if expected.value != actual.value:
+        parts.append(_value_difference(expected.value, actual.value))
+    if expected.headers != actual.headers:
+        ours, theirs = (
+            _headers(row).removeprefix(" with ") or "none" for row in (expected, actual)
+        )
         parts.append(f"{ours} expected, {theirs} found")
     return "; ".join(parts)
 
 
-def _value_difference(wanted: bytes | None, actual: bytes | None) -> str:
+def _value_difference(expected: bytes | None, actual: bytes | None) -> str:
     """Return the differing fields of two JSON objects; return other values as a whole."""
-    ours, theirs = _object(wanted), _object(actual)
+    ours, theirs = _object(expected), _object(actual)
     if ours is None or theirs is None:
-        return f"value {_text(wanted)} expected, {_text(actual)} found"
+        return f"value {_text(expected)} expected, {_text(actual)} found"
     fields = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if not fields:  # The field is null in one value and missing in the other.
-        return f"value {_text(wanted)} expected, {_text(actual)} found"
+        return f"value {_text(expected)} expected, {_text(actual)} found"
     return ", ".join(
         f"{name} {_field(ours, name)} expected, {_field(theirs, name)} found" for name in fields
     )

@@ -23,7 +23,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
-from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Denial, Operation, ResourceType
+from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Denial
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -41,43 +42,43 @@ _CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
     32: ResourceType.GROUP,
 }
 """Resource types of the authorizer by ConfigResource type. All other types map to the cluster."""
-_WRITE_TRANSACTION: Final = (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
-_READ_GROUP: Final = (Operation.READ, ResourceType.GROUP, "group_id")
-OF_PARTITIONS: Final[Mapping[int, Operation]] = {
-    ApiKey.PRODUCE: Operation.WRITE,
-    ApiKey.FETCH: Operation.READ,
-    ApiKey.LIST_OFFSETS: Operation.DESCRIBE,
-    ApiKey.OFFSET_COMMIT: Operation.READ,
-    ApiKey.OFFSET_FETCH: Operation.DESCRIBE,
-    ApiKey.OFFSET_DELETE: Operation.READ,
-    ApiKey.TXN_OFFSET_COMMIT: Operation.READ,
-    ApiKey.ADD_PARTITIONS_TO_TXN: Operation.WRITE,
-    ApiKey.DELETE_RECORDS: Operation.DELETE,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Operation.DESCRIBE,
-    ApiKey.DESCRIBE_PRODUCERS: Operation.READ,
+_WRITE_TRANSACTION: Final = (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
+_READ_GROUP: Final = (AclOperation.READ, ResourceType.GROUP, "group_id")
+OF_PARTITIONS: Final[Mapping[int, AclOperation]] = {
+    ApiKey.PRODUCE: AclOperation.WRITE,
+    ApiKey.FETCH: AclOperation.READ,
+    ApiKey.LIST_OFFSETS: AclOperation.DESCRIBE,
+    ApiKey.OFFSET_COMMIT: AclOperation.READ,
+    ApiKey.OFFSET_FETCH: AclOperation.DESCRIBE,
+    ApiKey.OFFSET_DELETE: AclOperation.READ,
+    ApiKey.TXN_OFFSET_COMMIT: AclOperation.READ,
+    ApiKey.ADD_PARTITIONS_TO_TXN: AclOperation.WRITE,
+    ApiKey.DELETE_RECORDS: AclOperation.DELETE,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: AclOperation.DESCRIBE,
+    ApiKey.DESCRIBE_PRODUCERS: AclOperation.READ,
 }
 """The operation required on each topic whose partitions a request contains, by API."""
 _OF_ITEM: Final = None
 """Placeholder for a resource type that the item (config resource, coordinator key) determines."""
-OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]] = {
+OF_ITEMS: Final[Mapping[int, tuple[tuple[AclOperation, ResourceType | None], ...]]] = {
     ApiKey.CREATE_TOPICS: (
-        (Operation.CREATE, ResourceType.TOPIC),
-        (Operation.CREATE, ResourceType.CLUSTER),
+        (AclOperation.CREATE, ResourceType.TOPIC),
+        (AclOperation.CREATE, ResourceType.CLUSTER),
     ),
     ApiKey.DELETE_TOPICS: (
-        (Operation.DESCRIBE, ResourceType.TOPIC),
-        (Operation.DELETE, ResourceType.TOPIC),
+        (AclOperation.DESCRIBE, ResourceType.TOPIC),
+        (AclOperation.DELETE, ResourceType.TOPIC),
     ),
-    ApiKey.CREATE_PARTITIONS: ((Operation.ALTER, ResourceType.TOPIC),),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
-    ApiKey.FIND_COORDINATOR: ((Operation.DESCRIBE, _OF_ITEM),),
-    ApiKey.OFFSET_FETCH: ((Operation.DESCRIBE, ResourceType.GROUP),),
-    ApiKey.DESCRIBE_GROUPS: ((Operation.DESCRIBE, ResourceType.GROUP),),
-    ApiKey.DELETE_GROUPS: ((Operation.DELETE, ResourceType.GROUP),),
-    ApiKey.DESCRIBE_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
-    ApiKey.DESCRIBE_CONFIGS: ((Operation.DESCRIBE_CONFIGS, _OF_ITEM),),
-    ApiKey.ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
+    ApiKey.CREATE_PARTITIONS: ((AclOperation.ALTER, ResourceType.TOPIC),),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((AclOperation.DESCRIBE, ResourceType.TOPIC),),
+    ApiKey.FIND_COORDINATOR: ((AclOperation.DESCRIBE, _OF_ITEM),),
+    ApiKey.OFFSET_FETCH: ((AclOperation.DESCRIBE, ResourceType.GROUP),),
+    ApiKey.DESCRIBE_GROUPS: ((AclOperation.DESCRIBE, ResourceType.GROUP),),
+    ApiKey.DELETE_GROUPS: ((AclOperation.DELETE, ResourceType.GROUP),),
+    ApiKey.DESCRIBE_TRANSACTIONS: ((AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
+    ApiKey.DESCRIBE_CONFIGS: ((AclOperation.DESCRIBE_CONFIGS, _OF_ITEM),),
+    ApiKey.ALTER_CONFIGS: ((AclOperation.ALTER_CONFIGS, _OF_ITEM),),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ((AclOperation.ALTER_CONFIGS, _OF_ITEM),),
 }
 """Operations required for each item of a request, and the resource types, by API."""
 _ALL_PARTITIONS_FAIL: Final = frozenset(
@@ -108,7 +109,7 @@ _OFFSETS_TOP_ERROR: Final = 2
 class Right(NamedTuple):
     """An operation on a resource."""
 
-    operation: Operation
+    operation: AclOperation
     type: ResourceType
     name: str
 
@@ -129,31 +130,31 @@ REJECTIONS: Final = {
 }
 
 
-def _on_cluster(operation: Operation) -> tuple[Operation, ResourceType, str]:
+def _on_cluster(operation: AclOperation) -> tuple[AclOperation, ResourceType, str]:
     return operation, ResourceType.CLUSTER, ""
 
 
-OF_REQUEST: Final[Mapping[int, tuple[tuple[Operation, ResourceType, str], ...]]] = {
+OF_REQUEST: Final[Mapping[int, tuple[tuple[AclOperation, ResourceType, str], ...]]] = {
     ApiKey.PRODUCE: (_WRITE_TRANSACTION,),
     ApiKey.OFFSET_COMMIT: (_READ_GROUP,),
-    ApiKey.OFFSET_FETCH: ((Operation.DESCRIBE, ResourceType.GROUP, "group_id"),),
+    ApiKey.OFFSET_FETCH: ((AclOperation.DESCRIBE, ResourceType.GROUP, "group_id"),),
     ApiKey.JOIN_GROUP: (_READ_GROUP,),
     ApiKey.HEARTBEAT: (_READ_GROUP,),
     ApiKey.LEAVE_GROUP: (_READ_GROUP,),
     ApiKey.SYNC_GROUP: (_READ_GROUP,),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (_READ_GROUP,),
-    ApiKey.OFFSET_DELETE: ((Operation.DELETE, ResourceType.GROUP, "group_id"),),
+    ApiKey.OFFSET_DELETE: ((AclOperation.DELETE, ResourceType.GROUP, "group_id"),),
     ApiKey.INIT_PRODUCER_ID: (_WRITE_TRANSACTION,),
     ApiKey.ADD_PARTITIONS_TO_TXN: ((*_WRITE_TRANSACTION[:2], "v3_and_below_transactional_id"),),
     ApiKey.ADD_OFFSETS_TO_TXN: (_WRITE_TRANSACTION, _READ_GROUP),
     ApiKey.TXN_OFFSET_COMMIT: (_WRITE_TRANSACTION, _READ_GROUP),
     ApiKey.END_TXN: (_WRITE_TRANSACTION,),
-    ApiKey.WRITE_TXN_MARKERS: (_on_cluster(Operation.CLUSTER_ACTION),),
-    ApiKey.DESCRIBE_LOG_DIRS: (_on_cluster(Operation.DESCRIBE),),
-    ApiKey.ELECT_LEADERS: (_on_cluster(Operation.ALTER),),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_on_cluster(Operation.ALTER),),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: (_on_cluster(Operation.DESCRIBE),),
-    ApiKey.LIST_CONFIG_RESOURCES: (_on_cluster(Operation.DESCRIBE_CONFIGS),),
+    ApiKey.WRITE_TXN_MARKERS: (_on_cluster(AclOperation.CLUSTER_ACTION),),
+    ApiKey.DESCRIBE_LOG_DIRS: (_on_cluster(AclOperation.DESCRIBE),),
+    ApiKey.ELECT_LEADERS: (_on_cluster(AclOperation.ALTER),),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_on_cluster(AclOperation.ALTER),),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (_on_cluster(AclOperation.DESCRIBE),),
+    ApiKey.LIST_CONFIG_RESOURCES: (_on_cluster(AclOperation.DESCRIBE_CONFIGS),),
 }
 """Operations required for the whole request, by API. If any is denied, the request fails.
 
@@ -164,9 +165,9 @@ If the field is null or missing, the operation is not required.
 
 def _request_rights(api: ApiKey, request: Any) -> Iterator[Right]:
     if api == ApiKey.INIT_PRODUCER_ID and request.transactional_id is None:
-        yield Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+        yield Right(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
     if api == ApiKey.ADD_PARTITIONS_TO_TXN and hasattr(request, "transactions"):
-        yield Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        yield Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     if api == ApiKey.FIND_COORDINATOR and hasattr(request, "key"):
         yield from _item_rights(api, request, request.key, None)
     for operation, type_, field in OF_REQUEST.get(api, ()):

@@ -146,25 +146,26 @@ class BrokerConfig(SecuritySettings):
         for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
             if value < minimum:
-                raise ConfigError(f"{name} is {value}", hint=f"It must be at least {minimum}")
+                raise ConfigError(f"{name} is {value}", hint=f"It must be at least {minimum}.")
         self._check_replication()
         if unknown := self.topic_configs.keys() - self.topics.keys():
             raise ConfigError(
                 f"topic_configs contains topics missing from topics: {', '.join(sorted(unknown))}",
-                hint="Add them to topics",
+                hint="Add them to topics.",
             )
         if self.storage != LOG and self.data_dir is not None:
             raise ConfigError(
                 f"data_dir and storage={self.storage.partition(':')[0]} are mutually exclusive",
-                hint="Remove one of them",
+                hint="Remove one of them.",
             )
         if self.transaction_version not in {0, 1, 2}:
             raise ConfigError(
-                f"transaction_version is {self.transaction_version}", hint="It must be 0, 1 or 2"
+                f"transaction_version is {self.transaction_version}", hint="It must be 0, 1 or 2."
             )
         if not 0 <= self.port <= 65_535 - (self.nodes if self.port else 0):
             raise ConfigError(
-                f"port {self.port} is out of range", hint="Set a lower port, or 0 for any free port"
+                f"port {self.port} is out of range",
+                hint="Set a lower port, or 0 for any free port.",
             )
         if self.api_versions_of is not None:
             known_release(self.api_versions_of)
@@ -194,7 +195,8 @@ class BrokerConfig(SecuritySettings):
         for name, number in factors.items():
             if not 1 <= number <= self.nodes:
                 raise ConfigError(
-                    f"{name} is {number}", hint=f"It must be 1 to {self.nodes}, the number of nodes"
+                    f"{name} is {number}",
+                    hint=f"It must be 1 to {self.nodes}, the number of nodes.",
                 )
 
     def _check_listeners(self) -> None:
@@ -204,20 +206,20 @@ class BrokerConfig(SecuritySettings):
                 raise ConfigError(
                     f"host {self.host or chr(39) * 2} cannot be advertised to clients",
                     hint="Set advertised_listeners (--advertised-listeners) to the host:port that "
-                    "clients connect to",
+                    "clients connect to.",
                 )
             return
         addresses = _split_addresses(self.advertised_listeners)
         if len(addresses) != self.nodes:
             raise ConfigError(
                 f"advertised_listeners has {len(addresses)} addresses for {self.nodes} nodes",
-                hint="Specify one host:port per node, in order of node ids, separated by commas",
+                hint="Specify one host:port per node, in order of node ids, separated by commas.",
             )
         if others := secured_protocols(self.advertised_listeners) - {self.protocol}:
             raise ConfigError(
                 f"advertised_listeners uses {min(others)}, but the broker's protocol is "
                 f"{self.protocol}",
-                hint="Remove the protocol prefixes; tls and sasl determine the broker's protocol",
+                hint="Remove the protocol prefixes; tls and sasl determine the broker's protocol.",
             )
 
     def advertised(self, ports: dict[int, int]) -> dict[int, tuple[str, int]]:

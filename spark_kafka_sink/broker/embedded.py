@@ -22,8 +22,8 @@ from typing import (
     overload,
 )
 
-from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
-from spark_kafka_sink.broker.cluster.topics import NewTopic
+from spark_kafka_sink.broker.cluster.cluster import BrokerNode, Cluster, JumpingClock
+from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.config import LOG, BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.faults import FaultInjector, Faults
 from spark_kafka_sink.broker.net.dispatcher import RequestHandler
@@ -113,7 +113,7 @@ class BrokerRuntime:
             backend.abandon()
             raise ConfigError(
                 f"the broker's storage failed: {error}",
-                hint="Make the storage writable, or free space",
+                hint="Make the storage writable, or free space.",
             ) from error
         except BaseException:
             backend.abandon()
@@ -169,11 +169,11 @@ def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
     return listeners
 
 
-def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[Node, ...]:
+def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[BrokerNode, ...]:
     ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
     addresses = config.advertised(ports)
     return tuple(
-        Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
+        BrokerNode(id=node, host=host, port=port, bound=(config.host, ports[node]))
         for node, (host, port) in addresses.items()
     )
 
@@ -186,7 +186,7 @@ def _not_running() -> BrokerUnavailableError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionState:
+class PartitionSnapshot:
     """A snapshot of a partition. `leader` is -1 if the partition has no leader."""
 
     leader: int
@@ -239,7 +239,7 @@ class EmbeddedBroker(SecurityControls):
         """The armed faults, which `stop` and `start` do not disarm."""
         for spec in self.config.faults:
             self.faults.add(spec)
-        self._nodes: tuple[Node, ...] = ()
+        self._nodes: tuple[BrokerNode, ...] = ()
         self._runtime: BrokerRuntime | None = None
 
     def __enter__(self) -> Self:
@@ -262,7 +262,7 @@ class EmbeddedBroker(SecurityControls):
         return ",".join(address_text(reachable(host), port) for host, port in bound)
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[BrokerNode, ...]:
         """The nodes, ordered by id from 1."""
         return self._nodes
 
@@ -314,7 +314,7 @@ class EmbeddedBroker(SecurityControls):
             TopicError: the topic cannot be created.
         """
         own = {key.replace("_", "."): value for key, value in configs.items()}
-        new = NewTopic(name=name, partitions=partitions, configs=own)
+        new = TopicSpec(name=name, partitions=partitions, configs=own)
         self.run(lambda cluster: cluster.topics.create(new))
 
     def end_offsets(self, topic: str) -> list[int]:
@@ -428,7 +428,7 @@ class EmbeddedBroker(SecurityControls):
         """Move the brokers' wall time by `milliseconds`, which may be negative."""
         self.run(lambda cluster: cluster.clock.jump(milliseconds))
 
-    def partition_state(self, topic: str, partition: int) -> PartitionState:
+    def partition_state(self, topic: str, partition: int) -> PartitionSnapshot:
         """Return the current state of a partition.
 
         Raises:
@@ -443,7 +443,7 @@ def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
         names = sorted(known.name for known in cluster.topics.all())
         shown = ", ".join(names[:_SHOWN_TOPICS]) + ("" if len(names) <= _SHOWN_TOPICS else " …")
         raise UnknownTopicError(
-            "the topic does not exist", topic=topic, hint=f"Topics: {shown or 'none'}"
+            "the topic does not exist", topic=topic, hint=f"Topics: {shown or 'none'}."
         )
     return list(match.partitions)
 
@@ -472,13 +472,13 @@ def _partition(cluster: Cluster, topic: str, index: int) -> Partition:
     partition = cluster.topics.partition(topic, index)
     if partition is None:
         raise UnknownTopicError(
-            "the partition does not exist", topic=topic, partition=index, hint="Create it first"
+            "the partition does not exist", topic=topic, partition=index, hint="Create it first."
         )
     return partition
 
 
-def _state(partition: Partition) -> PartitionState:
-    return PartitionState(
+def _state(partition: Partition) -> PartitionSnapshot:
+    return PartitionSnapshot(
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         replicas=tuple(partition.replicas),

@@ -150,12 +150,12 @@ class Fault:
         if not 0 < self.probability <= 1:
             raise ConfigError(
                 f"the probability of a fault is {self.probability}",
-                hint="It must be above 0 and at most 1",
+                hint="It must be above 0 and at most 1.",
             )
         if self.value < 0 and self.effect not in {Effect.CLOCK, Effect.ERROR}:
             raise ConfigError(
                 f"the fault {self.effect}={self.value} has a negative value",
-                hint="Only clock accepts negative values",
+                hint="Only clock accepts negative values.",
             )
 
     def matches(self, request: RequestInfo) -> bool:

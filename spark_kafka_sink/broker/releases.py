@@ -94,7 +94,7 @@ def known_release(text: str) -> str:
     if release not in releases():
         raise ConfigError(
             f"the API versions of Kafka {text} are unknown",
-            hint=f"Known releases: {', '.join(releases())}",
+            hint=f"Known releases: {', '.join(releases())}.",
         )
     return release
 

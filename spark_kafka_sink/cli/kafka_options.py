@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 OPTION = "option"
 """Key of a field's metadata for its `typer.Option`."""
-GivenOptions = Annotated[
+OptionArguments = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
@@ -71,10 +71,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
-    def wrapper(**given: Any) -> None:
+    def wrapper(**arguments: Any) -> None:
         for name, kind in groups.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-        function(**given)
+            arguments[name] = kind(
+                **{field.name: arguments.pop(field.name) for field in fields(kind)}
+            )
+        function(**arguments)
 
     wrapper.__doc__ = function.__doc__
     wrapper.__name__ = function.__name__
@@ -121,7 +123,7 @@ def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
 
 
 def write_options(
-    config: Path | None, given: Iterable[str], *, allow_sink_options: bool = False
+    config: Path | None, option_texts: Iterable[str], *, allow_sink_options: bool = False
 ) -> dict[str, str]:
     """Return the options of a write.
 
@@ -130,7 +132,7 @@ def write_options(
     Args:
         config: a file of Java properties, as for --command-config of Kafka's tools; serializers of
             a producer are ignored.
-        given: options as name=value.
+        option_texts: options as name=value.
         allow_sink_options: True to allow the sink's own options, such as `errors.tolerance`.
 
     Raises:
@@ -138,12 +140,12 @@ def write_options(
     """
     known = SINK_NAMES if allow_sink_options else {}
     from_file = _from_file(config, known) if config is not None else {}
-    return from_file | dict(_option(text, known) for text in given)
+    return from_file | dict(_option(text, known) for text in option_texts)
 
 
 def connection_options(
     config: Path | None,
-    given: Iterable[str],
+    option_texts: Iterable[str],
     servers: str | None,
     *,
     allow_sink_options: bool = False,
@@ -153,7 +155,7 @@ def connection_options(
     Raises:
         ConfigError: see `write_options`. Also raised if no bootstrap servers are set.
     """
-    options = write_options(config, given, allow_sink_options=allow_sink_options)
+    options = write_options(config, option_texts, allow_sink_options=allow_sink_options)
     if servers is not None:
         options[BOOTSTRAP] = servers
     if BOOTSTRAP not in options:

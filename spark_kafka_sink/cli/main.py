@@ -147,17 +147,13 @@ def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
         head = f"{finding.step.value:<16} [{style}]{finding.severity.value:<8}[/{style}] "
         out.print(head + escape(_text(finding)), soft_wrap=True)
         if finding.hint is not None:
-            out.print(f"{'':25} [bold]{escape(_capitalized(finding.hint))}[/bold]", soft_wrap=True)
+            out.print(f"{'':25} [bold]{escape(finding.hint)}[/bold]", soft_wrap=True)
         yield finding
 
 
 def _text(finding: Finding) -> str:
     code = finding.kafka_error
     return finding.text if code is None else f"{finding.text} ({code})"
-
-
-def _capitalized(hint: str) -> str:
-    return hint[0].upper() + hint[1:]
 
 
 app.add_typer(transactions, name="transactions")
@@ -212,7 +208,7 @@ def demo(
             min=1, metavar="NUMBER", help="Maximum number of flights; default: all 336,776."
         ),
     ] = None,
-    option: kafka_options.GivenOptions = None,
+    option: kafka_options.OptionArguments = None,
     config: kafka_options.OptionsFile = None,
     timeout: kafka_options.Timeout = kafka_options.TIMEOUT_S,
 ) -> None:

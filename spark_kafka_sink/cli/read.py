@@ -13,7 +13,7 @@ import typer
 
 from spark_kafka_sink.cli.kafka_options import (
     TIMEOUT_S,
-    GivenOptions,
+    OptionArguments,
     OptionsFile,
     Timeout,
     cli_option,
@@ -29,7 +29,11 @@ from spark_kafka_sink.diagnostics.broker_queries import quiet_log
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import IsolationLevel
 from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
-from spark_kafka_sink.kafka.admin.verify_report import PartitionCheck, Verdict, verify_report
+from spark_kafka_sink.kafka.admin.verify_report import (
+    PartitionCheck,
+    PartitionVerdict,
+    verify_report,
+)
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.tables import make_table, wide_console
 
@@ -69,7 +73,7 @@ class ReadArguments:
     follow: bool = cli_option("Wait for new records, until Ctrl-C.", False, "--follow", "-f")
     uncommitted: bool = cli_option("Include open and aborted transactions.", False, "--uncommitted")
     as_json: bool = cli_option("Print one JSON object for each record.", False, "--json")
-    option: GivenOptions = None
+    option: OptionArguments = None
     config: OptionsFile = None
     timeout: Timeout = TIMEOUT_S
 
@@ -190,7 +194,7 @@ class VerifyArguments:
     ]
     bootstrap_servers: Servers = None
     as_json: bool = cli_option("Print the results as JSON.", False, "--json")
-    option: GivenOptions = None
+    option: OptionArguments = None
     config: OptionsFile = None
     timeout: Timeout = TIMEOUT_S
 
@@ -208,7 +212,11 @@ def verify(arguments: VerifyArguments) -> None:
     with _client(arguments) as client:
         report = DeliveryReport.read(arguments.location)
         checks = list(verify_report(client, report, arguments.timeout))
-    bad = [check for check in checks if check.verdict in {Verdict.MISSING, Verdict.OPEN}]
+    bad = [
+        check
+        for check in checks
+        if check.verdict in {PartitionVerdict.MISSING, PartitionVerdict.OPEN}
+    ]
     if arguments.as_json:
         output = {"ok": not bad, "partitions": [check.to_dict() for check in checks]}
         typer.echo(json.dumps(output, indent=2))
@@ -235,8 +243,12 @@ def _print_checks(checks: list[PartitionCheck]) -> None:
     if checks:
         wide_console().print(make_table("Partitions", columns, rows))
     acknowledged = sum(check.acknowledged for check in checks)
-    missing = sum(check.missing for check in checks if check.verdict is not Verdict.UNKNOWN)
-    unknown = sum(check.acknowledged for check in checks if check.verdict is Verdict.UNKNOWN)
+    missing = sum(
+        check.missing for check in checks if check.verdict is not PartitionVerdict.UNKNOWN
+    )
+    unknown = sum(
+        check.acknowledged for check in checks if check.verdict is PartitionVerdict.UNKNOWN
+    )
     parts = [f"{plural(acknowledged, 'acknowledged record')}: {missing:,} missing"]
     if unknown:
         parts.append(f"{unknown:,} cannot be checked")

@@ -24,7 +24,7 @@ from spark_kafka_sink.report.tables import make_table, wide_console
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.exactly_once.decision_record import Record
+    from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
     from spark_kafka_sink.exactly_once.operator import (
         BlockedPartition,
         OpenTransactionView,
@@ -83,7 +83,7 @@ def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
     )
 
 
-def records_table(records: Mapping[str, Record]) -> Table:
+def records_table(records: Mapping[str, DecisionRecord]) -> Table:
     """Return the table with the latest record of each scope in the decision log."""
     columns = ("scope", "latest batch", "status", "query", "since", ">transactions", ">records")
     rows = (
@@ -147,7 +147,7 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     return make_table(title, columns, rows)
 
 
-def _status(record: Record) -> str:
+def _status(record: DecisionRecord) -> str:
     if record.is_torn:
         return "torn"
     if isinstance(record.state, Nothing):
@@ -183,7 +183,7 @@ class TransactionArguments:
     decision_log_topic: str = kafka_options.cli_option(
         "decisionLogTopic of the write.", DECISION_LOG_TOPIC
     )
-    option: kafka_options.GivenOptions = None
+    option: kafka_options.OptionArguments = None
     config: kafka_options.OptionsFile = None
     timeout: kafka_options.Timeout = kafka_options.TIMEOUT_S
 

@@ -19,14 +19,14 @@ REPORT = "a DeliveryReport"
 
 
 def check_argument(
-    call: str, value: object, wanted: str, attributes: Collection[str], hint: str = ""
+    call: str, value: object, expected: str, attributes: Collection[str], hint: str = ""
 ) -> None:
     """Raise an error if an argument does not have the attributes that a function uses.
 
     Args:
         call: the function, such as `register(spark)`.
         value: the argument.
-        wanted: the expected kind of object, with an article.
+        expected: the expected kind of object, with an article.
         attributes: names of the required attributes.
         hint: what the user must do.
 
@@ -34,7 +34,7 @@ def check_argument(
         ConfigError: an attribute is missing.
     """
     if not all(hasattr(value, name) for name in attributes):
-        raise ConfigError(f"{call} needs {wanted}, not {_kind(value)}", hint=hint or None)
+        raise ConfigError(f"{call} needs {expected}, not {_kind(value)}", hint=hint or None)
 
 
 def check_options(call: str, options: object) -> None:

@@ -94,7 +94,7 @@ class Secret:
             what = "the name of a variable" if self.source == ENVIRONMENT else "a path"
             raise ConfigError(
                 f"option {self.option} is {self.source}, which must be followed by {what}",
-                hint=f"If the value itself is {self.source}, write {LITERAL}{self.source}",
+                hint=f"If the value itself is {self.source}, write {LITERAL}{self.source}.",
             )
         if self.source.startswith(ENVIRONMENT):
             return self._from_environment(self.source.removeprefix(ENVIRONMENT))

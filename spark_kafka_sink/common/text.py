@@ -40,6 +40,11 @@ def size_text(size: float) -> str:
     return f"{size / MB:,.1f} MB"
 
 
+def capitalized(sentence: str) -> str:
+    """Return a sentence that starts with a capital; the rest is unchanged."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def plural(count: float, singular: str, many: str = "") -> str:
     """Return a count with its noun, such as "1 retry" or "2,000 retries".
 

@@ -58,11 +58,11 @@ class NamedOptions(dict[str, str]):
         super().__init__()
         self._options = {option.name: option for option in table}
         self._aliases = aliases
-        self._given: dict[str, str] = {}
+        self._spellings: dict[str, str] = {}
 
-    def given_name(self, name: str) -> str:
+    def spelling(self, name: str) -> str:
         """Return the prefixed name under which the user set the option, or else its own name."""
-        return f"{PREFIX}{self._given.get(name, name)}"
+        return f"{PREFIX}{self._spellings.get(name, name)}"
 
     def add(self, name: str, value: str) -> None:
         """Add an option by its own name or by an alias.
@@ -72,14 +72,14 @@ class NamedOptions(dict[str, str]):
                 different value by another name.
         """
         alias = self._aliases.get(name)
-        option_name, option_found = (
+        option_name, text = (
             (name, value) if alias is None else (alias.option, self._read(name, value, alias))
         )
-        if option_name in self and not _same_value(option_name, self[option_name], option_found):
-            names = sorted((self._given[option_name], name))
+        if option_name in self and not _same_value(option_name, self[option_name], text):
+            names = sorted((self._spellings[option_name], name))
             raise synonyms(f"{PREFIX}{names[0]}", f"{PREFIX}{names[1]}")
-        self[option_name] = option_found
-        self._given[option_name] = name
+        self[option_name] = text
+        self._spellings[option_name] = name
 
     def _read(self, name: str, value: str, alias: Alias) -> str:
         """Convert the value of an alias to a value of its option."""

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _QUIETLY_UNUSED = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
 """Options that shared client settings often contain. They cause no warning if TLS is not used."""
 _PROTOCOL = "security.protocol"
-_logger = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 BOOTSTRAP = "bootstrap.servers"
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _LEVELS = {
@@ -70,7 +70,7 @@ compressor, which is level 9 in Java.
 """
 
 
-def build_security(given: NamedOptions) -> SecurityConfig:
+def build_security(options: NamedOptions) -> SecurityConfig:
     """Build the security settings of a client.
 
     As in Java, the values of options that the protocol does not use are not checked. A warning
@@ -79,13 +79,13 @@ def build_security(given: NamedOptions) -> SecurityConfig:
     Raises:
         ConfigError: a value is wrong or missing, or contradicts a different option.
     """
-    values = SecurityValues.parse(given, given.keys() & {_PROTOCOL})
+    values = SecurityValues.parse(options, options.keys() & {_PROTOCOL})
     protocol = SecurityProtocol(values.text(_PROTOCOL))
-    used = [option for option in given if _is_used(option, protocol)]
-    values = SecurityValues.parse(given, used)
-    for option in given.keys() - {*used, *_QUIETLY_UNUSED}:
+    used = [option for option in options if _is_used(option, protocol)]
+    values = SecurityValues.parse(options, used)
+    for option in options.keys() - {*used, *_QUIETLY_UNUSED}:
         warn_once(
-            _logger,
+            _LOG,
             "Option %s has no effect because kafka.security.protocol is %s",
             values.name(option),
             protocol.value,
@@ -197,24 +197,24 @@ def _level(
     return level
 
 
-def _partitioner(name: str, java_class: str) -> tuple[enums.Partitioner, str | None]:
+def _partitioner(name: str, java_class: str) -> tuple[enums.PartitionerName, str | None]:
     """Return the partitioner and, if the partitioner is a Python function, its name.
 
     Raises:
         ConfigError: more than one partitioner is set, or the name is unknown.
     """
     if not name:
-        return enums.Partitioner(java_class), None
+        return enums.PartitionerName(java_class), None
     if java_class:
         raise conflict(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
     allowed = [choice.value for choice in enums.LIBRDKAFKA_PARTITIONERS]
     if name in allowed:
-        return enums.Partitioner(name), None
+        return enums.PartitionerName(name), None
     if not _FUNCTION.fullmatch(name):
         choices = ", ".join([*allowed, "or module:function"])
         hint = did_you_mean(name, allowed)
         raise not_allowed(f"{PREFIX}partitioner", name, choices, hint)
-    return enums.Partitioner.FUNCTION, name
+    return enums.PartitionerName.FUNCTION, name
 
 
 def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Acks(IntEnum):
         return cls.ALL if name == "all" else cls(int(name))
 
 
-class Partitioner(Enum):
+class PartitionerName(Enum):
     """The partitioners of partitioner.class (Java) and partitioner (librdkafka)."""
 
     DEFAULT = ""
@@ -61,9 +61,11 @@ class Partitioner(Enum):
     """The user's function, called with Arrow columns."""
 
 
-JAVA_PARTITIONERS = (Partitioner.DEFAULT, Partitioner.ROUND_ROBIN)
+JAVA_PARTITIONERS = (PartitionerName.DEFAULT, PartitionerName.ROUND_ROBIN)
 LIBRDKAFKA_PARTITIONERS = tuple(
-    choice for choice in Partitioner if choice not in (*JAVA_PARTITIONERS, Partitioner.FUNCTION)
+    choice
+    for choice in PartitionerName
+    if choice not in (*JAVA_PARTITIONERS, PartitionerName.FUNCTION)
 )
 
 

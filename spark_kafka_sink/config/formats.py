@@ -162,7 +162,9 @@ class FormatsConfig:
     registry: RegistryConfig | None = None
 
     @classmethod
-    def from_options(cls, values: Mapping[str, Any], given: Mapping[str, str]) -> Self | None:
+    def from_options(
+        cls, values: Mapping[str, Any], user_options: Mapping[str, str]
+    ) -> Self | None:
         """Build the config from the parsed sink options; None if key and value are raw columns.
 
         Raises:
@@ -171,10 +173,12 @@ class FormatsConfig:
         key, value = _part(values, "key"), _part(values, "value")
         include = values[_FIELDS_INCLUDE]
         registry = RegistryConfig.from_options(
-            values, given, tuple(part.part for part in (key, value) if part.format.has_registry)
+            values,
+            user_options,
+            tuple(part.part for part in (key, value) if part.format.has_registry),
         )
         for part in (key, value):
-            _check_schema_options(part, given)
+            _check_schema_options(part, user_options)
             if part.has_schema or _chooses_version(part, registry):
                 _check_name_is_used(part, registry)
             else:
@@ -184,7 +188,10 @@ class FormatsConfig:
                 f"option {_FIELDS_INCLUDE} is EXCEPT_KEY, which requires key.fields",
                 hint='Add .option("key.fields", ...) with the columns that only the key contains.',
             )
-        if Format.JSON not in {key.format.payload, value.format.payload} and _NULL_FIELDS in given:
+        if (
+            Format.JSON not in {key.format.payload, value.format.payload}
+            and _NULL_FIELDS in user_options
+        ):
             raise ConfigError(
                 f"option {_NULL_FIELDS} is set, but neither key nor value is JSON",
                 hint="Remove it, or set value.format=json.",
@@ -253,7 +260,7 @@ def _part(values: Mapping[str, Any], part: str) -> PartFormat:
     )
 
 
-def _check_schema_options(part: PartFormat, given: Mapping[str, str]) -> None:
+def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> None:
     """Check the options of a schema.
 
     Raises:
@@ -261,7 +268,7 @@ def _check_schema_options(part: PartFormat, given: Mapping[str, str]) -> None:
             name.
     """
     names = ("schema", "schema.file", "schema.name", "schema.namespace")
-    options = [f"{part.part}.{name}" for name in names if f"{part.part}.{name}" in given]
+    options = [f"{part.part}.{name}" for name in names if f"{part.part}.{name}" in user_options]
     if options and part.format in {Format.RAW, Format.JSON}:
         raise ConfigError(
             f"option {options[0]} is set, but {part.part}.format is {part.format.value}, which "

@@ -173,11 +173,11 @@ _LOW_SIMILARITY = 0.7
 """
 _SHORT = 5
 """Length up to which one wrong letter makes a name less similar than `CLOSE`."""
-_logger = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class GivenOptions:
+class UserOptions:
     """The options that the user set, stored under their names in the tables.
 
     They are excluded from repr, because some are passwords.
@@ -197,7 +197,7 @@ def is_kafka_option(name: str) -> bool:
     )
 
 
-def split_options(options: Mapping[str, str]) -> GivenOptions:
+def split_options(options: Mapping[str, str]) -> UserOptions:
     """Split options into the options of the producer, of security and of the sink.
 
     librdkafka's aliases are replaced by the corresponding options. Only options in the tables are
@@ -208,7 +208,7 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         ConfigError: a name is unknown or rejected, or an option is set to different values by two
             names.
     """
-    options_given = GivenOptions(
+    user_options = UserOptions(
         NamedOptions(PRODUCER_OPTIONS, ALIASES),
         NamedOptions(SECURITY_OPTIONS, SECURITY_ALIASES),
         {},
@@ -218,18 +218,18 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         name = key.lower()
         registry_name = _registry_name(name)
         if registry_name is not None:
-            _add_registry_option(options_given, registry_name, key, value)
+            _add_registry_option(user_options, registry_name, key, value)
         elif name.startswith(PREFIX):
-            _add(options_given, name.removeprefix(PREFIX), value)
+            _add(user_options, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
             reject_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
-            options_given.sink[SINK_NAMES[name]] = value
+            user_options.sink[SINK_NAMES[name]] = value
         elif name.startswith(CONFIG_PREFIX):
             reject_misplaced(name, name, value)
-            options_given.sink[name] = value
+            user_options.sink[name] = value
         else:
             _check_unprefixed_name(name)
-    return options_given
+    return user_options
 
 
 def _registry_name(name: str) -> str | None:
@@ -239,18 +239,18 @@ def _registry_name(name: str) -> str | None:
     return plain if plain in REGISTRY_NAMES else None
 
 
-def _add_registry_option(given: GivenOptions, name: str, key: str, value: str) -> None:
+def _add_registry_option(user_options: UserOptions, name: str, key: str, value: str) -> None:
     """Add an option of the schema registry.
 
     Raises:
         ConfigError: the option is set to different values with and without the prefix.
     """
     reject_misplaced(name, key, value)
-    if given.sink.setdefault(name, value) != value:
+    if user_options.sink.setdefault(name, value) != value:
         raise synonyms(name, f"{PREFIX}{name}")
 
 
-def _add(given: GivenOptions, name: str, value: str) -> None:
+def _add(user_options: UserOptions, name: str, value: str) -> None:
     """Add a `kafka.` option to its table, or drop an ignored option with a warning.
 
     Raises:
@@ -261,14 +261,14 @@ def _add(given: GivenOptions, name: str, value: str) -> None:
     if option in PRODUCER_NAMES | SECURITY_NAMES:
         reject_misplaced(option, f"{PREFIX}{name}", value)
     if name in PRODUCER_NAMES or name in ALIASES:
-        given.producer.add(name, value)
+        user_options.producer.add(name, value)
     elif name in SECURITY_NAMES or name in SECURITY_ALIASES:
-        given.security.add(name, value)
+        user_options.security.add(name, value)
     else:
         _reject_unsafe(name)
         if name not in IGNORED_KEYS | IGNORED_SECURITY_KEYS:
             raise ConfigError(f"unknown option {PREFIX}{shown_name(name)}", hint=_hint(name))
-        warn_once(_logger, "Option %s%s is not supported and has no effect", PREFIX, name)
+        warn_once(_LOG, "Option %s%s is not supported and has no effect", PREFIX, name)
 
 
 def _hint(name: str) -> str:
@@ -318,7 +318,7 @@ def _check_unprefixed_name(name: str) -> None:
         return
     if name in SOURCE_OPTIONS:
         instead = "; the option for writing is topic" if name in SOURCE_TOPICS else ""
-        warn_once(_logger, "Option %s applies to reading and has no effect%s", name, instead)
+        warn_once(_LOG, "Option %s applies to reading and has no effect%s", name, instead)
         return
     unknown = f"unknown option {shown_name(name)}"
     if name in PRODUCER_NAMES or name in ALIASES or name.startswith(SECURITY_PREFIXES):
@@ -328,7 +328,7 @@ def _check_unprefixed_name(name: str) -> None:
         raise ConfigError(unknown, hint=f"Did you mean {SINK_NAMES[match]}?")
     if name.startswith(_KAFKA):
         raise ConfigError(unknown, hint=_prefix_hint(name))
-    warn_once(_logger, "Option %s is unknown and has no effect", shown_name(name))
+    warn_once(_LOG, "Option %s is unknown and has no effect", shown_name(name))
 
 
 def _prefix_hint(name: str) -> str:

@@ -43,33 +43,35 @@ MAX_LONG = 2**63 - 1
 Value = str | int | float | bool | None
 
 
-def parse_value(option: Option, given: str, key: str) -> Parsed:
+def parse_value(option: Option, value: str, key: str) -> Parsed:
     """Parse one value; `key` is the option's name as the user wrote it.
 
     Raises:
         ConfigError: the value is not allowed.
     """
-    text = str(given).strip()
+    text = str(value).strip()
     if option.choices:
         return _choice(option, text, key)
     if option.is_number:
         return _number(option, text, key)
-    if option.kind is Kind.DOUBLE:
+    if option.kind is OptionType.DOUBLE:
         return _double(option, text, key)
-    if option.kind is Kind.BOOLEAN:
+    if option.kind is OptionType.BOOLEAN:
         return _flag(option, text, key)
-    return parse_addresses(text, key) if option.kind is Kind.LIST else text
+    return parse_addresses(text, key) if option.kind is OptionType.LIST else text
 
 
-def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> dict[str, Any]:
+def parse_values(
+    table: Iterable[Option], user_options: Mapping[str, str], prefix: str
+) -> dict[str, Any]:
     """Parse all options of a table. Options that are not set get their default values.
 
     Raises:
         ConfigError: a value is not allowed.
     """
     return {
-        option.name: parse_value(option, given[option.name], f"{prefix}{option.name}")
-        if option.name in given
+        option.name: parse_value(option, user_options[option.name], f"{prefix}{option.name}")
+        if option.name in user_options
         else option.default
         for option in table
     }
@@ -96,11 +98,11 @@ def not_allowed(key: str, text: str, allowed: str, hint: str | None = None) -> C
 
 
 def _choice(option: Option, text: str, key: str) -> str:
-    choice_found = next((choice for choice in option.choices if choice == text), None)
-    if choice_found is None:
+    match = next((choice for choice in option.choices if choice == text), None)
+    if match is None:
         hint = option.hints.get(text) or did_you_mean(text, option.choices)
         raise wrong_value(option, text, key, hint or option.hints.get(""))
-    return choice_found
+    return match
 
 
 def _number(option: Option, text: str, key: str) -> int | float:
@@ -134,7 +136,7 @@ def _flag(option: Option, text: str, key: str) -> bool:
     return text.lower() == "true"
 
 
-class Kind(Enum):
+class OptionType(Enum):
     """The type of an option's value, named as in Java's ConfigDef.Type."""
 
     BOOLEAN = "boolean"
@@ -166,7 +168,7 @@ class Option:
         of_java: True if Java's producer has the option.
     """
 
-    kind: Kind
+    kind: OptionType
     name: str
     java: Value
     _: KW_ONLY
@@ -188,21 +190,21 @@ class Option:
     @property
     def is_number(self) -> bool:
         """True for INT and LONG. The number can have decimals only if `fractional` is True."""
-        return self.kind in (Kind.INT, Kind.LONG)
+        return self.kind in (OptionType.INT, OptionType.LONG)
 
     @property
     def top(self) -> float:
         """The largest allowed number."""
         if self.high is not None:
             return self.high
-        return MAX_LONG if self.kind is Kind.LONG else MAX_INT
+        return MAX_LONG if self.kind is OptionType.LONG else MAX_INT
 
     @property
     def allowed(self) -> str:
         """The allowed values, as text for an error message."""
         if self.choices:
             return ", ".join(choice or '""' for choice in self.choices)
-        if self.kind is Kind.DOUBLE:
+        if self.kind is OptionType.DOUBLE:
             return f"a number from {self.low} to {self.high}"
         if not self.is_number:
             return _ALLOWED_TEXTS.get(self.kind.value, "any text")
@@ -214,12 +216,12 @@ class Option:
         return number == self.also or self.low <= number <= self.top
 
 
-flag = partial(Option, Kind.BOOLEAN)
-integer = partial(Option, Kind.INT)
-long = partial(Option, Kind.LONG)
-double = partial(Option, Kind.DOUBLE)
-text = partial(Option, Kind.STRING)
-secret = partial(Option, Kind.PASSWORD)
+flag = partial(Option, OptionType.BOOLEAN)
+integer = partial(Option, OptionType.INT)
+long = partial(Option, OptionType.LONG)
+double = partial(Option, OptionType.DOUBLE)
+text = partial(Option, OptionType.STRING)
+secret = partial(Option, OptionType.PASSWORD)
 
 
 def setting(option: Option, default: Any = _OWN_DEFAULT) -> Any:

@@ -18,8 +18,8 @@ from spark_kafka_sink.config.dead_letters import DEAD_LETTER_OPTIONS
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.formats import FORMAT_OPTIONS
 from spark_kafka_sink.config.option import (
-    Kind,
     Option,
+    OptionType,
     flag,
     integer,
     long,
@@ -43,7 +43,7 @@ class ProducerOptions:
 
     # Connections
     bootstrap_servers: tuple[str, ...] = setting(
-        Option(Kind.LIST, "bootstrap.servers", None), default=MISSING
+        Option(OptionType.LIST, "bootstrap.servers", None), default=MISSING
     )
     """Initial brokers to connect to: host:port, separated by commas. Required."""
     client_id: str = setting(text("client.id", ""))
@@ -150,7 +150,7 @@ class ProducerOptions:
     # Partitions and metadata
     partitioner_class: ClassVar[Option] = text(
         "partitioner.class",
-        enums.Partitioner.DEFAULT.value,
+        enums.PartitionerName.DEFAULT.value,
         choices=tuple(choice.value for choice in enums.JAVA_PARTITIONERS),
         hints={
             "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "Remove the option: "
@@ -164,7 +164,7 @@ class ProducerOptions:
     """Partitioner class for rows without a partition; empty: murmur2 hash of the key, or sticky
     partitions for rows without a key.
     """
-    partitioner: enums.Partitioner = setting(
+    partitioner: enums.PartitionerName = setting(
         text("partitioner", "", of_java=False), default=MISSING
     )
     """librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, fnv1a or

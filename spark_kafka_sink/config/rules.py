@@ -31,19 +31,19 @@ response arrives.
 """
 
 
-def apply_rules(values: Values, given: frozenset[str]) -> Changes:
-    """Apply all rules and return the final values; `given` contains the options that were set.
+def apply_rules(values: Values, set_options: frozenset[str]) -> Changes:
+    """Apply all rules and return the final values; `set_options` are the options that were set.
 
     Raises:
         ConfigError: two options contradict each other.
     """
     result = dict(values)
     for rule in (_idempotence, _gapless, _delivery_timeout, _backoff, _memory, _limit_times):
-        result.update(rule(result, given))
+        result.update(rule(result, set_options))
     return result
 
 
-def _idempotence(values: Values, given: frozenset[str]) -> Changes:
+def _idempotence(values: Values, set_options: frozenset[str]) -> Changes:
     if not values[IDEMPOTENCE]:
         return {}
     if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
@@ -55,7 +55,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
             "reordering.",
         )
     reasons = _against_idempotence(values)
-    if reasons and IDEMPOTENCE in given:
+    if reasons and IDEMPOTENCE in set_options:
         raise ConfigError(
             f"option kafka.{IDEMPOTENCE} is true, which conflicts with {' and '.join(reasons)}",
             hint=f"Set acks=all and retries above 0, or remove kafka.{IDEMPOTENCE}.",
@@ -63,9 +63,9 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
     return {IDEMPOTENCE: not reasons}
 
 
-def _gapless(values: Values, given: frozenset[str]) -> Changes:
+def _gapless(values: Values, set_options: frozenset[str]) -> Changes:
     """Require idempotence, as librdkafka does: without it, retries cause gaps and duplicates."""
-    del given
+    del set_options
     if values["enable.gapless.guarantee"] and not values[IDEMPOTENCE]:
         raise ConfigError(
             "option kafka.enable.gapless.guarantee requires idempotence",
@@ -83,14 +83,14 @@ def _against_idempotence(values: Values) -> list[str]:
     return reasons
 
 
-def _delivery_timeout(values: Values, given: frozenset[str]) -> Changes:
+def _delivery_timeout(values: Values, set_options: frozenset[str]) -> Changes:
     timeout, linger, request = (
         values[name] for name in ("delivery.timeout.ms", "linger.ms", "request.timeout.ms")
     )
     minimum = min(ceil(linger) + request, MAX_MS)
     if timeout >= minimum:
         return {}
-    if "delivery.timeout.ms" in given:
+    if "delivery.timeout.ms" in set_options:
         raise ConfigError(
             f"option kafka.delivery.timeout.ms is {timeout}, less than kafka.linger.ms + "
             f"kafka.request.timeout.ms ({linger} + {request})",
@@ -110,7 +110,7 @@ def batch_write_linger(values: Values, target: int) -> int:
     return max(linger, min(target, allowed))
 
 
-def largest_request(values: Values, given: frozenset[str]) -> int:
+def largest_request(values: Values, set_options: frozenset[str]) -> int:
     """Return the maximum size of a request with several batches, in bytes.
 
     If max.request.size is set, it is the maximum, as in Java. Its default is the brokers' limit for
@@ -120,16 +120,16 @@ def largest_request(values: Values, given: frozenset[str]) -> int:
     be duplicated or lost, so Java's default applies.
     """
     largest_record: int = values[MAX_REQUEST_SIZE]
-    if MAX_REQUEST_SIZE in given or not values[IDEMPOTENCE]:
+    if MAX_REQUEST_SIZE in set_options or not values[IDEMPOTENCE]:
         return largest_record
     return max(largest_record, LARGEST_REQUEST)
 
 
-def _backoff(values: Values, given: frozenset[str]) -> Changes:
+def _backoff(values: Values, set_options: frozenset[str]) -> Changes:
     """Use a constant backoff if no maximum is set (postProcessReconnectBackoffConfigs)."""
     changes = {"retry.backoff.ms": min(values["retry.backoff.ms"], values["retry.backoff.max.ms"])}
     reconnect, longest = values["reconnect.backoff.ms"], values["reconnect.backoff.max.ms"]
-    if "reconnect.backoff.ms" in given and "reconnect.backoff.max.ms" not in given:
+    if "reconnect.backoff.ms" in set_options and "reconnect.backoff.max.ms" not in set_options:
         longest = reconnect
     return changes | {
         "reconnect.backoff.ms": min(reconnect, longest),
@@ -137,7 +137,7 @@ def _backoff(values: Values, given: frozenset[str]) -> Changes:
     }
 
 
-def _memory(values: Values, given: frozenset[str]) -> Changes:
+def _memory(values: Values, set_options: frozenset[str]) -> Changes:
     """Check that a batch fits into the buffer, or lower the default of batch.size.
 
     Java's producer fails only when the first record is sent.
@@ -151,7 +151,7 @@ def _memory(values: Values, given: frozenset[str]) -> Changes:
         )
     if batch <= buffer:
         return {}
-    if "batch.size" in given:
+    if "batch.size" in set_options:
         raise ConfigError(
             f"option kafka.batch.size is {batch}, more than kafka.buffer.memory, {buffer}",
             hint="Raise kafka.buffer.memory or lower kafka.batch.size.",
@@ -159,11 +159,11 @@ def _memory(values: Values, given: frozenset[str]) -> Changes:
     return {"batch.size": buffer}
 
 
-def _limit_times(values: Values, given: frozenset[str]) -> Changes:
+def _limit_times(values: Values, set_options: frozenset[str]) -> Changes:
     """Limit times to 24 days, which every timer accepts.
 
     The limit also replaces Java's value -1, which means never.
     """
-    del given
+    del set_options
     times = {name: value for name, value in values.items() if name.endswith(".ms")}
     return {name: MAX_MS if value < 0 else min(value, MAX_MS) for name, value in times.items()}

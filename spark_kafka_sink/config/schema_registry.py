@@ -19,8 +19,8 @@ from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret, redacted
 from spark_kafka_sink.config.option import (
-    Kind,
     Option,
+    OptionType,
     conflict,
     fields_of,
     flag,
@@ -54,7 +54,7 @@ _TLS_NAMES: Final = (
     "ssl.keystore.type",
     "ssl.key.password",
 )
-_logger = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 REGISTRY_ALIASES: Final = {
     "schema.registry.basic.auth.user.info": "basic.auth.user.info",
     "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
@@ -204,7 +204,7 @@ class RegistryConfig:
 
     @classmethod
     def from_options(
-        cls, values: Mapping[str, Any], given: Mapping[str, str], parts: tuple[str, ...]
+        cls, values: Mapping[str, Any], user_options: Mapping[str, str], parts: tuple[str, ...]
     ) -> Self | None:
         """Build the config from the parsed sink options; `parts` are those that use the registry.
 
@@ -212,7 +212,7 @@ class RegistryConfig:
             ConfigError: an option is missing or has no effect, or two options contradict each
                 other.
         """
-        _warn_unused(given, parts)
+        _warn_unused(user_options, parts)
         if not parts:
             return None
         if not values[URL]:
@@ -221,7 +221,7 @@ class RegistryConfig:
                 hint=f'Add .option("{URL}", "http://host:8081").',
             )
         _check_url(values[URL])
-        _check_choice(values, given, parts)
+        _check_choice(values, user_options, parts)
         own = fields_of(cls, values)
         schema_id = None if values["use.schema.id"] == -1 else values["use.schema.id"]
         return cls(
@@ -229,10 +229,10 @@ class RegistryConfig:
             url=",".join(redacted(url.strip()) for url in values[URL].split(",")),
             key=_part(values, "key"),
             value=_part(values, "value"),
-            user_info=_user_info(values, given),
+            user_info=_user_info(values, user_options),
             inherits_basic=values["basic.auth.credentials.source"] == "SASL_INHERIT",
-            bearer=_bearer(values, given),
-            tls=_tls(given),
+            bearer=_bearer(values, user_options),
+            tls=_tls(user_options),
         )
 
 
@@ -248,12 +248,12 @@ REGISTRY_NAMES: Final = frozenset(option.name for option in REGISTRY_OPTIONS)
 REGISTRY_SECRETS: Final = frozenset(
     registry_option.name
     for registry_option in REGISTRY_OPTIONS
-    if registry_option.kind is Kind.PASSWORD and not registry_option.name.endswith(".id")
+    if registry_option.kind is OptionType.PASSWORD and not registry_option.name.endswith(".id")
 )
 """Options whose values are secret."""
 
 
-def _warn_unused(given: Mapping[str, str], parts: tuple[str, ...]) -> None:
+def _warn_unused(user_options: Mapping[str, str], parts: tuple[str, ...]) -> None:
     """Warn about registry options without a format that uses them.
 
     They are not rejected, because files that many clients share contain them.
@@ -261,10 +261,10 @@ def _warn_unused(given: Mapping[str, str], parts: tuple[str, ...]) -> None:
     reasons = {
         part: f"{part}.format uses no registry" for part in ("key", "value") if part not in parts
     }
-    for name in sorted(REGISTRY_NAMES & given.keys()):
+    for name in sorted(REGISTRY_NAMES & user_options.keys()):
         reason = reasons.get(name.partition(".")[0]) if parts else _NO_REGISTRY
         if reason is not None:
-            warn_once(_logger, "Option %s has no effect: %s", name, reason)
+            warn_once(_LOG, "Option %s has no effect: %s", name, reason)
 
 
 def _check_url(urls: str) -> None:
@@ -278,7 +278,7 @@ def _check_url(urls: str) -> None:
 
 
 def _check_choice(
-    values: Mapping[str, Any], given: Mapping[str, str], parts: tuple[str, ...]
+    values: Mapping[str, Any], user_options: Mapping[str, str], parts: tuple[str, ...]
 ) -> None:
     """Raise if more than one option selects the schema."""
     use_latest, by_id = values["use.latest.version"], values["use.schema.id"] != -1
@@ -299,7 +299,7 @@ def _check_choice(
             hint='Add .option("auto.register.schemas", "false").',
         )
     texts = [f"{part}.{name}" for part in parts for name in ("schema", "schema.file")]
-    clash = next((name for name in texts if name in given), None)
+    clash = next((name for name in texts if name in user_options), None)
     if (use_latest or by_id) and clash is not None:
         raise conflict(chosen, clash, "both select the schema")
 
@@ -314,7 +314,7 @@ def _secret(values: Mapping[str, Any], name: str) -> Secret | None:
     return Secret(str(values[name]).strip(), name) if values[name] else None
 
 
-def _user_info(values: Mapping[str, Any], given: Mapping[str, str]) -> Secret | None:
+def _user_info(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Secret | None:
     """Return user name and password, from the option or the URL, as the source option requires."""
     source = values["basic.auth.credentials.source"]
     info = _secret(values, "basic.auth.user.info")
@@ -325,7 +325,7 @@ def _user_info(values: Mapping[str, Any], given: Mapping[str, str]) -> Secret | 
             hint='Add .option("basic.auth.user.info", "env:NAME"), or file:PATH.',
         )
     if info is not None and source != "USER_INFO":
-        if "basic.auth.credentials.source" in given:
+        if "basic.auth.credentials.source" in user_options:
             raise ConfigError(
                 "option basic.auth.user.info is set, but basic.auth.credentials.source is "
                 f"{source}",
@@ -339,7 +339,7 @@ def _user_info(values: Mapping[str, Any], given: Mapping[str, str]) -> Secret | 
     return info
 
 
-def _bearer(values: Mapping[str, Any], given: Mapping[str, str]) -> BearerAuth | None:
+def _bearer(values: Mapping[str, Any], user_options: Mapping[str, str]) -> BearerAuth | None:
     source = values["bearer.auth.credentials.source"]
     token = _secret(values, "bearer.auth.token")
     auth = BearerAuth(
@@ -349,7 +349,7 @@ def _bearer(values: Mapping[str, Any], given: Mapping[str, str]) -> BearerAuth |
     if source == "SASL_OAUTHBEARER_INHERIT":
         return replace(auth, inherits=True)
     if source == "STATIC_TOKEN":
-        if token is None and "bearer.auth.credentials.source" in given:
+        if token is None and "bearer.auth.credentials.source" in user_options:
             raise _missing("bearer.auth.token")
         return None if token is None else replace(auth, token=token)
     url = values["bearer.auth.issuer.endpoint.url"]
@@ -366,7 +366,7 @@ def _bearer(values: Mapping[str, Any], given: Mapping[str, str]) -> BearerAuth |
         client_id=client_id,
         client_secret=client_secret,
         scope=values["bearer.auth.scope"] or None,
-        tls=_tls(given),
+        tls=_tls(user_options),
     )
     return replace(auth, issuer=issuer)
 
@@ -378,11 +378,11 @@ def _missing(option: str) -> ConfigError:
     )
 
 
-def _tls(given: Mapping[str, str]) -> TlsConfig | None:
+def _tls(user_options: Mapping[str, str]) -> TlsConfig | None:
     """Return the TLS settings for the registry, or None if no option is set."""
     values = {
-        name: read_security(name, given[f"{TLS_PREFIX}{name}"], f"{TLS_PREFIX}{name}")
+        name: read_security(name, user_options[f"{TLS_PREFIX}{name}"], f"{TLS_PREFIX}{name}")
         for name in _TLS_NAMES
-        if f"{TLS_PREFIX}{name}" in given
+        if f"{TLS_PREFIX}{name}" in user_options
     }
     return tls_config(SecurityValues(values, prefix=TLS_PREFIX)) if values else None

@@ -67,8 +67,8 @@ class TopicCreation:
     """Settings of the topics, by Kafka's names, in sorted order."""
 
     @classmethod
-    def from_options(cls, values: Mapping[str, Any], given: Mapping[str, str]) -> Self:
-        """Build the config from the parsed sink options and the topic settings among `given`.
+    def from_options(cls, values: Mapping[str, Any], user_options: Mapping[str, str]) -> Self:
+        """Build the config from the parsed sink options and the topic settings in `user_options`.
 
         Raises:
             ConfigError: an option is set although topic.create is false, or a duration or size
@@ -76,7 +76,7 @@ class TopicCreation:
         """
         configs = {
             name.removeprefix(CONFIG_PREFIX): value.strip()
-            for name, value in given.items()
+            for name, value in user_options.items()
             if name.startswith(CONFIG_PREFIX)
         }
         for name, value in configs.items():

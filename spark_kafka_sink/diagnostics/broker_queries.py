@@ -17,11 +17,12 @@ from spark_kafka_sink.diagnostics import topics as topic_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.kafka.admin import topic_admin
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
-from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis, Verdict
+from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis, FailureKind
 from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.kafka.security.acl import Acl, Operation, ResourceType
+from spark_kafka_sink.kafka.security.acl import Acl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,13 +44,13 @@ STEP_OF: Mapping[State, Step] = {
 }
 """The step in which a connection failed, by the state of the connection."""
 _HINTS: Mapping[Step, str] = {
-    Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve it",
+    Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve it.",
     Step.CONNECT: "Check the host and port, that the broker is running, and that no firewall "
-    "blocks the connection",
-    Step.TLS: "Check that this port is a TLS listener (kafka.security.protocol)",
-    Step.VERSIONS: "Check kafka.security.protocol, and that a Kafka broker uses this port",
-    Step.LOGIN: "Check kafka.sasl.mechanism and the broker's log",
-    Step.METADATA: "Check the broker's log",
+    "blocks the connection.",
+    Step.TLS: "Check that this port is a TLS listener (kafka.security.protocol).",
+    Step.VERSIONS: "Check kafka.security.protocol, and that a Kafka broker uses this port.",
+    Step.LOGIN: "Check kafka.sasl.mechanism and the broker's log.",
+    Step.METADATA: "Check the broker's log.",
 }
 _AUTO_CREATE: Final = "auto.create.topics.enable"
 _MAX_POLL_S: Final = 1.0
@@ -110,10 +111,7 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
     if isinstance(error, errors.AuthenticationError) and step is Step.METADATA:
         step = Step.LOGIN  # The listener requires SASL, but the client sent a different request.
     if error is None:
-        hint = _HINTS[step]
-        error = errors.BrokerUnavailableError(
-            f"{server}: {diagnosis.reason}", hint=hint[0].lower() + hint[1:]
-        )
+        error = errors.BrokerUnavailableError(f"{server}: {diagnosis.reason}", hint=_HINTS[step])
     return Finding.failure(step, error, local=not _is_refused(diagnosis))
 
 
@@ -124,7 +122,7 @@ def _is_refused(diagnosis: Diagnosis) -> bool:
     host.
     """
     error = diagnosis.error
-    if diagnosis.verdict is not Verdict.REJECTED or error is None:
+    if diagnosis.verdict is not FailureKind.REJECTED or error is None:
         return False
     return error.error is not None or isinstance(error, errors.BrokerUnavailableError)
 
@@ -173,7 +171,7 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
         f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the advertised "
         f"{'address' if len(failures) == 1 else 'addresses'}. {details}",
         hint="Set advertised.listeners on the brokers to addresses that clients can reach, or "
-        "make these names and ports reachable from here and from the executors",
+        "make these names and ports reachable from here and from the executors.",
     )
     local = all(finding.local for finding in failures.values())
     return Finding.failure(Step.BROKERS, error, local=local)
@@ -397,7 +395,7 @@ def judge_transactional_ids(
         code = TransactionAdmin(client).end([nobody], commit=False, deadline=deadline)[name]
     except errors.KafkaProdError as error:
         return [Finding.warning(step_of_error(error), error, local=True)]
-    acl = Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
+    acl = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
     if code in _ALLOWED:
         principal = topic_checks.guide_of(config.producer).principal
         return [Finding.ok(Step.PERMISSIONS, f"{acl} is allowed to {principal}")]

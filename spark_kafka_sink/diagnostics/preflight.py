@@ -40,7 +40,7 @@ FAILED_CHECK_VALID_S: Final = 60.0
 """Seconds after a failed check of a batch write in which the process does not repeat the check."""
 MAX_CACHED: Final = 64
 _MIN_TIMEOUT_S: Final = 1.0
-_OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off"
+_OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off."
 _TASKS_CONTINUE: Final = (
     "The tasks will still try to write; with preflight=fail, such a write fails immediately"
 )
@@ -63,7 +63,7 @@ def describe_finding(finding: Finding) -> str:
     """Return the finding as a line for the log."""
     sentences = [finding.text]
     if finding.hint:
-        sentences.append(finding.hint[0].upper() + finding.hint[1:])
+        sentences.append(finding.hint)
     if finding.severity is Severity.ERROR:
         sentences.append(_TASKS_CONTINUE)
     return " ".join(text if text.endswith((".", "?")) else f"{text}." for text in sentences)
@@ -102,7 +102,7 @@ def _with_preflight_hint(failure: Finding) -> Finding:
     error = copy(failure.error)
     if error is None or failure.step not in {Step.RESOLVE, Step.CONNECT}:
         return failure
-    error.hint = f"{error.hint}. {_OFF}"
+    error.hint = f"{error.hint} {_OFF}"
     return replace(failure, error=error)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.text import capitalized
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.diagnostics.topics import denied, guide_of
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
@@ -24,11 +25,12 @@ from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.kafka.security.acl import Acl, Operation, ResourceType
+from spark_kafka_sink.kafka.security.acl import Acl
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -88,12 +90,12 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
             "the brokers do not assign a producer id", error=error_codes.error_name(code)
         )
         return Finding.failure(Step.PRODUCE, refused)
+    write = Acl(AclOperation.WRITE, ResourceType.TOPIC, topic)
     error = errors.AuthorizationError(
         f"the brokers do not assign a producer id to {guide.principal}",
         error=error_codes.error_name(code),
-        hint=f"{guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, topic))} (enough since Kafka "
-        f"2.8); earlier brokers also need: "
-        f"{guide.grant(Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
+        hint=f"{capitalized(guide.grant(write))} (enough since Kafka 2.8); earlier brokers also "
+        f"need: {guide.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
     )
     return Finding.failure(Step.PERMISSIONS, error)
 
@@ -106,7 +108,7 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
         )
         return Finding.ok(Step.PRODUCE, text)
     if code == error_codes.ErrorCode.topic_authorization_failed:
-        return denied(Acl(Operation.WRITE, ResourceType.TOPIC, topic), code, config, node)
+        return denied(Acl(AclOperation.WRITE, ResourceType.TOPIC, topic), code, config, node)
     if not code:
         return Finding.note(
             Step.PRODUCE, f"the server at {node} accepted a record that Kafka's brokers reject"

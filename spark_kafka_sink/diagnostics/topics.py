@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import capitalized, plural
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
-from spark_kafka_sink.kafka.security.acl import Acl, AclGuide, Operation, ResourceType
+from spark_kafka_sink.kafka.security.acl import Acl, AclGuide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.topic_admin import TopicDescription
 
 
-_ALL: Final = 1 << 2
-_WRITE: Final = 1 << 4
-_IDEMPOTENT_WRITE: Final = 1 << 12
-"""Bits of authorized operations. The bit numbers are the codes of Kafka's AclOperation."""
+_MAY_WRITE: Final = 1 << AclOperation.WRITE | 1 << AclOperation.ALL
+_MAY_WRITE_IDEMPOTENTLY: Final = 1 << AclOperation.IDEMPOTENT_WRITE | 1 << AclOperation.ALL
+"""Bits of authorized operations (KIP-430), of which one is enough."""
 MAX_MESSAGE: Final = "max.message.bytes"
 MIN_IN_SYNC: Final = "min.insync.replicas"
 COMPRESSION: Final = "compression.type"
@@ -72,17 +72,17 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return Finding.note(
             Step.PERMISSIONS, f"{name}: the brokers do not report permissions before Kafka 2.3"
         )
-    if not operations & (_WRITE | _ALL):
-        acl = Acl(Operation.WRITE, ResourceType.TOPIC, name)
+    if not operations & _MAY_WRITE:
+        acl = Acl(AclOperation.WRITE, ResourceType.TOPIC, name)
         return denied(acl, ErrorCode.topic_authorization_failed, config)
-    lacks_cluster = of_cluster is not None and not of_cluster & (_IDEMPOTENT_WRITE | _ALL)
+    lacks_cluster = of_cluster is not None and not of_cluster & _MAY_WRITE_IDEMPOTENTLY
     if config.enable_idempotence and lacks_cluster:
-        right = Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+        right = Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         error = errors.AuthorizationError(
             f"IdempotentWrite on the cluster is denied to {guide.principal}, and these brokers "
             f"(before Kafka 2.8) assign producer ids only with this permission",
             error=error_name(ErrorCode.cluster_authorization_failed),
-            hint=f"{guide.grant(right)}, or set kafka.enable.idempotence=false",
+            hint=f"{capitalized(guide.grant(right))}, or set kafka.enable.idempotence=false.",
         )
         return Finding.failure(Step.PERMISSIONS, error)
     return Finding.ok(Step.PERMISSIONS, f"Write on topic {name} is allowed to {guide.principal}")
@@ -130,7 +130,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
                 f"topic with acks=all; newer brokers only require that all replicas are in sync",
                 topic=name,
                 error=code,
-                hint=f"Lower the topic's {MIN_IN_SYNC}, or add replicas to the topic",
+                hint=f"Lower the topic's {MIN_IN_SYNC}, or add replicas to the topic.",
             ),
         )
     elif facts.in_sync < least:
@@ -143,7 +143,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
                 f"replicas have caught up",
                 topic=name,
                 error=code,
-                hint="Check which brokers are down or lagging",
+                hint="Check which brokers are down or lagging.",
             ),
         )
 
@@ -169,7 +169,7 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             "would be rejected",
             topic=facts.name,
             error=error_name(ErrorCode.message_too_large),
-            hint=hint + "are split and sent again, but a single row cannot be split",
+            hint=hint + "are split and sent again, but a single row cannot be split.",
         ),
     )
 
@@ -184,7 +184,7 @@ def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         f"topic {facts.name} has {COMPRESSION}={theirs}, but kafka.compression.type is "
         f"{ours.name.lower()}: the brokers recompress every batch",
         topic=facts.name,
-        hint=f"Set kafka.compression.type={codec.name.lower()}",
+        hint=f"Set kafka.compression.type={codec.name.lower()}.",
     )
     yield Finding.warning(_STEP, error)
 
@@ -198,7 +198,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             f"topic {facts.name} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers replace the "
             "timestamp column with their own time",
             topic=facts.name,
-            hint=f"Set {TIMESTAMP_TYPE}=CreateTime on the topic, or remove useTimestampColumn",
+            hint=f"Set {TIMESTAMP_TYPE}=CreateTime on the topic, or remove useTimestampColumn.",
         )
         yield Finding.warning(_STEP, error)
     elif before is not None and before < _NO_LIMIT:
@@ -209,7 +209,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
                 "are rejected",
                 topic=facts.name,
                 error=error_name(ErrorCode.invalid_timestamp),
-                hint=f"Raise the topic's {TIMESTAMP_BEFORE}, or remove useTimestampColumn",
+                hint=f"Raise the topic's {TIMESTAMP_BEFORE}, or remove useTimestampColumn.",
             ),
         )
 
@@ -226,7 +226,7 @@ def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> 
         "would be rejected",
         topic=facts.name,
         error=error_name(ErrorCode.invalid_record),
-        hint="Add a column `key`, or set cleanup.policy=delete on the topic",
+        hint="Add a column `key`, or set cleanup.policy=delete on the topic.",
     )
     if config.dead_letters.tolerant:
         yield Finding.warning(_STEP, error)
@@ -316,7 +316,7 @@ def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = Non
         topic=acl.name if acl.resource is ResourceType.TOPIC else None,
         broker=broker,
         error=error_name(code),
-        hint=guide.grant(acl),
+        hint=capitalized(guide.grant(acl)),
     )
     return Finding.failure(Step.PERMISSIONS, error)
 
@@ -330,20 +330,20 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return _missing(facts, config)
     if code == ErrorCode.topic_authorization_failed:
         guide = guide_of(config)
-        acl = Acl(Operation.WRITE, ResourceType.TOPIC, name)
+        acl = Acl(AclOperation.WRITE, ResourceType.TOPIC, name)
         error = errors.AuthorizationError(
             f"Describe on topic {name} is denied to {guide.principal}, so it is unknown whether it "
             "exists",
             topic=name,
             error=error_name(code),
-            hint=guide.grant(acl),
+            hint=capitalized(guide.grant(acl)),
         )
         return Finding.failure(Step.PERMISSIONS, error)
     refused = errors.UnknownTopicError(
         f"the brokers did not describe topic {name}",
         topic=name,
         error=error_name(code),
-        hint="Check that the cluster is healthy",
+        hint="Check that the cluster is healthy.",
     )
     if code == ErrorCode.invalid_topic_exception:
         return Finding.failure(Step.TOPIC, refused)
@@ -360,7 +360,7 @@ def judge_partitions(facts: TopicFacts, expected: int | None) -> list[Finding]:
         f"changed: topic.partitions={expected} has no effect",
         topic=facts.name,
         hint=f"Set topic.partitions={existing} or remove it, or add partitions with kafka-topics "
-        "--alter --partitions",
+        "--alter --partitions.",
     )
     return [Finding.warning(Step.TOPIC, error)]
 
@@ -418,7 +418,7 @@ def _leaders(facts: TopicFacts) -> Finding:
             topic=name,
             error=error_name(ErrorCode.leader_not_available),
             hint="Check which brokers are down; records for these partitions wait up "
-            "to kafka.delivery.timeout.ms",
+            "to kafka.delivery.timeout.ms.",
         )
         return Finding.warning(Step.TOPIC, error)
     replicas = plural(facts.replicas, "replica")
@@ -447,7 +447,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             topic=name,
             error=error_name(creation.code),
             hint=f"{create_hint}, or "
-            f"{guide.grant(Acl(Operation.CREATE, ResourceType.TOPIC, name))}",
+            f"{guide.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, name))}",
         )
         return Finding.failure(Step.PERMISSIONS, denied)
     if creation.code:
@@ -474,8 +474,8 @@ def _creation_hint(facts: TopicFacts, config: ProducerConfig) -> str:
     option = '.option("topic.create", "true"), or ' if _would_create(facts.creation) else ""
     create = f"create the topic: {option}kafka-topics --bootstrap-server {server} --create --topic"
     if not facts.similar:
-        return f"correct the name, or {create} {name}"
-    return f"did you mean {' or '.join(facts.similar)}? Otherwise {create} {name}"
+        return f"Correct the name, or {create} {name}"
+    return f"Did you mean {' or '.join(facts.similar)}? Otherwise {create} {name}"
 
 
 def _would_create(creation: Creation | None) -> bool:

@@ -215,6 +215,6 @@ def _query_of(results: Sequence[TaskResult]) -> str | None:
     if len(queries) != 1:
         raise TransactionError(
             f"the tasks of one batch ran for {len(queries)} queries: the batch is not decided",
-            hint="Run the batch again; install the same version of this package on all executors",
+            hint="Run the batch again; install the same version of this package on all executors.",
         )
     return queries.pop()

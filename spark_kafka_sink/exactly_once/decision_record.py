@@ -198,7 +198,7 @@ def malformed(what: str) -> TransactionError:
     return TransactionError(
         f"the decision log contains a record that this package did not write: {what}",
         hint="Find the other application that writes to the topic; no batch can be written until "
-        "the log is repaired",
+        "the log is repaired.",
     )
 
 
@@ -216,7 +216,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class DecisionRecord:
     """State of a scope as stored in the log, with details for operators.
 
     Raises:
@@ -239,7 +239,7 @@ class Record:
             raise ValueError("each transaction of a torn batch must have one fate")
 
     @classmethod
-    def of(cls, decided: DecidedBatch, at_ms: int, fates: tuple[Fate, ...] = ()) -> Record:
+    def of(cls, decided: DecidedBatch, at_ms: int, fates: tuple[Fate, ...] = ()) -> DecisionRecord:
         """Return the record of a decision; the batch is torn if there are fates."""
         return cls(
             state=decided,
@@ -250,7 +250,7 @@ class Record:
         )
 
     @classmethod
-    def done(cls, decided: DecidedBatch, at_ms: int) -> Record:
+    def done(cls, decided: DecidedBatch, at_ms: int) -> DecisionRecord:
         """Return the record that marks all transactions in a decision as committed."""
         return cls(
             state=decision_rules.finished(decided),
@@ -265,12 +265,12 @@ class Record:
         return bool(self.fates)
 
 
-def to_text(record: Record) -> str:
+def to_text(record: DecisionRecord) -> str:
     """Return the record as JSON in ASCII, so that the text can be split at any position."""
     return json.dumps({"version": VERSION, **_to_json(record)}, separators=(",", ":"))
 
 
-def from_text(text: str) -> Record:
+def from_text(text: str) -> DecisionRecord:
     """Parse a record.
 
     Raises:
@@ -279,7 +279,7 @@ def from_text(text: str) -> Record:
     return _from_json(parse_object(text))
 
 
-def _to_json(record: Record) -> dict[str, object]:
+def _to_json(record: DecisionRecord) -> dict[str, object]:
     state = record.state
     if isinstance(state, decision_rules.Nothing):
         return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
@@ -328,12 +328,12 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
     }
 
 
-def _from_json(fields: JsonObject) -> Record:
+def _from_json(fields: JsonObject) -> DecisionRecord:
     kind = fields.text("type")
     given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
     if kind == "nothing":
         at_ms = fields.number("at")
-        return Record(
+        return DecisionRecord(
             state=decision_rules.Nothing(given_up), at_ms=at_ms, transactions=0, records=0
         )
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
@@ -342,7 +342,7 @@ def _from_json(fields: JsonObject) -> Record:
     plannings = _plannings(fields.array("plannings")) if fields.has("plannings") else ()
     topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
     if kind == "done":
-        return Record(
+        return DecisionRecord(
             state=decision_rules.Done(query, batch, retired, given_up, rows, plannings, topics),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
@@ -355,7 +355,7 @@ def _from_json(fields: JsonObject) -> Record:
     if fates and len(fates) != len(transactions):
         raise malformed("the numbers of fates and transactions differ")
     decided = decision_rules.Decided(query, batch, transactions, retired, rows, plannings, topics)
-    return Record.of(decided, at_ms, fates)
+    return DecisionRecord.of(decided, at_ms, fates)
 
 
 def _texts(values: list[object], name: str) -> tuple[str, ...]:
@@ -426,7 +426,7 @@ def _fate(value: object) -> Fate:
         raise malformed("an unknown fate") from error
 
 
-def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Message]:
+def messages_of(scope: Scope, record: DecisionRecord, limit: int = MAX_VALUE) -> list[Message]:
     """Return the messages that store this record for the scope, to be appended in one transaction.
 
     Args:
@@ -446,7 +446,9 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
     ]
 
 
-def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> list[Message]:
+def replacing(
+    scope: Scope, record: DecisionRecord | None, chunks: Collection[int]
+) -> list[Message]:
     """Return the messages that replace all records of the scope, to be appended in one transaction.
 
     Args:
@@ -495,7 +497,7 @@ def _number_of(scope: Scope) -> int | None:
     return int(scope.name) if is_number else None
 
 
-def _is_of_foreach_batch(record: Record | None) -> bool:
+def _is_of_foreach_batch(record: DecisionRecord | None) -> bool:
     """Return True if foreachBatch has written the batch, and its run is known."""
     if record is None or isinstance(record.state, decision_rules.Nothing):
         return False
@@ -529,7 +531,7 @@ class DecisionRecords:
             except TransactionError as problem:
                 self._latest[scope] = _Latest(offset, "", problem)
 
-    def latest(self, scope: Scope) -> Record | None:
+    def latest(self, scope: Scope) -> DecisionRecord | None:
         """Return the valid record of a scope, or None if the log has none.
 
         Raises:

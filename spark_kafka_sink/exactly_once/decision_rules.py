@@ -206,7 +206,7 @@ class Refusal(StrEnum):
     GIVEN_UP = "abort() was called before commit() decided"
 
 
-class Verdict(Enum):
+class BatchVerdict(Enum):
     """The action for a batch that may be written, or is already written."""
 
     WRITE = "write"
@@ -214,7 +214,7 @@ class Verdict(Enum):
 
 
 _NOTHING_TO_MARK = {
-    Verdict.SKIP,
+    BatchVerdict.SKIP,
     Refusal.OTHER_ROWS,
     Refusal.OTHER_JOBS_ROWS,
     Refusal.OTHER_QUERYS_BATCH,
@@ -226,31 +226,31 @@ it.
 """
 
 
-def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
+def judge(state: LogState[T_co], caller: Caller) -> BatchVerdict | Refusal:
     """Return the action for the caller's batch, or the reason why it is refused."""
     if caller.single:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
         first = caller.query is None or caller.batch == _FIRST_BATCH
         known = first or caller.batch == caller.reset_batch
-        return Verdict.WRITE if known else Refusal.LOG_IS_EMPTY
+        return BatchVerdict.WRITE if known else Refusal.LOG_IS_EMPTY
     if caller.query in state.retired:
         return Refusal.RETIRED_QUERY
     if state.query != caller.query:
-        return Verdict.WRITE if takes_over(state, caller) else Refusal.OTHER_QUERY
+        return BatchVerdict.WRITE if takes_over(state, caller) else Refusal.OTHER_QUERY
     if state.batch == caller.batch:
-        return Refusal.OTHER_ROWS if _differ(state, caller) else Verdict.SKIP
+        return Refusal.OTHER_ROWS if _differ(state, caller) else BatchVerdict.SKIP
     return _judge_order(int(caller.batch) - int(state.batch), caller)
 
 
-def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
+def _judge_single(state: LogState[T_co], caller: Caller) -> BatchVerdict | Refusal:
     """Judge a batch of a scope with only one batch.
 
     With a new checkpoint, batch numbers start at 0 again, and the batches differ from those of the
     old checkpoint.
     """
     if isinstance(state, Nothing):
-        return Verdict.WRITE
+        return BatchVerdict.WRITE
     unlike = state.query != caller.query and None not in {state.query, caller.query}
     if unlike:
         return Refusal.OTHER_QUERYS_BATCH
@@ -258,7 +258,7 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
         return Refusal.ANOTHER_WRITE
     if _differ(state, caller):
         return Refusal.OTHER_JOBS_ROWS
-    return Refusal.EARLIER_BATCH if _is_earlier(state, caller) else Verdict.SKIP
+    return Refusal.EARLIER_BATCH if _is_earlier(state, caller) else BatchVerdict.SKIP
 
 
 def _is_earlier(state: Decided[T_co] | Done, caller: Caller) -> bool:
@@ -289,11 +289,11 @@ def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
-def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
+def _judge_order(distance: int, caller: Caller) -> BatchVerdict | Refusal:
     if distance < 0:
         return Refusal.BATCH_IS_BEHIND
     known = distance == 1 or caller.batch == caller.reset_batch
-    return Verdict.WRITE if known else Refusal.BATCH_IS_AHEAD
+    return BatchVerdict.WRITE if known else Refusal.BATCH_IS_AHEAD
 
 
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
@@ -374,7 +374,7 @@ def next_commit_step(
     verdict = judge(state, caller)
     if isinstance(verdict, Refusal):
         return Refuse(verdict)
-    if verdict is Verdict.SKIP:
+    if verdict is BatchVerdict.SKIP:
         return AlreadyDone(_found(state, caller))
     if caller.skipped:
         return Refuse(Refusal.SKIPPED)

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Fate, Record, ScopeState
+from spark_kafka_sink.exactly_once.decision_record import (
+    DecisionRecord,
+    DecisionRecords,
+    Fate,
+    ScopeState,
+)
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.driver import Driver, connected_driver
-from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
+from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan
 from spark_kafka_sink.exactly_once.steps.torn import fates_by_partition, torn_error
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.topic_admin import LATEST, ListOffsetsHandler
@@ -88,7 +93,7 @@ def _view(
 
 def _standing(state: ScopeState, description: TransactionDescription) -> Standing:
     """Return the status of a transaction, given the earlier state of its scope."""
-    candidate = Candidate.of(description.transactional_id)
+    candidate = OrphanCandidate.of(description.transactional_id)
     if candidate is None:
         # Any other timeout is that of the transaction of all tasks (atomicBatch=true).
         is_append = description.timeout_ms == DRIVER_TIMEOUT_MS
@@ -239,7 +244,7 @@ def accept_loss(driver: Driver) -> Finished:
             f"batch {record.state.batch} of {driver.scope} is not torn: all its transactions are "
             "committed"
         )
-    done = Record.done(record.state, driver.client.wall_ms())
+    done = DecisionRecord.done(record.state, driver.client.wall_ms())
     driver.append(owner, done, "done", recovery.APPEND_SECONDS)
     return _finished(str(driver.scope), record, record.state.batch, fates)
 
@@ -271,7 +276,7 @@ def _refusal(name: str, standing: Standing) -> TransactionError:
     return TransactionError(f"{name} is {what}", hint=hints.get(standing))
 
 
-def _finished(scope: str, record: Record, batch: str, fates: tuple[Fate, ...]) -> Finished:
+def _finished(scope: str, record: DecisionRecord, batch: str, fates: tuple[Fate, ...]) -> Finished:
     return Finished(
         scope=scope,
         batch=batch,
@@ -316,7 +321,7 @@ class TransactionOperator:
             now_ms = driver.client.wall_ms()
         return Overview(transactions=tuple(views), partitions=partitions, now_ms=now_ms)
 
-    def records(self) -> dict[str, Record]:
+    def records(self) -> dict[str, DecisionRecord]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
         with self._driver() as driver:
             records = driver.read_unfenced(create=False)

@@ -60,7 +60,7 @@ REPARTITION: Final = (
 _AGAIN: Final = (
     "No row of the batch is visible, and the batch can run again. It may have taken longer than "
     "transaction.timeout.ms; otherwise check whether another application uses this "
-    "transactionalIdPrefix"
+    "transactionalIdPrefix."
 )
 _LOG = logging.getLogger(__name__)
 
@@ -293,7 +293,8 @@ def abort_shared(
         driver, lambda decided: caller is None or not decision_rules.is_same_batch(decided, caller)
     )
     is_written = (
-        caller is not None and decision_rules.judge(state, caller) is decision_rules.Verdict.SKIP
+        caller is not None
+        and decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP
     )
     return CommitOutcome(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
@@ -349,7 +350,7 @@ def _commit(
     # With transactions V1, an epoch can be reused after an abort. If the transaction was aborted in
     # between, the record is in a new transaction, which could be committed without the rows.
     second_check = check if owners and not shared.version.bumps_epoch else None
-    done = decision_record.Record(
+    done = decision_record.DecisionRecord(
         state=decision_rules.finished(step.decided),
         at_ms=driver.client.wall_ms(),
         transactions=1 if owners else 0,
@@ -370,7 +371,7 @@ def _fenced(
 ) -> CommitOutcome:
     """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
     state = recover_scope(driver, lambda decided: not decision_rules.is_same_batch(decided, caller))
-    if decision_rules.judge(state, caller) is decision_rules.Verdict.SKIP:
+    if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=_is_aborted(driver, results))
     raise errors.TransactionError(
@@ -380,7 +381,7 @@ def _fenced(
         error=error.error,
         hint="Restart the query or the job. Only one run of a query may use its "
         "transactionalIdPrefix at a time; if tasks take longer than transaction.timeout.ms, raise "
-        "that option and the brokers' transaction.max.timeout.ms, or write smaller batches",
+        "that option and the brokers' transaction.max.timeout.ms, or write smaller batches.",
     ) from error
 
 

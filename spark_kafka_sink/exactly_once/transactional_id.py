@@ -72,7 +72,7 @@ class ScopeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class WriteTarget:
     """Topic and name that distinguish writes with the same batchId.
 
     A foreachBatch function may write to several topics with one batchId.
@@ -89,7 +89,7 @@ class Target:
         return where if self.name is None else f"named {self.name} {where}"
 
 
-_ANY_TOPIC = Target()
+_ANY_TOPIC = WriteTarget()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Scope:
     """Value of the option transactionalIdPrefix."""
     name: str = ""
     """The batchId, or the random id of a run; empty for a stream."""
-    target: Target | None = None
+    target: WriteTarget | None = None
     """Target of a batch; None for a stream or a run."""
 
     @classmethod
@@ -115,7 +115,7 @@ class Scope:
         return cls(kind=ScopeKind.STREAM, prefix=prefix)
 
     @classmethod
-    def batch(cls, prefix: str, batch_id: str, target: Target = _ANY_TOPIC) -> Self:
+    def batch(cls, prefix: str, batch_id: str, target: WriteTarget = _ANY_TOPIC) -> Self:
         """Return the scope of a batch write with a batchId.
 
         Raises:
@@ -243,7 +243,7 @@ def prefix_pattern(prefix: str) -> str:
     return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
 
 
-def _target_id(target: Target | None) -> str:
+def _target_id(target: WriteTarget | None) -> str:
     """Return the suffix of a driver's id for this target; empty without a target."""
     if target is None:
         return ""
@@ -262,7 +262,7 @@ def _named_scope(
         kind=ScopeKind(kind),
         prefix=prefix,
         name=unquote(name),
-        target=Target(topic=topic and unquote(topic), name=write and unquote(write))
+        target=WriteTarget(topic=topic and unquote(topic), name=write and unquote(write))
         if target
         else None,
     )

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError
+from spark_kafka_sink.common.text import capitalized
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.kafka.security.acl import Acl, AclGuide, Operation, ResourceType
+from spark_kafka_sink.kafka.security.acl import Acl, AclGuide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,7 +84,7 @@ class AclAdvisor:
     def transaction_denied(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
         """Return the error for denied access to the transactional id."""
         acl = self._acl(code, "")
-        hint = self.grant(acl)
+        hint = capitalized(self.grant(acl))
         if two_phase:
             hint += "; two-phase commit also needs TwoPhaseCommit on the transactional id, and "
             hint += "transaction.two.phase.commit.enable=true on every broker"
@@ -100,10 +102,10 @@ class AclAdvisor:
     def hint(self, code: int, topic: str) -> str:
         """Return a hint on how to grant the access that `code` denies; `topic` may be empty."""
         if code == _TOPIC and topic in self._metadata.denials.uncreatable:
-            create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
-            return f"create the topic, or correct its name, or {create}"
+            create = self.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, topic))
+            return f"Create the topic, or correct its name, or {create}"
         if code != _CLUSTER:
-            return self.grant(self._acl(code, topic))
+            return capitalized(self.grant(self._acl(code, topic)))
         return self._idempotence((topic,) if topic else ())
 
     def grant(self, acl: Acl) -> str:
@@ -118,18 +120,18 @@ class AclAdvisor:
             write += f" and {len(known) - _MOST_TOPICS} more" * (len(known) > _MOST_TOPICS)
         else:
             write = self._guide.grant(_write("<topic>"), "each topic of the job")
-        cluster = self.grant(Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))
+        cluster = self.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))
         return (
-            f"{write} (enough since Kafka 2.8); earlier brokers also need {cluster}, or set "
-            "kafka.enable.idempotence=false"
+            f"{capitalized(write)} (enough since Kafka 2.8); earlier brokers also need {cluster}, "
+            "or set kafka.enable.idempotence=false."
         )
 
     def _acl(self, code: int, topic: str) -> Acl:
         """Return the missing ACL that an error code reports."""
         if code == _CLUSTER:
-            return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+            return Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         if code == ErrorCode.transactional_id_authorization_failed:
-            unknown = Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "<transactional.id>")
+            unknown = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "<transactional.id>")
             return self._transaction or unknown
         return _write(topic)
 
@@ -143,4 +145,4 @@ class AclAdvisor:
 
 
 def _write(topic: str) -> Acl:
-    return Acl(Operation.WRITE, ResourceType.TOPIC, topic)
+    return Acl(AclOperation.WRITE, ResourceType.TOPIC, topic)

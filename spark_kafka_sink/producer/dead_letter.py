@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Errors = NDArray[np.int8]
     """The `RowError` of each of n rows."""
     Parts = NDArray[np.int8]
-    """Some `Part`s of each of n rows."""
+    """Some `RowPart`s of each of n rows."""
 
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 """The type of header columns that can become dead letters."""
@@ -50,7 +50,7 @@ _STAGE = b"KAFKA_PRODUCE"
 SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
 
 
-class Part(IntFlag):
+class RowPart(IntFlag):
     """The parts of a row that a dead letter may omit."""
 
     NONE = 0
@@ -59,8 +59,8 @@ class Part(IntFlag):
     HEADERS = 4
 
 
-ALL_PARTS = int(Part.VALUE | Part.KEY | Part.HEADERS)
-_WORDS = {Part.VALUE: "value", Part.KEY: "key", Part.HEADERS: "headers"}
+ALL_PARTS = int(RowPart.VALUE | RowPart.KEY | RowPart.HEADERS)
+_WORDS = {RowPart.VALUE: "value", RowPart.KEY: "key", RowPart.HEADERS: "headers"}
 
 
 def omitting_more(
@@ -72,30 +72,30 @@ def omitting_more(
     """Return the omitted parts of n letters after each oversized letter omits one more part.
 
     Args:
-        omitted: the `Part`s omitted so far.
+        omitted: the `RowPart`s omitted so far.
         too_large: the letters to shrink; those that already omit everything do not change.
         keys: bytes of each row's key.
         headers: bytes of each row's original headers.
     """
-    larger = np.where(keys >= headers, Part.KEY, Part.HEADERS)
-    value_out = (omitted & Part.VALUE) != 0
-    rest_out = np.where(omitted == Part.VALUE, larger, Part.KEY | Part.HEADERS)
-    step = np.where(value_out, rest_out, Part.VALUE)
+    larger = np.where(keys >= headers, RowPart.KEY, RowPart.HEADERS)
+    value_out = (omitted & RowPart.VALUE) != 0
+    rest_out = np.where(omitted == RowPart.VALUE, larger, RowPart.KEY | RowPart.HEADERS)
+    step = np.where(value_out, rest_out, RowPart.VALUE)
     return np.where(too_large, omitted | step, omitted).astype(np.int8)
 
 
-def omitted_words(parts: Part) -> str:
+def omitted_words(parts: RowPart) -> str:
     """Return the end of the error message, which mentions the omitted parts."""
     names = [word for part, word in _WORDS.items() if part & parts]
     if not names:
         return ""
     *firsts, last = names
-    verb = "are" if firsts or parts & Part.HEADERS else "is"
+    verb = "are" if firsts or parts & RowPart.HEADERS else "is"
     listed = f"{', '.join(firsts)} and {last}" if firsts else last
     return f"; its {listed} {verb} left out"
 
 
-ENDINGS = {omitted_words(Part(parts)): Part(parts) for parts in range(1, ALL_PARTS + 1)}
+ENDINGS = {omitted_words(RowPart(parts)): RowPart(parts) for parts in range(1, ALL_PARTS + 1)}
 """The omitted parts, by the end of the error message that mentions them."""
 _EVERY_PART = range(ALL_PARTS + 1)
 
@@ -122,7 +122,9 @@ class DeadLetterTopic:
         the letter is still too large, the key or the headers are also omitted. `details` are the
         broker's error messages, one per row.
         """
-        omitted = np.where(errors == RowError.OVERSIZED, np.int8(Part.VALUE), np.int8(Part.NONE))
+        omitted = np.where(
+            errors == RowError.OVERSIZED, np.int8(RowPart.VALUE), np.int8(RowPart.NONE)
+        )
         keys, headers = _key_sizes(rows), _header_sizes(rows)
         while True:
             letters = self._without(rows, errors, omitted, details)
@@ -145,16 +147,16 @@ class DeadLetterTopic:
             return None
         if letter.value is not None:
             return replace(
-                letter, value=None, headers=_headers_omitting(letter.headers, Part.VALUE)
+                letter, value=None, headers=_headers_omitting(letter.headers, RowPart.VALUE)
             )
         if letter.key is not None and len(letter.key) >= own:
-            return replace(letter, key=None, headers=_headers_omitting(letter.headers, Part.KEY))
-        return replace(letter, headers=_headers_omitting(context, Part.HEADERS))
+            return replace(letter, key=None, headers=_headers_omitting(letter.headers, RowPart.KEY))
+        return replace(letter, headers=_headers_omitting(context, RowPart.HEADERS))
 
     def _without(
         self, rows: Rows, errors: Errors, omitted: Parts, details: Sequence[str] | None
     ) -> Rows:
-        """Return the letters of n rows with these `Part`s omitted."""
+        """Return the letters of n rows with these `RowPart`s omitted."""
         columns, lists = rows.columns, _without_headers(rows.header_lists, omitted)
         if self.context_headers:
             messages = self._messages(rows, errors, omitted & _present(rows), details)
@@ -163,8 +165,8 @@ class DeadLetterTopic:
         return Rows(
             columns=replace(
                 columns,
-                value=_nulled(columns.value, omitted & Part.VALUE),
-                key=None if key is None else _nulled(key, omitted & Part.KEY),
+                value=_nulled(columns.value, omitted & RowPart.VALUE),
+                key=None if key is None else _nulled(key, omitted & RowPart.KEY),
                 headers=None if lists is None else encode_headers(lists),
             ),
             topics=(self.name,),
@@ -179,9 +181,9 @@ class DeadLetterTopic:
         if details is not None:
             entries = zip(errors.tolist(), omitted.tolist(), details, strict=True)
             return pa.array(
-                [_message(RowError(error), Part(parts), text) for error, parts, text in entries]
+                [_message(RowError(error), RowPart(parts), text) for error, parts, text in entries]
             )
-        texts = [_message(error, Part(parts)) for error in RowError for parts in _EVERY_PART]
+        texts = [_message(error, RowPart(parts)) for error in RowError for parts in _EVERY_PART]
         numbers = errors.astype(np.int32) * len(_EVERY_PART) + omitted
         denied = errors == RowError.TOPIC_UNAUTHORIZED
         if self.acls is not None and denied.any():
@@ -191,7 +193,7 @@ class DeadLetterTopic:
                 numbers[here] = len(texts) + omitted[here]
                 hint = self.acls.hint(ErrorCode.topic_authorization_failed, rows.topics[topic])
                 error = RowError.TOPIC_UNAUTHORIZED
-                texts += [_message(error, Part(parts), hint) for parts in _EVERY_PART]
+                texts += [_message(error, RowPart(parts), hint) for parts in _EVERY_PART]
         messages = pa.array(texts, pa.binary()).take(numbers)
         return (
             messages if rows.problems is None else _with_problems(messages, rows, errors, omitted)
@@ -226,7 +228,7 @@ def constant_column(value: bytes, count: int) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(value, pa.binary()), count)
 
 
-def _message(error: RowError, omitted: Part, details: str = "") -> bytes:
+def _message(error: RowError, omitted: RowPart, details: str = "") -> bytes:
     cause = f": {details[:_LONGEST_DETAILS]}" if details else ""
     return f"{error.message}{cause}{omitted_words(omitted)}".encode()
 
@@ -238,14 +240,14 @@ def _with_problems(
     bad = errors == RowError.UNSERIALIZABLE
     problems = cast("pa.StringArray", rows.problems).filter(pa.array(bad)).to_pylist()
     texts = [
-        _message(RowError.UNSERIALIZABLE, Part(parts), problem or "")
+        _message(RowError.UNSERIALIZABLE, RowPart(parts), problem or "")
         for problem, parts in zip(problems, omitted[bad].tolist(), strict=True)
     ]
     replaced = pc.replace_with_mask(messages, pa.array(bad), pa.array(texts, pa.binary()))
     return cast("pa.Array[Any]", replaced)
 
 
-def _headers_omitting(headers: Headers, part: Part) -> Headers:
+def _headers_omitting(headers: Headers, part: RowPart) -> Headers:
     """Return a letter's headers, with a message that mentions one more omitted part."""
     return tuple(
         (name, _message_omitting((value or b"").decode(), part))
@@ -255,20 +257,20 @@ def _headers_omitting(headers: Headers, part: Part) -> Headers:
     )
 
 
-def _message_omitting(message: str, part: Part) -> bytes:
+def _message_omitting(message: str, part: RowPart) -> bytes:
     start, _, end = message.rpartition(";")
-    known = ENDINGS.get(f";{end}", Part.NONE)
+    known = ENDINGS.get(f";{end}", RowPart.NONE)
     return ((start if known else message) + omitted_words(known | part)).encode()
 
 
 def _present(rows: Rows) -> Parts:
-    """Return the `Part`s that are not null in each row."""
+    """Return the `RowPart`s that are not null in each row."""
     columns, lists = rows.columns, rows.header_lists
-    present = np.where(np.asarray(columns.value.is_null()), Part.NONE, Part.VALUE)
+    present = np.where(np.asarray(columns.value.is_null()), RowPart.NONE, RowPart.VALUE)
     if columns.key is not None:
-        present |= np.where(np.asarray(columns.key.is_null()), Part.NONE, Part.KEY)
+        present |= np.where(np.asarray(columns.key.is_null()), RowPart.NONE, RowPart.KEY)
     if lists is not None:
-        present |= np.where(_list_lengths(lists) > 0, Part.HEADERS, Part.NONE)
+        present |= np.where(_list_lengths(lists) > 0, RowPart.HEADERS, RowPart.NONE)
     return present.astype(np.int8)
 
 
@@ -292,7 +294,7 @@ def _nulled(column: pa.BinaryArray, out: Parts) -> pa.BinaryArray:
 
 def _without_headers(lists: pa.ListArray[Any] | None, omitted: Parts) -> pa.ListArray[Any] | None:
     """Return the header lists, null for rows whose headers are omitted."""
-    out = (omitted & Part.HEADERS) != 0
+    out = (omitted & RowPart.HEADERS) != 0
     if lists is None or not out.any():
         return lists
     numbers = pa.array(np.arange(len(lists)), pa.int64(), mask=out)

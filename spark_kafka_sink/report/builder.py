@@ -35,7 +35,7 @@ class FinishedBatch:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _PartitionTally:
     """Mutable counters of one partition, with the names of `PartitionReport`."""
 
     records: Counter[DeliveryStatus] = field(default_factory=Counter)
@@ -71,7 +71,7 @@ class _Tally:
         return PartitionReport(topic=topic, partition=partition, **counts, **records)
 
 
-_COUNTERS = tuple(field.name for field in fields(_Tally) if field.name != "records")
+_COUNTERS = tuple(field.name for field in fields(_PartitionTally) if field.name != "records")
 
 
 class ReportBuilder:
@@ -87,7 +87,7 @@ class ReportBuilder:
         self.meters = MetricsRecorder(settings)
         self._dry_run = dry_run
         self._codecs: tuple[CodecCost, ...] = ()
-        self._tallies: dict[tuple[str, int], _Tally] = {}
+        self._tallies: dict[tuple[str, int], _PartitionTally] = {}
         self._failures: Counter[tuple[str, int, DeliveryStatus, str]] = Counter()
         self._errors: Counter[str] = Counter()
         self._request_latency = HistogramBuilder()
@@ -205,8 +205,8 @@ class ReportBuilder:
             codecs=self._codecs,
         ).of_task(task)
 
-    def _tally(self, topic: str, partition: int) -> _Tally:
+    def _tally(self, topic: str, partition: int) -> _PartitionTally:
         tally = self._tallies.get((topic, partition))
         if tally is None:
-            tally = self._tallies[topic, partition] = _Tally()
+            tally = self._tallies[topic, partition] = _PartitionTally()
         return tally

@@ -258,10 +258,10 @@ FIRST = RowNumber()
 
 def gather(
     batches: Iterable[pa.RecordBatch],
-    wanted: Callable[[], int],
+    min_rows: Callable[[], int],
     clock: Callable[[], float] = monotonic,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the batches; batches with fewer than `wanted` rows are concatenated.
+    """Yield the rows of the batches; batches with fewer than `min_rows` rows are concatenated.
 
     After a batch that Spark took long to deliver, rows do not wait for the next batch. `clock`
     returns seconds.
@@ -278,7 +278,7 @@ def gather(
         gathered.append(batch)
         rows, size = rows + batch.num_rows, size + batch_bytes
         # The next batch may be just as large or slow.
-        if is_slow or rows >= wanted() or size + batch_bytes > MOST_GATHERED:
+        if is_slow or rows >= min_rows() or size + batch_bytes > MOST_GATHERED:
             yield _together(gathered)
             gathered, rows, size = [], 0, 0
         asked = clock()

@@ -16,7 +16,7 @@ from spark_kafka_sink.spark import internals
 
 CONTINUOUS_HINT: Final = (
     "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
-    ".trigger(processingTime='0 seconds') for minimum latency, or Spark's own format('kafka')"
+    ".trigger(processingTime='0 seconds') for minimum latency, or Spark's own format('kafka')."
 )
 
 

@@ -180,7 +180,7 @@ def _reject_duplicates(schema: types.StructType) -> None:
     if duplicates:
         raise ColumnError(
             f"the DataFrame has the column `{duplicates[0]}` twice",
-            hint="drop or rename one of them",
+            hint="Drop or rename one of them.",
         )
 
 

@@ -95,9 +95,9 @@ class KafkaProdDataSource(DataSource):
         if overwrite:
             raise ConfigError(
                 "save mode overwrite: a Kafka topic cannot be overwritten",
-                hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
+                hint="Use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
                 "delete and recreate the topic. If you called saveAsTable or createOrReplace on an "
-                "existing table, Spark has already dropped the table: create it again",
+                "existing table, Spark has already dropped the table: create it again.",
             )
         from spark_kafka_sink.spark.data_source_writers import KafkaProdWriter
         from spark_kafka_sink.spark.plan import (
@@ -127,7 +127,7 @@ class KafkaProdDataSource(DataSource):
         if overwrite:
             raise ConfigError(
                 "output mode complete: a Kafka topic cannot be overwritten by every micro-batch",
-                hint="use .outputMode('append')",
+                hint="Use .outputMode('append').",
             )
         from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter
         from spark_kafka_sink.spark.plan import plan_stream

@@ -26,7 +26,7 @@ from spark_kafka_sink.exactly_once.decision_rules import Nothing
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     ScopeKind,
-    Target,
+    WriteTarget,
     new_nonce,
 )
 from spark_kafka_sink.spark import commit_messages, internals
@@ -91,7 +91,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> W
             hint="A written batch keeps its batchId: use another batchId.",
         )
     prefix, batch_id = options.transactional_id_prefix, options.batch_id
-    target = Target(topic=config.topic, name=options.write_name)
+    target = WriteTarget(topic=config.topic, name=options.write_name)
     scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
     plan = _plan(config, scope)
     task = TransactionalTaskWriter(config, contract, plan, origin)

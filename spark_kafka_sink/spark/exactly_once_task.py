@@ -19,7 +19,13 @@ from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import transactional_id as ids
-from spark_kafka_sink.exactly_once.decision_rules import Caller, LogState, Refusal, Verdict, judge
+from spark_kafka_sink.exactly_once.decision_rules import (
+    BatchVerdict,
+    Caller,
+    LogState,
+    Refusal,
+    judge,
+)
 from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.task_transaction import (
@@ -61,7 +67,7 @@ _MOST_REPORTED: Final = {
     ReportTasks.NONE: 0,
 }
 _RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error"
+_FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error."
 """Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor
 batch to it.
 """
@@ -180,7 +186,7 @@ def current_query() -> str | None:
             "properties, so exactly-once delivery cannot be guaranteed",
             hint="Start the thread with these properties: instead of function, pass "
             "pyspark.inheritable_thread_target(frame.sparkSession)(function) to the thread or "
-            "executor",
+            "executor.",
         )
     return internals.local_property(internals.QUERY_ID)
 
@@ -244,9 +250,9 @@ class WritePlan:
         verdict = judge(self.state, caller)
         if isinstance(verdict, Refusal):
             refused = refusal_error(verdict, self.scope, self.state, caller)
-            refused.hint = f"{refused.hint}. {_FINAL}"
+            refused.hint = f"{refused.hint} {_FINAL}"
             raise refused
-        return verdict is Verdict.WRITE
+        return verdict is BatchVerdict.WRITE
 
     def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
         """Return the transaction settings for one attempt of one task."""
@@ -329,7 +335,7 @@ class TransactionalTaskWriter(TaskWriter):
         return TransactionMessage(self.origin.of_task(report), result, plan.nonce, written=written)
 
     def read(
-        self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
+        self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
         """Yield the rows in chunks; see `TaskWriter.read`.
 
@@ -337,7 +343,7 @@ class TransactionalTaskWriter(TaskWriter):
             ConfigError: a row would be written to the decision log, which contains only decisions.
         """
         decision_log = self.config.exactly_once.decision_log_topic
-        for rows in super().read(batches, wanted):
+        for rows in super().read(batches, min_rows):
             if decision_log in rows.topics:
                 raise ConfigError(
                     "a row's topic is the decision log",

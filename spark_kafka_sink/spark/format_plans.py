@@ -316,5 +316,5 @@ def _arrow(data_type: types.DataType, path: str) -> pa.DataType:
         raise ColumnError(
             f"column `{path}` has type {data_type.simpleString()}, which Spark does not pass to "
             "Python tasks",
-            hint="cast it, for example to STRING, or drop it",
+            hint="Cast it, for example to STRING, or drop it.",
         ) from None

@@ -22,7 +22,7 @@ from spark_kafka_sink.spark.partition_functions import bigint_udf, repartition_b
 from spark_kafka_sink.spark.worker_context import with_shipped_files
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.enums import Partitioner
+    from spark_kafka_sink.config.enums import PartitionerName
 
 _RETRY_TIMEOUT_S = 2.0
 """Seconds to retry while a new topic is unknown to the brokers."""
@@ -85,7 +85,7 @@ def repartition_by_kafka_partition(
     return repartition_by_id(frame, count, sf.pmod(task, sf.lit(count)).cast("int"))
 
 
-def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
+def key_hashes(partitioner: PartitionerName, keys: pa.Array[Any]) -> pa.Array[Any]:
     """Return the hash that determines each key's partition, or null if the key has no effect.
 
     Args:
@@ -118,7 +118,7 @@ def _partition_of(
     return sf.coalesce(*choices)
 
 
-def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
+def _hashing(partitioner: PartitionerName) -> Callable[[Column], Column]:
     """Return a UDF that hashes key columns with the producer's code."""
     return bigint_udf(lambda keys: key_hashes(partitioner, keys))
 
@@ -176,7 +176,7 @@ def _partition_counts_of_brokers(config: ProducerConfig, names: Collection[str])
                     "the topic does not exist, or this user is not authorized to describe it",
                     topic=missing[0],
                     error=error_name(cluster.errors.get(missing[0], 0)),
-                    hint="create it first, or pass the number of partitions that it will have: "
+                    hint="Create it first, or pass the number of partitions that it will have: "
                     "partitions=...",
                 )
             client.pause(0.1, deadline)

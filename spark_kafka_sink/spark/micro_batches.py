@@ -44,28 +44,32 @@ def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int],
         ConfigError: `batchId` is set, or the options are not a dict of names and values.
     """
     named = options_of("micro_batch_writer(options)", options)
-    given = {name.lower(): value for name, value in named.items()}
-    if _BATCH_ID in given:
+    options_by_name = {name.lower(): value for name, value in named.items()}
+    if _BATCH_ID in options_by_name:
         raise ConfigError(
             "option batchId is not allowed: Spark provides the id of each micro-batch",
             hint="Remove it.",
         )
 
     def write_micro_batch(frame: DataFrame, batch_id: int) -> None:
-        write(frame, batch_options(_with_own_reports(given, frame), batch_id))
+        write(frame, batch_options(_with_own_reports(options_by_name, frame), batch_id))
 
     return write_micro_batch
 
 
-def _with_own_reports(given: dict[str, str], frame: DataFrame) -> dict[str, str]:
+def _with_own_reports(options_by_name: dict[str, str], frame: DataFrame) -> dict[str, str]:
     """Return the options with a report path that no other query of the application uses."""
-    path, folder, query = given.get(_REPORT), folders.ReportFolder.here(), _query_of(frame)
+    path, folder, query = (
+        options_by_name.get(_REPORT),
+        folders.ReportFolder.here(),
+        _query_of(frame),
+    )
     if path is None or folder is None or not query:
-        return given
+        return options_by_name
     own = folders.own_report_path(path, folders.StreamIdentity("", query), folder.application)
     if own != path:
         folders.warn_of_own_path(path, own, folder.application)
-    return {**given, _REPORT: own}
+    return {**options_by_name, _REPORT: own}
 
 
 def _query_of(frame: DataFrame) -> str:
@@ -76,9 +80,9 @@ def _query_of(frame: DataFrame) -> str:
     return session.sparkContext.getLocalProperty(QUERY_ID) or ""
 
 
-def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
+def batch_options(options_by_name: Mapping[str, str], batch_id: int) -> dict[str, str]:
     """Return the options of one micro-batch, with lower-case names."""
-    options = dict(given)
+    options = dict(options_by_name)
     if _REPORT in options:
         options[_REPORT] = folders.micro_batch_path(options[_REPORT], batch_id)
     if options.get(_GUARANTEE, "").strip() == DeliveryGuarantee.EXACTLY_ONCE:

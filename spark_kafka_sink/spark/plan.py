@@ -27,7 +27,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret, is_redacted, is_secret
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
-from spark_kafka_sink.config.names import SINK_NAMES, GivenOptions, split_options
+from spark_kafka_sink.config.names import SINK_NAMES, UserOptions, split_options
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
 from spark_kafka_sink.config.security.values import SecurityValues
@@ -57,14 +57,14 @@ COLUMNS = (
 _STORED_OPTIONS = "kafkaprod.options"
 
 
-def plan_batch(given: Mapping[str, str], schema: types.StructType) -> WriteJob:
+def plan_batch(user_options: Mapping[str, str], schema: types.StructType) -> WriteJob:
     """Plan a batch write; raises the errors of `KafkaProdDataSource.writer`.
 
     Args:
-        given: the options, with keys in any case.
+        user_options: the options, with keys in any case.
         schema: the schema of the rows.
     """
-    origin, options = WriteOrigin.of_write(), write_options(schema, given)
+    origin, options = WriteOrigin.of_write(), write_options(schema, user_options)
     config = SinkConfig.parse(options, batch_write=True)
     contract = Contract.of(schema, config)
     warn_of_misnamed_columns(*schema.names)
@@ -87,13 +87,13 @@ def plan_batch(given: Mapping[str, str], schema: types.StructType) -> WriteJob:
 
 
 def plan_stream(
-    given: Mapping[str, str], schema: types.StructType, *, planning: bool
+    user_options: Mapping[str, str], schema: types.StructType, *, planning: bool
 ) -> tuple[TaskWriter | None, WriteEnd]:
     """Plan or commit a micro-batch; see `streamWriter` for errors.
 
     There is no task writer if an exactly-once micro-batch is being committed.
     """
-    stream, options = folders.StreamIdentity.of(given), write_options(schema, given)
+    stream, options = folders.StreamIdentity.of(user_options), write_options(schema, user_options)
     config = SinkConfig.parse(options)
     prefix = config.exactly_once.transactional_id_prefix
     origin = WriteOrigin.of_stream(stream, prefix, planning=planning)
@@ -264,22 +264,22 @@ def table_schema(options: Mapping[str, str]) -> types.StructType:
     return types.StructType(fields)
 
 
-def _stored_secrets(given: GivenOptions) -> Iterator[tuple[str, str, Secret]]:
+def _stored_secrets(user_options: UserOptions) -> Iterator[tuple[str, str, Secret]]:
     """Yield the options whose value is a secret, not a reference to a secret.
 
     Each has its name, its name as the user spelled it, and its value.
     """
-    security = given.security
+    security = user_options.security
     for name, value in SecurityValues.parse(security).values.items():
         if is_secret(name) and isinstance(value, Secret) and not value.is_reference:
-            yield name, security.given_name(name), value
-    for name, text in given.sink.items():
+            yield name, security.spelling(name), value
+    for name, text in user_options.sink.items():
         if name in REGISTRY_SECRETS and not (value := Secret(text, name)).is_reference:
             yield name, name, value
 
 
-def _refuse_secrets(given: GivenOptions) -> None:
-    for name, shown, value in _stored_secrets(given):
+def _refuse_secrets(user_options: UserOptions) -> None:
+    for name, shown, value in _stored_secrets(user_options):
         if _holds_secret(name, value):
             raise ConfigError(
                 f"option {shown} is a secret, but Spark shows the options of a table to all users",

@@ -136,8 +136,8 @@ class Publication:
         return replace(report, started_at=self.origin.plan_file.read().at)
 
     def _summary(self, default: Summary) -> Summary:
-        wanted = self.config.summary
-        return default if wanted is Summary.AUTO else wanted
+        summary = self.config.summary
+        return default if summary is Summary.AUTO else summary
 
     def _default_summary(self, report: DeliveryReport) -> Summary:
         """Return the default of the option `summary` for a successful write."""

@@ -127,12 +127,12 @@ def latest(
     name. Therefore, if both id and name are given, reports without an id are matched by name.
     """
 
-    def wanted(report: DeliveryReport) -> bool:
+    def matches(report: DeliveryReport) -> bool:
         if query_id and report.query_id:
             return report.query_id == query_id
         return report.query_name == query_name if query_name else not query_id
 
-    return max(filter(wanted, reports), key=lambda candidate: candidate.written_at, default=None)
+    return max(filter(matches, reports), key=lambda candidate: candidate.written_at, default=None)
 
 
 def _file_name(report: DeliveryReport) -> str:

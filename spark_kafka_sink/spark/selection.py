@@ -85,7 +85,7 @@ def _key(schema: types.StructType, formats: FormatsConfig) -> Selection | None:
                 f"key.format is {part.format.value}, but the key is not defined: key.fields "
                 "is not set, and the DataFrame has no column `key`"
                 + (" that is not a field of the value" if "key" in schema.names else ""),
-                hint="set key.fields to the columns of the key",
+                hint="Set key.fields to the columns of the key.",
             )
         return None
     return _column(schema, formats, part)
@@ -98,7 +98,7 @@ def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
             option = "value.fields" if part.fields else "value.fields-include"
             raise ColumnError(
                 f"the column `value` and option {option} both define the value",
-                hint=f"drop or rename the column, list it in value.fields, or remove {option}",
+                hint=f"Drop or rename the column, list it in value.fields, or remove {option}.",
             )
         return _column(schema, formats, part)
     names = part.fields or _all_columns(schema, formats)
@@ -107,7 +107,7 @@ def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
     if not names:
         raise ColumnError(
             "the value has no fields: key.fields contains all columns",
-            hint="remove value.fields-include=EXCEPT_KEY, or shorten key.fields",
+            hint="Remove value.fields-include=EXCEPT_KEY, or shorten key.fields.",
         )
     return _of_fields(schema, part, names)
 
@@ -118,8 +118,8 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
     if part.format is Format.RAW:
         raise ColumnError(
             "the DataFrame has no column `value`, and value.format is raw",
-            hint="set value.format, for example to json, to write the columns as fields, or set "
-            "value.fields to the one column whose bytes are the value",
+            hint="Set value.format, for example to json, to write the columns as fields, or set "
+            "value.fields to the one column whose bytes are the value.",
         )
     for name, meaning in ROLES.items():
         if name in schema.names and name not in formats.key.fields:
@@ -127,8 +127,8 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
             key = "; to use it as both, also set key.fields=key" if name == "key" else ""
             raise ColumnError(
                 f"the column `{name}` could be a field of the value or {meaning}",
-                hint=f"to use it as {meaning}, set value.fields={listed}; to use it as a field, "
-                f"add {name} to that list{key}. Or rename the column",
+                hint=f"To use it as {meaning}, set value.fields={listed}; to use it as a field, "
+                f"add {name} to that list{key}. Or rename the column.",
             )
     return tuple(schema.names)
 
@@ -146,7 +146,7 @@ def _column(schema: types.StructType, formats: FormatsConfig, part: PartFormat) 
         raise ColumnError(
             f"the column `{part.part}` has type {_short(data_type)}, but {part.part}.format is "
             f"{part.format.value}, which writes structs",
-            hint=f"list the columns of the {part.part}: {part.part}.fields=..., with "
+            hint=f"List the columns of the {part.part}: {part.part}.fields=..., with "
             f"`{part.part}` if it is a field; or rename it; or set {part.part}.format=raw to "
             "write its bytes"
             + (f"; or set {part.part}.schema to the column's Avro type" if is_avro else ""),
@@ -171,7 +171,7 @@ def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str])
         raise ColumnError(
             f"{part.part}.fields lists {len(names)} columns, but {part.part}.format is raw, which "
             "writes the bytes of one",
-            hint=f"set {part.part}.format, for example to json",
+            hint=f"Set {part.part}.format, for example to json.",
         )
     _check_raw(part, names[0], schema[names[0]].dataType)
     return Selection(part.format, column=indices[0])
@@ -195,8 +195,8 @@ def _check_raw(part: PartFormat, name: str, data_type: types.DataType) -> None:
     raise ColumnError(
         f"the column `{name}` has type {_short(data_type)}, but {option} is raw, which writes "
         "STRING or BINARY",
-        hint=f"cast it: .withColumn('{name}', col('{name}').cast('STRING')), or set {option}, for "
-        "example to json",
+        hint=f"Cast it: .withColumn('{name}', col('{name}').cast('STRING')), or set {option}, for "
+        "example to json.",
     )
 
 

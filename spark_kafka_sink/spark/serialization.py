@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _IGNORES_NULLS = "spark.sql.jsonGenerator.ignoreNullFields"
 _HINT = (
-    "correct or filter such rows, change the schema, or set errors.tolerance=all with "
-    "errors.deadletterqueue.topic.name to write them to another topic"
+    "Correct or filter such rows, change the schema, or set errors.tolerance=all with "
+    "errors.deadletterqueue.topic.name to write them to another topic."
 )
 
 

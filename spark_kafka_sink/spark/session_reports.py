@@ -33,12 +33,12 @@ class SessionReports(DataSource):
         """Return the schema: one column with the reports as JSON."""
         return "report string"
 
-    def reader(self, schema: StructType) -> _Reader:  # noqa: ARG002
+    def reader(self, schema: StructType) -> _ReportReader:  # noqa: ARG002
         """Return the reader; called on the driver."""
-        return _Reader(queries=self.options.get(_QUERIES) == "true")
+        return _ReportReader(queries=self.options.get(_QUERIES) == "true")
 
 
-class _Reader(DataSourceReader):
+class _ReportReader(DataSourceReader):
     def __init__(self, *, queries: bool) -> None:
         self._queries = queries
 

@@ -178,13 +178,13 @@ def _not_found() -> KafkaProdError:
         return ConfigError(
             f"Spark looks up format('kafkaprod') with {taken}, which may not have the package "
             "installed",
-            hint=f"set {name}={sys.executable} before the driver starts"
+            hint=f"Set {name}={sys.executable} before the driver starts"
             + ("" if os.environ.get("PYSPARK_PYTHON") else _OR_REGISTER),
         )
     return ConfigError(
         "format('kafkaprod') is not registered in this thread",
-        hint="call register(spark) in this thread; if that fails, set PYSPARK_PYTHON to a Python "
-        "with the package",
+        hint="Call register(spark) in this thread; if that fails, set PYSPARK_PYTHON to a Python "
+        "with the package.",
     )
 
 

@@ -77,25 +77,25 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
     if options.two_phase_commit:
         return NEVER_MS
     cap = broker_cap_ms(config.producer)
-    wanted = options.transaction_timeout_ms
-    if wanted is not None and wanted > cap:
+    requested = options.transaction_timeout_ms
+    if requested is not None and requested > cap:
         raise errors.ConfigError(
-            f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}, but the brokers allow at most {cap}",
+            f"option kafka.{TRANSACTION_TIMEOUT} is {requested}; the brokers allow at most {cap}",
             hint=f"Lower or remove it, or raise the brokers' {MAX_TIMEOUT}.",
         )
-    timeout_ms = wanted or cap
+    timeout_ms = requested or cap
     if timeout_ms < MIN_TIMEOUT_MS and not options.atomic_batch:
-        raise _too_short(wanted, cap)
+        raise _too_short(requested, cap)
     return timeout_ms
 
 
-def _too_short(wanted: int | None, cap: int) -> errors.ConfigError:
+def _too_short(requested: int | None, cap: int) -> errors.ConfigError:
     """Return the error for a transaction timeout that is too short to decide a batch safely."""
     raise_cap = f"raise the brokers' {MAX_TIMEOUT}, which is {cap}"
-    if wanted is None:
+    if requested is None:
         where, hint = f"the brokers' {MAX_TIMEOUT} is {cap}", f"{raise_cap.capitalize()}."
     else:
-        where = f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}"
+        where = f"option kafka.{TRANSACTION_TIMEOUT} is {requested}"
         hint = "Raise it, or remove it to use the brokers' maximum"
         hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
     return errors.ConfigError(

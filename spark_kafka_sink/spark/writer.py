@@ -112,12 +112,12 @@ class TaskWriter:
         create_topics = self._topic_creator()
         config = with_shipped_files(self.config.producer, self.session_folder)
 
-        def wanted() -> int:
+        def min_rows() -> int:
             return 0 if session is None else session.wanted_rows
 
         try:
             with self.reporter() as reporter:
-                for rows in self.read(reporter.watch(batches), wanted):
+                for rows in self.read(reporter.watch(batches), min_rows):
                     create_topics(rows.topics)
                     session = session or reporter.attach(
                         sessions.borrow_session(config, self.session_settings(), transaction)
@@ -157,14 +157,14 @@ class TaskWriter:
         return create
 
     def read(
-        self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
+        self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
-        """Yield the rows in chunks of about `wanted` rows, or of one larger Arrow batch."""
+        """Yield the rows in chunks of about `min_rows` rows, or of one larger Arrow batch."""
         from spark_kafka_sink.spark.columns import RowNumber, gather, read_chunks
 
         clock = SystemClock()
         first = RowNumber(0, task_info().partition_id)
-        for batch in gather(batches, wanted):
+        for batch in gather(batches, min_rows):
             if batch.num_rows:
                 yield from read_chunks(batch, self.contract, clock, first)
                 first = replace(first, row=first.row + batch.num_rows)

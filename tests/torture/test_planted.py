@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from spark_kafka_sink.producer.send import response_handler
-from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide
+from spark_kafka_sink.producer.send.error_policy import BatchAction, Decision, Facts, decide
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.torture.producer.plan import PATIENT_MS, ClusterFault, Partitioning, Plan
@@ -96,7 +96,7 @@ def duplicate_is_a_failure() -> Iterator[None]:
 
     def wrong(code: int, facts: Facts) -> Decision:
         if code == DUPLICATE_SEQUENCE:
-            return Decision(Action.FAIL)
+            return Decision(BatchAction.FAIL)
         return decide(code, facts)
 
     with patch.object(response_handler, "decide", wrong):

@@ -52,7 +52,7 @@ from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import RowError
-from spark_kafka_sink.producer.send.error_policy import Action, Facts, decide
+from spark_kafka_sink.producer.send.error_policy import BatchAction, Facts, decide
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,
@@ -258,12 +258,12 @@ _USUAL = Facts(
 )
 """A batch of several records of an idempotent producer, unambiguous and not expired."""
 _DOES = {
-    Action.COMPLETE: "the batch counts as delivered: the broker already has it",
-    Action.REFRESH_AND_RETRY: "metadata is refreshed, then the batch is retried",
-    Action.RETRY: "the batch is retried after a backoff",
-    Action.SPLIT: "the batch is split and its parts are sent",
-    Action.BUMP_AND_RETRY: "the producer epoch is bumped, then the batch is retried",
-    Action.FATAL: "the task fails, and its producer ID is discarded",
+    BatchAction.COMPLETE: "the batch counts as delivered: the broker already has it",
+    BatchAction.REFRESH_AND_RETRY: "metadata is refreshed, then the batch is retried",
+    BatchAction.RETRY: "the batch is retried after a backoff",
+    BatchAction.SPLIT: "the batch is split and its parts are sent",
+    BatchAction.BUMP_AND_RETRY: "the producer epoch is bumped, then the batch is retried",
+    BatchAction.FATAL: "the task fails, and its producer ID is discarded",
 }
 
 
@@ -289,7 +289,7 @@ def render_row_errors() -> str:
 
 def render_broker_errors() -> str:
     """Return a table of the producer's reactions to Produce errors; other errors fail the batch."""
-    found: dict[Action, list[str]] = {action: [] for action in _DOES}
+    found: dict[BatchAction, list[str]] = {action: [] for action in _DOES}
     for code in ErrorCode:
         action = decide(code.value, _USUAL).action
         if code.value != 0 and action in found:

@@ -16,6 +16,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.decision_rules import (
     AbortOurs,
     AlreadyDone,
+    BatchVerdict,
     Caller,
     Decide,
     Decided,
@@ -24,10 +25,9 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     Refusal,
     Refuse,
     RollForward,
-    Verdict,
 )
 from spark_kafka_sink.exactly_once.steps import orphans
-from spark_kafka_sink.exactly_once.steps.orphans import Candidate
+from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from tools.model.world import (
     UNFINISHED,
     Budget,
@@ -218,7 +218,7 @@ FULL = Scenario(
 class Rules:
     """The decision functions and rules of a protocol; planted bugs replace some of them."""
 
-    judge: Callable[[State, Caller], Verdict | Refusal] = decision_rules.judge
+    judge: Callable[[State, Caller], BatchVerdict | Refusal] = decision_rules.judge
     commit_step: Callable[
         [State, Caller, tuple[Transaction, ...]],
         RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse,
@@ -229,7 +229,7 @@ class Rules:
         decision_rules.next_abort_step
     )
     commit_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.commit_outcome
-    is_orphan: Callable[[State, Candidate, frozenset[str]], bool] = (
+    is_orphan: Callable[[State, OrphanCandidate, frozenset[str]], bool] = (
         lambda state, candidate, given_up: orphans.is_orphan(state, candidate, given_up=given_up)
     )
     attempt_in_id: bool = True
@@ -391,9 +391,9 @@ class Turn(NamedTuple):
         return turn, None
 
 
-def candidate_of(each: Transaction) -> Candidate:
+def candidate_of(each: Transaction) -> OrphanCandidate:
     """Return the candidate for a transaction, with the properties contained in its ID."""
-    return Candidate(
+    return OrphanCandidate(
         transactional_id=each.name,
         query=each.query,
         batch=each.batch.partition(WRITE)[0],

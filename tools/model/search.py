@@ -9,6 +9,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outc
 from spark_kafka_sink.exactly_once.decision_rules import (
     AbortOurs,
     AlreadyDone,
+    BatchVerdict,
     Caller,
     Decide,
     Decided,
@@ -17,12 +18,11 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     Nothing,
     Refuse,
     RollForward,
-    Verdict,
     judge,
     next_abort_step,
     next_commit_step,
 )
-from spark_kafka_sink.exactly_once.steps.orphans import Candidate
+from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tools.model.scenario import (
     GHOST,
@@ -268,7 +268,7 @@ def _fenced_is_committed(code: int) -> EndOutcome:
     return EndOutcome.COMMITTED if code == ErrorCode.producer_fenced else commit_outcome(code)
 
 
-def _any_other(state: State, candidate: Candidate, given_up: frozenset[str]) -> bool:
+def _any_other(state: State, candidate: OrphanCandidate, given_up: frozenset[str]) -> bool:
     decided = state.transactional_ids if isinstance(state, Decided) else frozenset()
     return candidate.transactional_id not in decided
 
@@ -305,7 +305,7 @@ PLANTED = (
     Planted(
         "marker not checked",
         Rules(
-            judge=lambda _, __: Verdict.WRITE,
+            judge=lambda _, __: BatchVerdict.WRITE,
             commit_step=lambda _, caller, ours: Decide(Decided(caller.query, caller.batch, ours)),
         ),
         _DIES,

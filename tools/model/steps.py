@@ -11,11 +11,11 @@ from itertools import count, product
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.decision_rules import (
     AlreadyDone,
+    BatchVerdict,
     Decide,
     GiveUp,
     Refuse,
     RollForward,
-    Verdict,
     abort_needs_fence,
     finished,
     next_planning_step,
@@ -98,9 +98,9 @@ def _unused(who: str, used: set[str]) -> str:
 def run_tasks(turn: Turn) -> Successors:
     """Run all tasks, which check the batch and then write it, skip it, or fail."""
     verdict = turn.context.rules.judge(turn.seen, turn.caller)
-    if verdict is Verdict.SKIP:
+    if verdict is BatchVerdict.SKIP:
         return [("the tasks skip the batch", _returned(turn, (None,) * TASKS))]
-    if verdict is not Verdict.WRITE:
+    if verdict is not BatchVerdict.WRITE:
         refused = turn.now(pc=Pc.RAISED, complete=False, seen=None)
         return [(f"the tasks reject the batch: {verdict}", refused)]
     may_lose = [min(left, turn.has_rows(each)) for each, left in enumerate(turn.world.budget.lost)]

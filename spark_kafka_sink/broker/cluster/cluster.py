@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets
 from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
-from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
+from spark_kafka_sink.broker.cluster.topics import TopicError, Topics, TopicSpec, TopicStore
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     TransactionalOffsets,
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 BROKER = "broker config"
 GROUP = "group config"
 ALL_BROKERS = ""
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 FLUSH_CHECK_MS: Final = 100
 """Milliseconds between checks for logs that must be flushed because of flush.ms."""
 PRODUCER_CHECK_MS: Final = 86_400_000
 """Milliseconds between checks for idle producer ids (producer.id.expiration.ms), which therefore
 expire after one to two days. Times of batches are not compared: a producer can write old records.
 """
-_INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs"
+_INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs."
 
 
 class JumpingClock(SystemClock):
@@ -155,11 +155,11 @@ def _try_step(step: Callable[..., None], *arguments: int) -> None:
     try:
         step(*arguments)
     except OSError as error:
-        LOG.warning("cannot flush a log or delete its old segments: %s", error)
+        _LOG.warning("cannot flush a log or delete its old segments: %s", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class BrokerNode:
     """A broker of the cluster, with its advertised host and port.
 
     `bound` is the address on which the broker listens.
@@ -193,7 +193,7 @@ class Cluster:
     def __init__(
         self,
         config: BrokerConfig,
-        nodes: Sequence[Node],
+        nodes: Sequence[BrokerNode],
         clock: JumpingClock,
         backend: StorageBackend,
         purgatory: DelayedOperationPurgatory,
@@ -236,7 +236,7 @@ class Cluster:
         config = self.config
         for name, partitions in config.topics.items():
             if self.topics.named(name) is None:
-                new = NewTopic(
+                new = TopicSpec(
                     name=name,
                     partitions=partitions,
                     replication_factor=config.replication_factors.get(
@@ -246,7 +246,7 @@ class Cluster:
                 )
                 self._create(new)
 
-    def _create(self, new: NewTopic) -> None:
+    def _create(self, new: TopicSpec) -> None:
         try:
             self.topics.create(new)
         except TopicError as error:
@@ -274,11 +274,11 @@ class Cluster:
         self._nodes_changed()
         self.elections.node_started()
 
-    def node(self, node_id: int) -> Node:
+    def node(self, node_id: int) -> BrokerNode:
         """Return a node, which can be inactive."""
         return self._all_nodes[node_id]
 
-    def coordinator(self, key: str) -> Node:
+    def coordinator(self, key: str) -> BrokerNode:
         """Return the node that coordinates a group or transactional id.
 
         The node is derived from the key. If this node is inactive, the next active node is used.

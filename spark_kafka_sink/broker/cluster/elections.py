@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 NO_LEADER = -1
 
@@ -112,7 +112,7 @@ class Elections:
         if node not in self._nodes or not self._nodes[node].is_active:
             raise KafkaProdError(
                 f"node {node} cannot lead {partition.topic}-{partition.index}",
-                hint=f"Active nodes: {self._nodes.active()}",
+                hint=f"Active nodes: {self._nodes.active()}.",
             )
         if node == partition.leader:
             return
@@ -235,7 +235,7 @@ class Elections:
         try:
             self._topics.store.save_leader_epoch(partition)
         except OSError as error:
-            LOG.warning("cannot store the leader epoch of %s: %s", partition.topic, error)
+            _LOG.warning("cannot store the leader epoch of %s: %s", partition.topic, error)
 
     def _truncate(self, partition: Partition, end: int) -> None:
         """Drop the records that the new leader lacks.
@@ -245,7 +245,7 @@ class Elections:
         try:
             partition.truncate(end)
         except OSError as error:
-            LOG.warning(
+            _LOG.warning(
                 "%s-%d has no leader: its log cannot be truncated: %s",
                 partition.topic,
                 partition.index,

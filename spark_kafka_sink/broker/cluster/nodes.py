@@ -152,5 +152,5 @@ class NodeControl(dict[int, NodeStatus]):
 
     def _status(self, node: int) -> NodeStatus:
         if node not in self:
-            raise KafkaProdError(f"node {node} does not exist", hint="Node ids start at 1")
+            raise KafkaProdError(f"node {node} does not exist", hint="Node ids start at 1.")
         return self[node]

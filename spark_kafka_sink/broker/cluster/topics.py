@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DEFAULT = -1
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 LEADER_EPOCH = "leader epoch"
 UNFINISHED = "remains"
 """Journal kind of partitions (by topic) whose creation or deletion has started.
@@ -112,7 +112,7 @@ class TopicError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
+class TopicSpec:
     """A topic to be created.
 
     A partition count or replication factor of -1 selects the default. `assignments` contains
@@ -194,7 +194,7 @@ class TopicStore:
         try:
             self._delete_unfinished(topic)
         except OSError as error:
-            LOG.warning("cannot delete all data of the topic %s, retrying later: %s", topic, error)
+            _LOG.warning("cannot delete all data of the topic %s, retrying later: %s", topic, error)
 
     def save(self, topic: Topic) -> None:
         """Store the id, configs, replicas and leaders of a topic, also across a machine crash.
@@ -302,7 +302,7 @@ class TopicStore:
             raise KafkaProdError(
                 f"not all data of the broker was flushed to the disk: {failures[0]}",
                 hint="Free space on the disk, or repair it. Then start and stop the broker: before "
-                "that, a crash of the machine can lose the last records",
+                "that, a crash of the machine can lose the last records.",
             ) from failures[0]
 
 
@@ -364,7 +364,7 @@ class Topics:
         """Return the topic with this id, or None if it does not exist."""
         return self._by_id.get(topic_id) if topic_id is not None else None
 
-    def check(self, new: NewTopic) -> None:
+    def check(self, new: TopicSpec) -> None:
         """Check that a topic can be created.
 
         Raises:
@@ -395,7 +395,7 @@ class Topics:
         if wrong := problem_with(new.configs):
             raise TopicError(ErrorCode.invalid_config, wrong)
 
-    def create(self, new: NewTopic) -> Topic:
+    def create(self, new: TopicSpec) -> Topic:
         """Create a topic, and assign its partitions to the nodes in turn.
 
         Raises:
@@ -408,7 +408,7 @@ class Topics:
         self._by_name[topic.name] = self._by_id[topic.id] = topic
         return topic
 
-    def _add(self, topic: Topic, new: NewTopic, count: int) -> None:
+    def _add(self, topic: Topic, new: TopicSpec, count: int) -> None:
         """Create partitions of a topic until it has `count`, and store them."""
         indexes = range(len(topic.partitions), count)
         try:
@@ -428,7 +428,7 @@ class Topics:
             len(partition.replicas) > 1 for partition in added
         )
 
-    def draft(self, new: NewTopic) -> Topic:
+    def draft(self, new: TopicSpec) -> Topic:
         """Return the topic that `create` would create, without registering or storing it."""
         default = len(new.assignments) or self._config.default_partitions
         count = default if new.partitions == DEFAULT else new.partitions
@@ -463,7 +463,7 @@ class Topics:
             TopicError: the storage failed.
         """
         factor = topic.replication_factor
-        new = NewTopic(name=topic.name, replication_factor=factor, assignments=assignments)
+        new = TopicSpec(name=topic.name, replication_factor=factor, assignments=assignments)
         self._add(topic, new, count)
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
@@ -487,7 +487,7 @@ class Topics:
         for partition in topic.partitions:
             partition.log.storage.config = config.log
 
-    def _partition(self, new: NewTopic, index: int, log: UnifiedLog) -> Partition:
+    def _partition(self, new: TopicSpec, index: int, log: UnifiedLog) -> Partition:
         default = self._config.replication_factor
         replication_factor = (
             default if new.replication_factor == DEFAULT else new.replication_factor
@@ -524,7 +524,7 @@ class Topics:
             self._forget_offsets(topic.name)
 
 
-def _check_assignments(new: NewTopic, brokers: Brokers) -> TopicError | None:
+def _check_assignments(new: TopicSpec, brokers: Brokers) -> TopicError | None:
     """Return an error if manual assignments are invalid, as in ReplicationControlManager."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(

@@ -63,7 +63,7 @@ Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
 """Pending offsets of one producer's transaction, by group id and topic-partition."""
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
 """The producer id and epoch for a response, or an error code."""
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 50
 NOT_WRITTEN = 0
 
@@ -272,7 +272,7 @@ class TransactionCoordinator:
         """
         for producer_id in list(partition.transactions.ongoing):
             if marker := self._orphan_marker(partition, producer_id):
-                LOG.warning(
+                _LOG.warning(
                     "%s-%d has lost the marker of a transaction (producer id %d): %s it",
                     *partition.key,
                     producer_id,
@@ -505,7 +505,7 @@ class TransactionCoordinator:
             except OSError as error:
                 failure = error
         if failure is not None and not self._is_failing:
-            LOG.warning("cannot store the states of transactions, retrying later: %s", failure)
+            _LOG.warning("cannot store the states of transactions, retrying later: %s", failure)
         if is_due or failure is not None:
             self._is_failing = failure is not None
 

@@ -68,7 +68,7 @@ def _level_name(number: int) -> str:
     return _NAMES[max(below, default=logging.DEBUG)]
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """Resource types, with their numbers in the requests."""
 
     TOPIC = 2
@@ -109,11 +109,11 @@ def _find_resource(context: RequestContext, kind: int, name: str) -> Resource:
     Raises:
         TopicError: the resource does not exist, or its type has no configs that can be changed.
     """
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         return _topic_resource(context, name)
-    if kind == ResourceType.BROKER:
+    if kind == ConfigResourceType.BROKER:
         return _broker_resource(context, name)
-    if kind == ResourceType.GROUP:
+    if kind == ConfigResourceType.GROUP:
         return _group_resource(context, name)
     raise _invalid_request(f"Unknown resource type {kind}")
 
@@ -230,14 +230,14 @@ def describe_resource(context: RequestContext, item: Any) -> Values:
 
 
 def _configs(context: RequestContext, kind: int, name: str) -> Iterable[Values]:
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         return _topic_configs(_topic_config(context, name))
-    if kind == ResourceType.BROKER and name == ALL_BROKERS:
+    if kind == ConfigResourceType.BROKER and name == ALL_BROKERS:
         return _cluster_configs(context)
-    if kind in {ResourceType.BROKER, ResourceType.BROKER_LOGGER}:
+    if kind in {ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER}:
         _check_node(context, name)
-        return _broker_configs(context) if kind == ResourceType.BROKER else _logger_configs()
-    if kind == ResourceType.GROUP and name:
+        return _broker_configs(context) if kind == ConfigResourceType.BROKER else _logger_configs()
+    if kind == ConfigResourceType.GROUP and name:
         return _group_configs(context, name)
     raise _invalid_request(f"Resource {name!r} of type {kind} has no configs.")
 
@@ -349,25 +349,25 @@ def _entry(
 def list_config_resources(context: RequestContext) -> Answer:
     """Handle the ListConfigResources API."""
     requested = set(context.get("resource_types", ()))
-    if requested - {*ResourceType, CLIENT_METRICS}:
+    if requested - {*ConfigResourceType, CLIENT_METRICS}:
         return {"error_code": ErrorCode.unsupported_version}
     if context.version < ALL_TYPES_VERSION:
         requested = {CLIENT_METRICS}
     return {
         "config_resources": [
             {"resource_name": name, "resource_type": int(kind)}
-            for kind in reversed(ResourceType)
+            for kind in reversed(ConfigResourceType)
             if not requested or kind in requested
             for name in _names(context, kind)
         ]
     }
 
 
-def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
+def _names(context: RequestContext, kind: ConfigResourceType) -> Iterable[str]:
     cluster = context.cluster
-    if kind is ResourceType.TOPIC:
+    if kind is ConfigResourceType.TOPIC:
         return (topic.name for topic in cluster.topics.all())
-    if kind is ResourceType.GROUP:
+    if kind is ConfigResourceType.GROUP:
         return cluster.dynamic_configs.names(GROUP)
     return map(str, cluster.nodes)
 
@@ -414,7 +414,7 @@ def _replace_configs(context: RequestContext, item: Any) -> None:
         resource.apply(own)
 
 
-class Operation(IntEnum):
+class AlterConfigOp(IntEnum):
     """Operations on a config. The values are the codes used in requests."""
 
     SET = 0
@@ -424,7 +424,7 @@ class Operation(IntEnum):
 
 
 def _change_configs(context: RequestContext, item: Any) -> None:
-    if item.resource_type == ResourceType.BROKER_LOGGER:
+    if item.resource_type == ConfigResourceType.BROKER_LOGGER:
         _change_log_levels(context, item)
         return
     resource = _find_for_change(context, item)
@@ -438,16 +438,16 @@ def _change_configs(context: RequestContext, item: Any) -> None:
 
 
 def _change_config(own: dict[str, str], resource: Resource, change: Any) -> None:
-    if change.config_operation not in set(Operation):
+    if change.config_operation not in set(AlterConfigOp):
         has_message = resource.unknown_operation is ErrorCode.invalid_request
         text = f"Unknown operation {change.config_operation}." if has_message else ""
         raise TopicError(resource.unknown_operation, text)
-    if change.config_operation == Operation.DELETE:
+    if change.config_operation == AlterConfigOp.DELETE:
         own.pop(change.name, None)
         return
     if change.value is None:
         raise _invalid_request(f"Null value not supported for {change.name}")
-    if change.config_operation == Operation.SET:
+    if change.config_operation == AlterConfigOp.SET:
         own[change.name] = change.value
         return
     key = resource.keys.get(change.name)
@@ -458,7 +458,7 @@ def _change_config(own: dict[str, str], resource: Resource, change: Any) -> None
     current = own.get(change.name, resource.default(change.name))
     present = [value for value in current.split(",") if value]
     changed = change.value.split(",")
-    if change.config_operation == Operation.APPEND:
+    if change.config_operation == AlterConfigOp.APPEND:
         kept = present + [value for value in changed if value not in present]
     else:
         kept = [value for value in present if value not in changed]
@@ -468,15 +468,15 @@ def _change_config(own: dict[str, str], resource: Resource, change: Any) -> None
 def _change_log_levels(context: RequestContext, item: Any) -> None:
     _check_node(context, item.resource_name)
     for change in item.configs:
-        if change.config_operation not in {Operation.SET, Operation.DELETE}:
+        if change.config_operation not in {AlterConfigOp.SET, AlterConfigOp.DELETE}:
             raise _invalid_request("Log levels can only be set or deleted.")
         if change.name not in _log_levels():
             raise TopicError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
-        if change.config_operation == Operation.SET and change.value not in LEVELS:
+        if change.config_operation == AlterConfigOp.SET and change.value not in LEVELS:
             raise TopicError(
                 ErrorCode.invalid_config, f"Log level {change.value} must be one of {list(LEVELS)}."
             )
     for change in () if context.request.validate_only else item.configs:
-        is_deleted = change.config_operation == Operation.DELETE
+        is_deleted = change.config_operation == AlterConfigOp.DELETE
         level = logging.NOTSET if is_deleted else LEVELS[change.value]
         logging.getLogger(change.name).setLevel(level)

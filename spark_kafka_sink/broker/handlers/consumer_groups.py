@@ -44,7 +44,7 @@ from spark_kafka_sink.broker.coordinator.classic_group import (
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
-from spark_kafka_sink.broker.security.acl import Operation, ResourceType
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -242,7 +242,7 @@ def list_groups(context: RequestContext) -> Answer:
             }
             for group in context.cluster.group_coordinator.all()
             if context.coordinates(group.id)
-            and context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.id)
+            and context.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group.id)
             and (not states or group.state.lower() in states)
             and (not types or CLASSIC in types)
         ]
@@ -343,7 +343,7 @@ def _requested(
     for name, index in group.offsets if group else ():
         committed.setdefault(name, []).append(index)
     for name, indexes in committed.items():
-        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if not context.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
             continue
         topic = context.cluster.topics.named(name)
         yield name, topic.id if topic else None, indexes
@@ -356,7 +356,7 @@ def _fetch_offset(
     pending = context.cluster.transactional_offsets
     if name is None:
         error = ErrorCode.unknown_topic_id
-    elif not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+    elif not context.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
         error = ErrorCode.topic_authorization_failed
     elif group is not None:
         stable = context.get("require_stable", False)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 FULL_EPOCHS = frozenset({0, -1})
 """Session epochs of requests that list all partitions. Their session ids are ignored."""
 MAX_BYTES = 55 << 20
@@ -172,7 +172,7 @@ def _read(
             data = partition.log.read(offset, limit, at_least_one=is_first, end=fetch.end)
         aborted = _aborted(fetch, partition, data) if fetch.committed else None
     except OSError as error:
-        warn_once(LOG, "cannot read %s: %s", f"{partition.topic}-{partition.index}", str(error))
+        warn_once(_LOG, "cannot read %s: %s", f"{partition.topic}-{partition.index}", str(error))
         return [], failed | {"error_code": ErrorCode.kafka_storage_error}
     return data, {
         "high_watermark": partition.high_watermark,

@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError
+from spark_kafka_sink.broker.cluster.topics import TopicError, TopicSpec
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
-from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
+from spark_kafka_sink.broker.security.acl import CLUSTER_NAME
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
@@ -59,19 +60,20 @@ IN_MEMORY = "/memory"
 """The folder that DescribeLogDirs reports if there is no data folder."""
 
 
-def _bits(*operations: Operation) -> int:
+def _bits(*operations: AclOperation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-_CONFIGS = _bits(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+_CONFIGS = _bits(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
 _OPERATIONS: Final = {
     ResourceType.TOPIC: _CONFIGS
-    | _bits(Operation.READ, Operation.WRITE, Operation.CREATE)
-    | _bits(Operation.DELETE, Operation.ALTER, Operation.DESCRIBE),
-    ResourceType.GROUP: _CONFIGS | _bits(Operation.READ, Operation.DESCRIBE, Operation.DELETE),
+    | _bits(AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE)
+    | _bits(AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE),
+    ResourceType.GROUP: _CONFIGS
+    | _bits(AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE),
     ResourceType.CLUSTER: _CONFIGS
-    | _bits(Operation.CREATE, Operation.ALTER, Operation.DESCRIBE)
-    | _bits(Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE),
+    | _bits(AclOperation.CREATE, AclOperation.ALTER, AclOperation.DESCRIBE)
+    | _bits(AclOperation.CLUSTER_ACTION, AclOperation.IDEMPOTENT_WRITE),
 }
 """The operations on each type of resource."""
 
@@ -117,7 +119,7 @@ def _described_topics(context: RequestContext) -> list[Topic]:
 
 
 def _may_describe(context: RequestContext, topic: str) -> bool:
-    return context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+    return context.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
 def _is_refused(topic: Values) -> bool:
@@ -157,13 +159,13 @@ def _creates_topics(context: RequestContext) -> bool:
 def _may_create(context: RequestContext, topic: str) -> bool:
     """Return False if the request would create the topic without authorization of the client."""
     return not _creates_topics(context) or (
-        context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
-        and context.allows(Operation.CREATE, ResourceType.TOPIC, topic)
+        context.allows(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+        and context.allows(AclOperation.CREATE, ResourceType.TOPIC, topic)
     )
 
 
 def _create_if_enabled(context: RequestContext, name: str) -> Values:
-    new = NewTopic(name=name)
+    new = TopicSpec(name=name)
     try:
         context.cluster.topics.check(new)
         if _creates_topics(context):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
-    from spark_kafka_sink.broker.security.acl import Operation, ResourceType
     from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
     from spark_kafka_sink.kafka.protocol.versions import VersionRange
 
 REASON: Final = "reason"
@@ -80,7 +80,7 @@ class RequestContext(NamedTuple):
         """Return a field of the request, or `default` if the request's version lacks the field."""
         return getattr(self.request, field, default)
 
-    def allows(self, operation: Operation, type_: ResourceType, name: str) -> bool:
+    def allows(self, operation: AclOperation, type_: ResourceType, name: str) -> bool:
         """Return True if the client may perform an operation on a resource."""
         return self.cluster.denials.allows(self.user, operation, type_, name)
 

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError
+from spark_kafka_sink.broker.cluster.topics import TopicError, TopicSpec
 from spark_kafka_sink.broker.request_shapes import name_of, unknown_topic
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 
@@ -66,7 +66,7 @@ def create_topics(context: RequestContext) -> Answer:
 
 def _create(context: RequestContext, names: Counter[str], item: Any) -> Values:
     topics = context.cluster.topics
-    new = NewTopic(
+    new = TopicSpec(
         name=item.name,
         partitions=item.num_partitions,
         replication_factor=item.replication_factor,

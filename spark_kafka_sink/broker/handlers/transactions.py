@@ -56,7 +56,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
 from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, may_commit
 from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, result_of
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
-from spark_kafka_sink.broker.security.acl import Operation, ResourceType
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.codec import timestamp
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -315,7 +315,7 @@ def list_transactions(context: RequestContext) -> Answer:
         txn
         for txn, is_match in zip(transactions, matches, strict=True)
         if context.coordinates(txn.id)
-        and context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, txn.id)
+        and context.allows(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, txn.id)
         and is_match
         and (not request.state_filters or txn.state in request.state_filters)
         and (not request.producer_id_filters or txn.producer_id in request.producer_id_filters)

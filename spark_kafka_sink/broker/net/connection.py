@@ -4,7 +4,7 @@
 read) are received into a buffer that all connections share, and are then copied. An incomplete
 large frame gets its own buffer, into which the rest of the frame is received directly.
 
-`Connection` queues received requests and unsent responses.
+`ClientConnection` queues received requests and unsent responses.
 
 `ErrorLog` logs every failed request with the client and the reason. Errors that occur in normal
 operation, such as a rebalance, are logged at level INFO, and all other errors at level WARNING.
@@ -127,7 +127,7 @@ def _memory(size: int) -> memoryview:
     return np.empty(size, np.uint8).data
 
 
-class Connection:
+class ClientConnection:
     """The received frames and unsent responses of a connection.
 
     As in Kafka, a connection serves one request at a time, so responses are sent in the order of
@@ -268,7 +268,7 @@ class RepeatLog:
 class ErrorLog(RepeatLog):
     """Logs the error codes in responses before the responses are sent."""
 
-    def log_errors(self, api: int, connection: Connection, values: Values) -> None:
+    def log_errors(self, api: int, connection: ClientConnection, values: Values) -> None:
         """Log the errors in a response. Repeated errors are rate-limited."""
         for subject, item in _errors(api, values):
             code = item.get("error_code", ErrorCode.none)
@@ -287,7 +287,7 @@ class ErrorLog(RepeatLog):
                 f": {reason}" if reason else "",
             )
 
-    def disconnected(self, connection: Connection, why: object) -> None:
+    def disconnected(self, connection: ClientConnection, why: object) -> None:
         """Log that the broker closes a connection, and the reason."""
         kind = ("disconnected", type(why), str(why))
         self.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, why)

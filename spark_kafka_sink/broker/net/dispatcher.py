@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import Handler
-    from spark_kafka_sink.broker.net.connection import Connection
+    from spark_kafka_sink.broker.net.connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.kafka.protocol.messages import Values
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 MAX_WAIT_SECONDS: Final = 0.1
 STOP_SECONDS: Final = 10.0
 MAX_QUEUED: Final = 64
@@ -56,7 +56,7 @@ class ResponseChannel:
     _handler: Handler
     _version: int
     _correlation_id: int
-    _connection: Connection
+    _connection: ClientConnection
     _sockets: SocketServer
     changes: list[Callable[[Values], Values]] = field(default_factory=list, init=False)
     cut: int | None = field(default=None, init=False)
@@ -150,7 +150,7 @@ class Dispatcher:
         self._failure_delay = cluster.config.failed_authentication_delay_ms / 1000
 
     def read(
-        self, frame: memoryview, connection: Connection
+        self, frame: memoryview, connection: ClientConnection
     ) -> tuple[ResponseChannel, RequestContext] | None:
         """Decode a request. Return None if no handler is needed.
 
@@ -187,7 +187,7 @@ class Dispatcher:
         )
         return channel, context
 
-    def _admits(self, frame: memoryview, connection: Connection) -> bool:
+    def _admits(self, frame: memoryview, connection: ClientConnection) -> bool:
         """Return True if a request can be passed to its handler. Respond to all other requests.
 
         Raises:
@@ -211,7 +211,10 @@ class Dispatcher:
         return False
 
     def _answer_sasl(
-        self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
+        self,
+        authenticator: SaslServerAuthenticator,
+        frame: memoryview,
+        connection: ClientConnection,
     ) -> None:
         header = messages.read_request_header(frame)
         handler = self._handlers[header.api_key]
@@ -240,7 +243,10 @@ class Dispatcher:
         channel.send(values)
 
     def _answer_token(
-        self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
+        self,
+        authenticator: SaslServerAuthenticator,
+        frame: memoryview,
+        connection: ClientConnection,
     ) -> None:
         """Respond to a SASL message without a request header (SaslHandshake version 0)."""
         challenge = authenticator.token(bytes(frame), self._clock)
@@ -256,7 +262,7 @@ class Dispatcher:
         connection.answered([len(challenge).to_bytes(4, "big") + challenge])
 
     @staticmethod
-    def _store_user(authenticator: SaslServerAuthenticator, connection: Connection) -> None:
+    def _store_user(authenticator: SaslServerAuthenticator, connection: ClientConnection) -> None:
         if authenticator.is_complete and authenticator.user is not None:
             connection.authenticated(authenticator.user)
 
@@ -332,5 +338,5 @@ class RequestHandler:
     def _safely(job: Callable[[], None]) -> None:
         try:
             job()
-        except Exception:
-            LOG.exception("error on the broker's request thread")
+        except Exception:  # noqa: BLE001 the thread must survive
+            _LOG.exception("error on the broker's request thread")

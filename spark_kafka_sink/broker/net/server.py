@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.connection import Connection
+    from spark_kafka_sink.broker.net.connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.state_lock import StateLock
 
 
 WAIT_SECONDS: Final = 10.0
 T = TypeVar("T")
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
 _WITHOUT_STORAGE_ACCESS: Final = frozenset(
     {
@@ -126,8 +126,8 @@ class Server:
     def _safe_turn(self) -> None:
         try:
             self._turn()
-        except Exception:
-            LOG.exception("error in the broker's event loop")
+        except Exception:  # noqa: BLE001 the thread must survive
+            _LOG.exception("error in the broker's event loop")
             time.sleep(TICK_SECONDS)
 
     def _turn(self) -> None:
@@ -148,7 +148,7 @@ class Server:
             return TICK_SECONDS
         return min(TICK_SECONDS, max(0.0, deadline - self._cluster.clock.monotonic()))
 
-    def _advance(self, connection: Connection) -> None:
+    def _advance(self, connection: ClientConnection) -> None:
         """Serve some of the connection's pending requests and send as much as possible."""
         sockets = self._sockets
         if not sockets.is_served(connection):
@@ -163,7 +163,7 @@ class Server:
         else:
             sockets.close(connection)
 
-    def _serve_requests(self, connection: Connection) -> bool:
+    def _serve_requests(self, connection: ClientConnection) -> bool:
         for _ in range(MAX_REQUESTS_PER_TURN):
             frame = connection.take_request()
             if frame is None:
@@ -178,7 +178,7 @@ class Server:
         return True
 
     def _dispatch(
-        self, connection: Connection, channel: ResponseChannel, context: RequestContext
+        self, connection: ClientConnection, channel: ResponseChannel, context: RequestContext
     ) -> None:
         requests = self._requests
         if requests is None:
@@ -205,7 +205,7 @@ class Server:
         return any(topics.named(item.name) is None for item in requested or ())
 
     def _serve_on_thread(
-        self, connection: Connection, channel: ResponseChannel, context: RequestContext
+        self, connection: ClientConnection, channel: ResponseChannel, context: RequestContext
     ) -> None:
         """Serve a request on the second thread, then resume or close its connection."""
         try:
@@ -216,10 +216,10 @@ class Server:
         else:
             self._sockets.call_soon(lambda: self._sockets.resume(connection))
 
-    def _failed(self, connection: Connection, error: Exception) -> None:
+    def _failed(self, connection: ClientConnection, error: Exception) -> None:
         if isinstance(error, ProtocolError):
             self._sockets.error_log.disconnected(connection, error)
         elif isinstance(error, OSError):
             self._sockets.error_log.disconnected(connection, f"storage error: {error}")
         else:
-            LOG.error("error in a request from %s", connection.peer, exc_info=error)
+            _LOG.error("error in a request from %s", connection.peer, exc_info=error)

@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
-from spark_kafka_sink.broker.net.connection import Connection, ErrorLog
+from spark_kafka_sink.broker.net.connection import ClientConnection, ErrorLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
 
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
@@ -75,18 +75,18 @@ class SocketServer:
         addresses: Mapping[int, tuple[str, int]],
         security: ServerSecurity,
     ) -> None:
-        self.error_log = ErrorLog(LOG)
+        self.error_log = ErrorLog(_LOG)
         self._listeners = listeners
         self._addresses = addresses
         self._security = security
         self._timers = sched.scheduler(time.monotonic)
         self._selector = selectors.DefaultSelector()
-        self._sockets: dict[Connection, socket.socket | TlsSocket] = {}
+        self._sockets: dict[ClientConnection, socket.socket | TlsSocket] = {}
         self._paused_until: dict[int, float] = {}
         self._muted: set[int] = set()
         self.thread = 0
         """The id of the thread that runs the loop, or 0 before the start."""
-        self._resumed: dict[Connection, None] = {}
+        self._resumed: dict[ClientConnection, None] = {}
         self._shared = memoryview(bytearray(RECEIVE_BYTES))
         self._encrypted = memoryview(bytearray(RECEIVE_BYTES if security.tls else 0))
         self._calls: deque[Callable[[], None]] = deque()
@@ -103,7 +103,7 @@ class SocketServer:
         try:
             self._wake_in.send(b"\0")
         except OSError:  # The wake-up socket is full or closed.
-            LOG.debug("the event loop is already awake, or has stopped")
+            _LOG.debug("the event loop is already awake, or has stopped")
 
     def deliver(self, function: Callable[[], None]) -> None:
         """Run a function on the loop's thread: now if this is the thread, or else soon."""
@@ -121,7 +121,7 @@ class SocketServer:
         """Total number of open connections to all nodes."""
         return len(self._sockets)
 
-    def resume(self, connection: Connection) -> None:
+    def resume(self, connection: ClientConnection) -> None:
         """Schedule a connection to be served without a socket event."""
         self._resumed[connection] = None
 
@@ -130,7 +130,7 @@ class SocketServer:
         """True if `resume` has scheduled a connection."""
         return bool(self._resumed)
 
-    def take_resumed(self) -> Iterator[Connection]:
+    def take_resumed(self) -> Iterator[ClientConnection]:
         """Yield the connections that were scheduled before the iteration started."""
         for connection in list(self._resumed):
             del self._resumed[connection]
@@ -141,13 +141,13 @@ class SocketServer:
         while self._calls:
             self._calls.popleft()()
 
-    def poll(self, timeout: float) -> Iterator[Connection]:
+    def poll(self, timeout: float) -> Iterator[ClientConnection]:
         """Wait for events, accept new connections, read received bytes, and run due timers.
 
         Yield the connections that can make progress because their socket is readable or writable.
         """
         for key, events in self._selector.select(timeout):
-            if isinstance(key.data, Connection):
+            if isinstance(key.data, ClientConnection):
                 if key.data.closed:
                     continue
                 if events & selectors.EVENT_READ and not self._receive(key.data):
@@ -180,14 +180,14 @@ class SocketServer:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(node, f"/{address[0]}")
+        connection = ClientConnection(node, f"/{address[0]}")
         self._sockets[connection] = client
         if self._security.is_open:
             self._watch(connection, selectors.EVENT_READ)
         else:
             self._secure(connection, client)
 
-    def _secure(self, connection: Connection, client: socket.socket) -> None:
+    def _secure(self, connection: ClientConnection, client: socket.socket) -> None:
         """Start TLS or SASL on a new connection, with a total time limit for both."""
         tls = self._security.tls
         if tls is not None:
@@ -198,7 +198,7 @@ class SocketServer:
         seconds = self._security.settings.handshake_timeout_ms / 1000
         self.call_later(seconds, lambda: self._check_secured(connection))
 
-    def _check_secured(self, connection: Connection) -> None:
+    def _check_secured(self, connection: ClientConnection) -> None:
         client, authenticator = self._sockets.get(connection), connection.authenticator
         if isinstance(client, TlsSocket) and not client.is_ready:
             self.error_log.disconnected(connection, "TLS handshake timed out")
@@ -226,7 +226,7 @@ class SocketServer:
             del self._paused_until[node]
             self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
-    def _receive(self, connection: Connection) -> bool:
+    def _receive(self, connection: ClientConnection) -> bool:
         """Read once from a connection. Return False if the connection must be closed."""
         client = self._sockets[connection]
         try:
@@ -245,11 +245,11 @@ class SocketServer:
             self._close_later(connection, cast("TlsSocket", client))
             return True
         except OSError as error:
-            LOG.debug("lost connection %s: %s", connection.peer, error)
+            _LOG.debug("lost connection %s: %s", connection.peer, error)
             return False
         return count > 0
 
-    def _receive_rest(self, connection: Connection, client: TlsSocket, count: int) -> int:
+    def _receive_rest(self, connection: ClientConnection, client: TlsSocket, count: int) -> int:
         """Read all bytes buffered by TLS, for which the selector reports no event."""
         if connection.user is None and connection.authenticator is None:
             connection.user = client.principal or ANONYMOUS
@@ -259,7 +259,7 @@ class SocketServer:
             connection.received(room, count)
         return count
 
-    def _close_later(self, connection: Connection, client: TlsSocket) -> None:
+    def _close_later(self, connection: ClientConnection, client: TlsSocket) -> None:
         """Close a connection after a delay, so that the client can read the TLS alert.
 
         Closing a socket with unread input would discard the alert.
@@ -267,11 +267,11 @@ class SocketServer:
         client.close_write()
         self.call_later(ALERT_SECONDS, lambda: self.close(connection))
 
-    def is_served(self, connection: Connection) -> bool:
+    def is_served(self, connection: ClientConnection) -> bool:
         """Return True if a connection is open and its node is not paused."""
         return not connection.closed and connection.node not in self._muted
 
-    def flush(self, connection: Connection) -> None:
+    def flush(self, connection: ClientConnection) -> None:
         """Send as much as possible and update the watched events. Close a finished connection."""
         if not self._send(connection) or connection.is_finished:
             self.close(connection)
@@ -281,7 +281,7 @@ class SocketServer:
             events |= selectors.EVENT_WRITE
         self._watch(connection, events)
 
-    def _send(self, connection: Connection) -> bool:
+    def _send(self, connection: ClientConnection) -> bool:
         client = self._sockets[connection]
         try:
             while connection.unsent:
@@ -291,15 +291,15 @@ class SocketServer:
         except BlockingIOError:
             return True
         except OSError as error:
-            LOG.debug("lost connection %s: %s", connection.peer, error)
+            _LOG.debug("lost connection %s: %s", connection.peer, error)
             return False
         return True
 
-    def _has_unsent(self, connection: Connection) -> bool:
+    def _has_unsent(self, connection: ClientConnection) -> bool:
         client = self._sockets[connection]
         return isinstance(client, TlsSocket) and client.has_unsent
 
-    def _watch(self, connection: Connection, events: int) -> None:
+    def _watch(self, connection: ClientConnection, events: int) -> None:
         if events == connection.watched:
             return
         client = self._sockets[connection]
@@ -311,7 +311,7 @@ class SocketServer:
             self._selector.modify(client, events, connection)
         connection.watched = events
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: ClientConnection) -> None:
         """Close a connection. Has no effect if it is already closed."""
         if connection.closed:
             return
@@ -350,7 +350,7 @@ class SocketServer:
         for connection in self._connections_of(node):
             self.resume(connection)
 
-    def _connections_of(self, node: int) -> list[Connection]:
+    def _connections_of(self, node: int) -> list[ClientConnection]:
         return [connection for connection in self._sockets if connection.node == node]
 
     def close_all(self) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 NO_TIME = -1
 
 
@@ -265,7 +265,7 @@ class Partition:
 
         Offsets before the start offset cannot be read, so records appended there would be lost.
         """
-        LOG.warning(
+        _LOG.warning(
             "%s-%d is damaged: its log ends at offset %d, before its start offset %d; continuing "
             "at the start offset",
             self.topic,

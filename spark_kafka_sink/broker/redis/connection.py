@@ -29,7 +29,7 @@ RedisValue: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[RedisValue, ...]
 JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
 """Function that returns the commands that update the given journal fields to current values."""
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
 _RUN_ID = re.compile(rb"run_id:(\w+)")
 _REPLICATION_ID = re.compile(rb"master_replid:(\w+)")
@@ -76,7 +76,7 @@ class RedisLocation:
         if parts.scheme not in SCHEMES:
             raise ConfigError(
                 f"unknown storage {parts.scheme or url!r}",
-                hint="Set log, or redis://host:port/db?prefix=name",
+                hint="Set log, or redis://host:port/db?prefix=name.",
             )
         query = dict(parse_qsl(parts.query))
         prefix = query.pop("prefix", DEFAULT_PREFIX)
@@ -122,7 +122,7 @@ class RedisLocation:
 
 def _number(name: str, text: str) -> int:
     if not text.isdecimal():
-        raise ConfigError(f"{name}={text} in the storage URL is not a number", hint="Set a number")
+        raise ConfigError(f"{name}={text} in the storage URL is not a number", hint="Set a number.")
     return int(text)
 
 
@@ -273,7 +273,7 @@ class RedisConnection:
                 command = " ".join(map(str, words[:2]))
                 raise ClaimError(
                     f"{self._address} rejects {command}, which the broker requires: {reply}",
-                    hint="Allow the Redis user to run INFO, and CLIENT SETNAME, ID, LIST and KILL",
+                    hint="Allow the Redis user to run INFO, and CLIENT SETNAME, ID, LIST and KILL.",
                 )
         return replies
 
@@ -384,7 +384,7 @@ class RedisConnection:
 
     def _warn(self, text: str) -> None:
         if not self._is_failing:
-            LOG.warning("%s", text)
+            _LOG.warning("%s", text)
         self._is_failing = True
 
     def transaction(self, commands: Sequence[Command]) -> list[Any]:
@@ -496,5 +496,5 @@ def _prepare(location: RedisLocation) -> tuple[Any, Any]:
     except (ValueError, TypeError, exceptions.RedisError) as error:
         raise ConfigError(
             f"redis-py cannot use the storage URL of {location.address}",
-            hint="Use the form redis://host:port/db?prefix=name",
+            hint="Use the form redis://host:port/db?prefix=name.",
         ) from error

@@ -61,7 +61,7 @@ class EntryIds:
         if not 1 <= self.sequence_bits <= MAX_SEQUENCE_BITS:
             raise ConfigError(
                 f"sequence_bits is {self.sequence_bits}",
-                hint=f"It must be 1 to {MAX_SEQUENCE_BITS}",
+                hint=f"It must be 1 to {MAX_SEQUENCE_BITS}.",
             )
 
     def offset(self, milliseconds: int, sequence: int) -> int:

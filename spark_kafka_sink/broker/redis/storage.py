@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 READ_BYTES = 1 << 20
 """Maximum bytes per read, unless the first batch is larger. A read blocks the calling thread."""
@@ -217,7 +217,7 @@ class RedisLogStorage(LogStorage):
     def _warn_of_loss(self) -> None:
         if not self._has_lost:
             records = self._streams.keys.records
-            LOG.warning(
+            _LOG.warning(
                 "Redis has lost batches of %s or their records; consumers skip them", records
             )
         self._has_lost = True
@@ -397,7 +397,7 @@ class RedisJournal(Journal):
             raise ConfigError(
                 f"the data with the prefix {location.prefix!r} of {location.address} has "
                 f"sequence_bits={stored}, but the storage URL has {bits}",
-                hint=f"Nothing was changed. Set sequence_bits={stored}, or another prefix",
+                hint=f"Nothing was changed. Set sequence_bits={stored}, or another prefix.",
             )
 
     def _load(self) -> None:

@@ -37,7 +37,7 @@ _HEADER = b"header"
 _BYTES = b"bytes"
 _RECORDS = b"records"
 _CODEC_BITS = 0x07
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _GROUP = "kafkaprod::make"
 _START = "kafkaprod::start"
 """A group of the batches' stream. Its last delivered id corresponds to the log start offset.
@@ -229,12 +229,12 @@ class RedisStreams:
         missing = []
         for key, kind in self._types().items():
             if kind == "none":
-                LOG.warning("the stream %s is missing: its records are lost", key)
+                _LOG.warning("the stream %s is missing: its records are lost", key)
                 missing.append(key)
             elif kind != "stream":
                 raise ConfigError(
                     f"the key {key} is a {kind}, but the broker's journal lists it as a stream",
-                    hint="Nothing was changed. Rename or delete the key, or set another prefix",
+                    hint="Nothing was changed. Rename or delete the key, or set another prefix.",
                 )
         if missing:
             self._create_streams(missing)
@@ -256,7 +256,7 @@ class RedisStreams:
         streams = [key for key, kind in types.items() if kind == "stream"]
         for key in types.keys() - set(streams):
             if types[key] != "none":
-                LOG.warning("not deleting %s: it is a %s, not a stream", key, types[key])
+                _LOG.warning("not deleting %s: it is a %s, not a stream", key, types[key])
         if only_if_empty and any(self._connection.call("XLEN", key) for key in streams):
             streams = []
         # This also ends WATCH. If a stream has changed since WATCH, nothing is deleted.
@@ -354,7 +354,7 @@ class RedisStreams:
         batches, mark = self.keys.batches, self._ids.text(self.reserved)
         (reply,) = self._connection.pipeline([("XSETID", batches, mark)])
         if isinstance(reply, Exception):
-            LOG.debug("cannot advance the last id of %s: %s", batches, reply)
+            _LOG.debug("cannot advance the last id of %s: %s", batches, reply)
             return
         self.remember(self.reserved)
         self.reserved += 1
@@ -374,7 +374,7 @@ class RedisStreams:
             is_written = self._fence()
             self._delete_leftovers()
         except RedisFailedError as error:
-            LOG.debug("cannot check whether %s has a batch: %s", self.keys.records, error)
+            _LOG.debug("cannot check whether %s has a batch: %s", self.keys.records, error)
             return False
         return is_written
 
@@ -585,7 +585,7 @@ class RedisReplicas:
         try:
             _, count = _checked(self._connection.pipeline(commands))
         except RedisFailedError as error:
-            LOG.debug("WAIT failed: %s", error)
+            _LOG.debug("WAIT failed: %s", error)
         else:
             # The records can be on a server that this one has replaced.
             if self._connection.server == self._primary.server is not None:

@@ -9,10 +9,10 @@ rejected if any of the two rights is denied.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
 from typing import Final
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 ANY_USER: Final = "*"
 ANONYMOUS: Final = "ANONYMOUS"
@@ -20,51 +20,6 @@ ANONYMOUS: Final = "ANONYMOUS"
 CLUSTER_NAME: Final = "kafka-cluster"
 """Kafka's name for the only resource of the type Cluster."""
 _USER: Final = "User:"
-
-
-class Operation(IntEnum):
-    """Kafka's AclOperation. The codes are the bit numbers in KIP-430's bit fields."""
-
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-    @property
-    def label(self) -> str:
-        """The operation's name in Kafka's tools, such as IdempotentWrite."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
-
-    @classmethod
-    def parse(cls, text: str) -> Operation:
-        """Parse an operation's name, such as Write, write, IdempotentWrite or IDEMPOTENT_WRITE.
-
-        Raises:
-            ConfigError: the operation is unknown.
-        """
-        letters = text.replace("_", "").upper()
-        for member in cls:
-            if member.name.replace("_", "") == letters:
-                return member
-        raise ConfigError(
-            f"unknown operation {text}", hint=f"Operations: {', '.join(o.label for o in cls)}"
-        )
-
-
-class ResourceType(StrEnum):
-    """Kafka's ResourceType."""
-
-    TOPIC = "Topic"
-    GROUP = "Group"
-    CLUSTER = "Cluster"
-    TRANSACTIONAL_ID = "TransactionalId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +34,13 @@ class Denial:
     """
 
     user: str
-    operation: Operation
+    operation: AclOperation
     type: ResourceType
     name: str
 
-    def covers(self, user: str, operation: Operation, type_: ResourceType, name: str) -> bool:
+    def covers(self, user: str, operation: AclOperation, type_: ResourceType, name: str) -> bool:
         """Return True if the rule applies."""
-        if self.user not in {ANY_USER, user} or self.operation not in {Operation.ALL, operation}:
+        if self.user not in {ANY_USER, user} or self.operation not in {AclOperation.ALL, operation}:
             return False
         if self.type is not type_:
             return False
@@ -94,7 +49,7 @@ class Denial:
         return name == self.name
 
     def __str__(self) -> str:
-        resource = f"{self.type.value} {self.name}"
+        resource = f"{self.type.label} {self.name}"
         return f"{_USER}{self.user} is denied {self.operation.label} on {resource}"
 
 
@@ -121,13 +76,13 @@ class Denials:
         """Remove all deny rules."""
         self._rules = ()
 
-    def allows(self, user: str, operation: Operation, type_: ResourceType, name: str) -> bool:
+    def allows(self, user: str, operation: AclOperation, type_: ResourceType, name: str) -> bool:
         """Return True if no deny rule applies."""
         return not any(rule.covers(user, operation, type_, name) for rule in self._rules)
 
     def without_denied(self, operations: int, user: str, type_: ResourceType, name: str) -> int:
         """Return a bit field of operations (KIP-430) without the operations denied to a user."""
-        for operation in Operation:
+        for operation in AclOperation:
             if operations & (1 << operation) and not self.allows(user, operation, type_, name):
                 operations &= ~(1 << operation)
         return operations
@@ -144,10 +99,10 @@ def denial_of(user: str, operation: str, **resources: str | None) -> Denial:
     named = [(kind, name) for kind, name in resources.items() if name is not None]
     if len(named) > 1:
         raise ConfigError(
-            "a deny rule can have only one resource", hint="Add one deny rule per resource"
+            "a deny rule can have only one resource", hint="Add one deny rule per resource."
         )
     kind, name = named[0] if named else ("cluster", CLUSTER_NAME)
-    parsed = Operation.parse(operation)
+    parsed = AclOperation.parse(operation)
     type_ = ResourceType[kind.upper()]
     return Denial(user=user.removeprefix(_USER), operation=parsed, type=type_, name=name)
 
@@ -166,6 +121,6 @@ def parse_denial(text: str) -> Denial:
         raise ConfigError(
             f"cannot parse the deny rule {text}",
             hint="Use user:operation for the cluster, or user:operation:topic=NAME, :group=NAME or "
-            ":transactional_id=NAME",
+            ":transactional_id=NAME.",
         )
     return denial_of(user, operation, **({kind: name} if resource else {}))

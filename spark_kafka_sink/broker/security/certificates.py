@@ -250,7 +250,7 @@ class ServerTls:
             raise ConfigError(
                 f"the broker's certificate {files.certificate} cannot be used with the key "
                 f"{files.key}: {error}",
-                hint="Both must be matching PEM files; set key_password if the key is encrypted",
+                hint="Both must be matching PEM files; set key_password if the key is encrypted.",
             ) from None
         self.context, self.ca_certificate = context, trusted
 
@@ -265,7 +265,7 @@ class ServerTls:
             except ssl.SSLError as error:
                 raise ConfigError(
                     f"the client CA certificates cannot be read: {error}",
-                    hint="Set client_ca (or ca) to a PEM file of certificates",
+                    hint="Set client_ca (or ca) to a PEM file of certificates.",
                 ) from None
         return context
 
@@ -275,5 +275,5 @@ def _read(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"the broker's PEM file {path} cannot be read: {error}", hint="Check the path"
+            f"the broker's PEM file {path} cannot be read: {error}", hint="Check the path."
         ) from None

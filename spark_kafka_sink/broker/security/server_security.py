@@ -287,7 +287,7 @@ class SecurityControls(ABC):
         chosen = mechanism or next(name for name in _MODULES if name in enabled)
         if chosen not in enabled:
             raise ConfigError(
-                f"the broker does not support {chosen}", hint=f"Mechanisms: {', '.join(enabled)}"
+                f"the broker does not support {chosen}", hint=f"Mechanisms: {', '.join(enabled)}."
             )
         if chosen == OAUTHBEARER:
             options = {"unsecuredLoginStringClaim_sub": user or "user"}
@@ -295,7 +295,7 @@ class SecurityControls(ABC):
             name = user or self._only_user()
             if name not in self._passwords:
                 raise ConfigError(
-                    f"the broker has no user {name}", hint=f"Users: {', '.join(self._passwords)}"
+                    f"the broker has no user {name}", hint=f"Users: {', '.join(self._passwords)}."
                 )
             options = {"username": name, "password": revealed(name, self._passwords[name])}
         jaas = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
@@ -308,7 +308,7 @@ class SecurityControls(ABC):
         if len(self._passwords) != 1:
             raise ConfigError(
                 "client_options requires a user name",
-                hint=f"Users: {', '.join(self._passwords)}",
+                hint=f"Users: {', '.join(self._passwords)}.",
             )
         return next(iter(self._passwords))
 
@@ -316,6 +316,6 @@ class SecurityControls(ABC):
     def _tls(self) -> ServerTls:
         if self._security.tls is None:
             raise ConfigError(
-                "the embedded broker does not use TLS", hint="Start the broker with tls=True"
+                "the embedded broker does not use TLS", hint="Start the broker with tls=True."
             )
         return self._security.tls

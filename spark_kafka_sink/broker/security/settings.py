@@ -74,23 +74,23 @@ class SecuritySettings:
         if not isinstance(self.tls, (bool, TlsFiles)):
             raise ConfigError(
                 f"tls is a {type(self.tls).__name__}",
-                hint="Set True, False, or TlsFiles with your own certificate",
+                hint="Set True, False, or TlsFiles with your own certificate.",
             )
         if self.client_auth is not ClientAuth.NONE and not self.tls:
             raise ConfigError(
                 f"client_certificates is {self.client_certificates}, but TLS is not enabled",
-                hint="Also set tls",
+                hint="Also set tls.",
             )
         _check_users(self.sasl, self.sasl_mechanisms)
         if unknown := [name for name in self.mechanisms if name not in MECHANISMS]:
             raise ConfigError(
                 f"unknown mechanism {unknown[0]} in sasl_mechanisms",
-                hint=f"Mechanisms: {', '.join(MECHANISMS)}",
+                hint=f"Mechanisms: {', '.join(MECHANISMS)}.",
             )
         if self.scram_iterations < MIN_SCRAM_ITERATIONS:
             raise ConfigError(
                 f"scram_iterations is {self.scram_iterations}",
-                hint=f"Kafka's minimum is {MIN_SCRAM_ITERATIONS}",
+                hint=f"Kafka's minimum is {MIN_SCRAM_ITERATIONS}.",
             )
         for denial in self.denials:
             parse_denial(denial)
@@ -107,7 +107,7 @@ class SecuritySettings:
         except ValueError:
             raise ConfigError(
                 f"client_certificates is {self.client_certificates}",
-                hint="Set required, requested or none",
+                hint="Set required, requested or none.",
             ) from None
 
     @property
@@ -146,7 +146,7 @@ def _check_users(sasl: object, named: Sequence[str] | None) -> None:
         if not user or not password:
             raise ConfigError(
                 "sasl has a user without a name or without a password",
-                hint="Kafka's clients require both",
+                hint="Kafka's clients require both.",
             )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_config import LogConfig
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 CLEAN_MARK: Final = ".kafka_cleanshutdown"
 JOURNAL: Final = "cluster.journal"
 LOCK: Final = ".lock"
@@ -70,12 +70,12 @@ class DataDir(StorageBackend):
         except BlockingIOError as error:
             raise ConfigError(
                 f"another broker uses the data folder {self.path}",
-                hint="Stop that broker, or set another data_dir",
+                hint="Stop that broker, or set another data_dir.",
             ) from error
         except OSError as error:
             raise ConfigError(
                 f"the data folder {self.path} cannot be used: {error.strerror}",
-                hint="Set data_dir to a folder that the broker can write to",
+                hint="Set data_dir to a folder that the broker can write to.",
             ) from error
         self.was_clean = mark is not None
         self._known_gaps = frozenset((mark or "").splitlines())
@@ -133,7 +133,7 @@ class DataDir(StorageBackend):
         try:
             _check_no_link(folder)
             if not os.path.lexists(folder):
-                LOG.warning("the partition folder %s is missing: its records are lost", folder)
+                _LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
                 self.journal.put(RECOVERY_POINT, (topic, partition), None)
             segments = self._segments((topic, partition), config, on_batch)
@@ -196,7 +196,7 @@ class DataDir(StorageBackend):
         why = f"the offsets {end} to {recovery_point - 1} are missing"
         if self.was_clean:
             raise _damaged(folder, why, _NO_MARK.format(f"continue {folder.name} at offset {end}"))
-        LOG.warning("%s is damaged: %s", folder, why)
+        _LOG.warning("%s is damaged: %s", folder, why)
 
     def _check_gap(self, folder: Path, end: int, base: int) -> None:
         """Reject missing segments. After a crash, keep the later segments, as Kafka does.
@@ -208,13 +208,13 @@ class DataDir(StorageBackend):
         if self.was_clean and gap not in self._known_gaps:
             effect = f"start without the records of {folder.name} at them"
             raise _damaged(folder, why, _NO_MARK.format(effect))
-        LOG.warning("%s is damaged: %s", folder, why)
+        _LOG.warning("%s is damaged: %s", folder, why)
         self._gaps.append(gap)
 
     def _truncate_log(self, segment: DiskSegment, later: list[Path]) -> None:
         """Truncate a log after its last complete batch, because later data is unreliable."""
         lost = segment.path.stat().st_size - segment.table.size
-        LOG.warning(
+        _LOG.warning(
             "truncating %s: its last %d bytes are not a complete batch; deleting %d later segments",
             segment.path,
             lost,
@@ -235,7 +235,7 @@ class DataDir(StorageBackend):
         self._handles.close_in(folder)
         if folder.is_symlink() or not folder.is_dir():
             if os.path.lexists(folder):
-                LOG.warning("not deleting %s: the broker did not create it", folder)
+                _LOG.warning("not deleting %s: the broker did not create it", folder)
             return
         files = _own_files(folder, _SEGMENT_FILE)
         if only_if_empty and any(path.stat().st_size for path in files):
@@ -243,7 +243,7 @@ class DataDir(StorageBackend):
         for path in files:
             path.unlink()
         if others := sorted(path.name for path in folder.iterdir()):
-            LOG.warning("not deleting %s: the broker did not write %s", folder, _shown(others))
+            _LOG.warning("not deleting %s: the broker did not write %s", folder, _shown(others))
         else:
             folder.rmdir()
 
@@ -274,7 +274,7 @@ def _check_own(folder: Path) -> None:
         raise ConfigError(
             f"the data folder {folder} has {_shown(sorted(names))}, but no journal of this broker "
             f"({JOURNAL})",
-            hint="Set data_dir to an empty or new folder, or move these files",
+            hint="Set data_dir to an empty or new folder, or move these files.",
         )
 
 
@@ -283,7 +283,7 @@ def _check_no_link(folder: Path) -> None:
         raise ConfigError(
             f"the partition folder {folder} is a symbolic link to {folder.readlink()}; the broker "
             "does not follow links",
-            hint="Replace the link with the folder that it points to",
+            hint="Replace the link with the folder that it points to.",
         )
 
 
@@ -315,5 +315,5 @@ def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
 def _damaged(path: Path, why: str, remedy: str) -> ConfigError:
     return ConfigError(
         f"{path} is damaged: {why}",
-        hint=f"Nothing was changed. Restore the files from a backup, or {remedy}",
+        hint=f"Nothing was changed. Restore the files from a backup, or {remedy}.",
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 Key: TypeAlias = tuple[str | int, ...]
 
@@ -208,7 +208,7 @@ class Journal:
         try:
             self._compact(path)
         except OSError as error:
-            LOG.warning("cannot compact the journal %s: %s", path, error)
+            _LOG.warning("cannot compact the journal %s: %s", path, error)
             self._lines, self._compacted_size = 0, self._size
 
     def _lines_to_keep(self) -> Iterator[bytes]:
@@ -285,5 +285,5 @@ def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], 
 def _not_a_journal(path: Path, why: str) -> ConfigError:
     return ConfigError(
         f"{path} is damaged or was not written by this broker: {why}",
-        hint="Nothing was changed. Set another data_dir, or repair or move the file",
+        hint="Nothing was changed. Set another data_dir, or repair or move the file.",
     )

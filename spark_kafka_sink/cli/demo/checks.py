@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one check: whether it passed, and a description."""
 
     good: bool
@@ -26,7 +26,7 @@ class Finding:
 
 def check(
     source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Compare the number, content, order and partitions of the records with their source."""
     return [
         _count(source, received, sizes),
@@ -36,13 +36,13 @@ def check(
     ]
 
 
-def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
+def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> CheckResult:
     """Compare a delivery report with the number of records in the topic's partitions."""
     reported = {part.partition: part.persisted for part in report.partitions}
     counted = {number: size for number, size in sizes.items() if size}
     if reported == counted:
-        return Finding(True, f"the delivery report agrees with all {len(counted)} partitions")
-    return Finding(
+        return CheckResult(True, f"the delivery report agrees with all {len(counted)} partitions")
+    return CheckResult(
         False,
         f"records per partition differ: {reported} in the delivery report, {counted} in the topic",
     )
@@ -50,13 +50,13 @@ def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
 
 def _count(
     source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
-) -> Finding:
+) -> CheckResult:
     expected = sum(len(rows) for rows in source.values())
     text = f"{plural(received.count, 'record')} read back, of {plural(expected, 'flight')}"
-    return Finding(received.count == expected == sum(sizes.values()), text)
+    return CheckResult(received.count == expected == sum(sizes.values()), text)
 
 
-def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
+def _content(source: Mapping[str | None, list[Row]], received: Received) -> CheckResult:
     """Check that every document occurs exactly once, with its key; the order is not checked."""
     missing = extra = 0
     for key in source.keys() | received.rows.keys():
@@ -66,27 +66,27 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Find
             extra += (Counter(rows) - Counter(expected)).total()
     unexpected = extra + received.unexpected
     if missing or unexpected:
-        return Finding(
+        return CheckResult(
             False,
             f"{plural(missing, 'flight')} missing; "
             f"{plural(unexpected, 'record')} not found in the source",
         )
-    return Finding(True, "every JSON document matches its flight and has the right key")
+    return CheckResult(True, "every JSON document matches its flight and has the right key")
 
 
-def _order(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
+def _order(source: Mapping[str | None, list[Row]], received: Received) -> CheckResult:
     keys = source.keys() - {None}
     wrong = [key for key in keys if received.rows.get(key) != source[key]]
     if wrong:
-        return Finding(
+        return CheckResult(
             False,
             f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}",
         )
-    return Finding(True, f"{plural(len(keys), 'tail number')}, each with its flights in order")
+    return CheckResult(True, f"{plural(len(keys), 'tail number')}, each with its flights in order")
 
 
-def _partitions_of_keys(received: Received) -> Finding:
+def _partitions_of_keys(received: Received) -> CheckResult:
     divided = [key for key, where in received.partitions.items() if key and len(where) > 1]
     if divided:
-        return Finding(False, f"{plural(len(divided), 'key')} in more than one partition")
-    return Finding(True, "each tail number is in one partition")
+        return CheckResult(False, f"{plural(len(divided), 'key')} in more than one partition")
+    return CheckResult(True, "each tail number is in one partition")

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
-from spark_kafka_sink.cli.demo.checks import Finding, check, check_report
+from spark_kafka_sink.cli.demo.checks import CheckResult, check, check_report
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import plural
@@ -238,7 +238,7 @@ class _Demo:
             bar = progress.add_task(name, total=total)
             yield lambda count: progress.update(bar, completed=count)
 
-    def _verdict(self, findings: list[Finding], seconds: float) -> bool:
+    def _verdict(self, findings: list[CheckResult], seconds: float) -> bool:
         for finding in findings:
             mark = "[green]ok[/]   " if finding.good else "[red]WRONG[/]"
             self._console.print(f"  {mark} {finding.text}")

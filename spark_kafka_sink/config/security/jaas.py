@@ -76,7 +76,7 @@ _QUOTING = (
 )
 
 
-class Token(NamedTuple):
+class JaasToken(NamedTuple):
     """A token; `text` can be a secret.
 
     `is_word` is False for signs and for tokens that start like a number, for which Java's tokenizer
@@ -87,13 +87,13 @@ class Token(NamedTuple):
     is_word: bool
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str) -> Iterator[JaasToken]:
     """Yield the tokens of a text. Never fails, because every character is part of a token."""
     for match in _TOKEN.finditer(text):
         if match["quoted"] is not None:
-            yield Token(_ESCAPE.sub(_unescaped, match["inside"]), is_word=True)
+            yield JaasToken(_ESCAPE.sub(_unescaped, match["inside"]), is_word=True)
         elif match.lastgroup in ("number", "word", "sign"):
-            yield Token(match[0], is_word=match.lastgroup == "word")
+            yield JaasToken(match[0], is_word=match.lastgroup == "word")
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -256,7 +256,7 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
     Raises:
         ConfigError: the text does not have this form, or the login module is unknown.
     """
-    reader = _Reader(tokens(text), option)
+    reader = _JaasReader(tokens(text), option)
     entries = list(reader.entries())
     if len(entries) != 1:
         raise reader.problem(
@@ -276,10 +276,10 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
     return JaasEntry(LoginModule(module), JaasOptions(options, option))
 
 
-class _Reader:
+class _JaasReader:
     """Parses login module entries from tokens."""
 
-    def __init__(self, tokens: Iterator[Token], option: str) -> None:
+    def __init__(self, tokens: Iterator[JaasToken], option: str) -> None:
         self._tokens = tokens
         self._option = option
 
@@ -298,8 +298,8 @@ class _Reader:
             hint=hint or f"Use the form {FORM} (ending with a semicolon).",
         )
 
-    def _flag(self, token: Token | None) -> None:
-        if token == Token("{", is_word=False):
+    def _flag(self, token: JaasToken | None) -> None:
+        if token == JaasToken("{", is_word=False):
             raise self.problem(
                 "is a section of a JAAS file, such as KafkaClient { ... };", _SECTION
             )
@@ -311,14 +311,14 @@ class _Reader:
     def _options(self) -> Iterator[tuple[str, str]]:
         """Yield the option names and values up to the semicolon."""
         for number, token in enumerate(self._tokens, 1):
-            if token == Token(";", is_word=False):
+            if token == JaasToken(";", is_word=False):
                 return
             if not token.is_word:
                 raise self.problem(
                     f"is invalid: login module option {number} has no name", _QUOTING
                 )
             sign, value = next(self._tokens, None), next(self._tokens, None)
-            if sign != Token("=", is_word=False) or value is None:
+            if sign != JaasToken("=", is_word=False) or value is None:
                 raise self.problem(
                     f"is invalid: login module option {number} has no value", _QUOTING
                 )

@@ -73,7 +73,7 @@ _STRIMZI_REFUSED = (
 TIMEOUT_MS = 10_000
 """Default timeout in milliseconds. Java has no default timeout and waits forever."""
 _NAME = re.compile(r"[A-Za-z]+")
-_logger = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
@@ -95,9 +95,9 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
         shown,
     )
     places = [
-        any(map(module.given, _AUTHORITIES)),
-        values.given("https.ca.location"),
-        values.given("https.ca.pem"),
+        any(map(module.is_set, _AUTHORITIES)),
+        values.is_set("https.ca.location"),
+        values.is_set("https.ca.pem"),
     ]
     if sum(places) > 1:
         raise ConfigError(
@@ -120,7 +120,7 @@ def _check_ssl_names(shown: Mapping[str, str]) -> None:
         if name in REJECTED_SECURITY_KEYS:
             raise ConfigError(f"{place} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}.")
         if name in IGNORED_SECURITY_KEYS:
-            warn_once(_logger, "Option %s is not supported and has no effect", place)
+            warn_once(_LOG, "Option %s is not supported and has no effect", place)
 
 
 def unsecured_token_login(
@@ -205,7 +205,7 @@ def _given_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
 def _from_issuer(
     values: SecurityValues, options: JaasOptions, url: str, extensions: Extensions
 ) -> ClientCredentialsLogin:
-    _check_url(url, values.name(_URL) if values.given(_URL) else options.name(_STRIMZI_URL))
+    _check_url(url, values.name(_URL) if values.is_set(_URL) else options.name(_STRIMZI_URL))
     return ClientCredentialsLogin(
         token_endpoint_url=url,
         client_id=_credential(values, options, _CLIENT_ID, "clientId", "oauth.client.id"),
@@ -239,7 +239,7 @@ def _check_url(url: str, option: str) -> None:
         )
     if parts.scheme.lower() == "http" and not _is_loopback(parts.hostname):
         warn_once(
-            _logger,
+            _LOG,
             "Option %s starts with http://: client id, secret and tokens are exchanged unencrypted "
             "with %s",
             option,

@@ -69,7 +69,7 @@ _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
     ),
 }
 """The options that have an effect, and Java's options without effect, which are not typos."""
-_logger = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _SECRETS = frozenset({"password", "clientSecret"})
 _PUBLIC_ENDINGS = (".location", ".type")
 _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
@@ -128,7 +128,7 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is GSSAPI, which requires "
             f"{values.name(_SERVICE_NAME)}"
-            + ("" if values.given("sasl.mechanism") else "; GSSAPI is Java's default mechanism"),
+            + ("" if values.is_set("sasl.mechanism") else "; GSSAPI is Java's default mechanism"),
             hint=f"Set {values.name(_SERVICE_NAME)} to the first part of the brokers' principals, "
             f"usually kafka, or set {values.name('sasl.mechanism')} to another mechanism.",
         )
@@ -186,7 +186,7 @@ def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
     """Warn about options of a login module that might be misspelled."""
     for name in misspelled_options(module, options):
         warn_once(
-            _logger,
+            _LOG,
             "%s has an unknown option, which is ignored: did you mean %s?",
             options.place,
             name,
@@ -256,7 +256,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
     if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
         # Java's modules only pass the user name and password to the configured mechanism.
         warn_once(
-            _logger,
+            _LOG,
             "%s uses PlainLoginModule, but the login uses %s, as in Java clients: use "
             "ScramLoginModule",
             entry.options.place,
@@ -271,7 +271,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
             f"{login_modules[0].value} to send the password as Java would.",
         )
     mechanisms = [allowed.value for allowed, modules in _MODULES.items() if entry.module in modules]
-    default = "" if values.given("sasl.mechanism") else ", Java's default,"
+    default = "" if values.is_set("sasl.mechanism") else ", Java's default,"
     raise ConfigError(
         f"option {values.name('sasl.mechanism')} is {mechanism.value}{default} but "
         f"{entry.options.place} uses {entry.module.short}",
@@ -337,7 +337,7 @@ def _warn_unused(values: SecurityValues, mechanism: Mechanism) -> None:
         users = next((_USERS[prefix] for prefix in _USERS if option.startswith(prefix)), None)
         if users is not None and mechanism not in users:
             warn_once(
-                _logger,
+                _LOG,
                 "Option %s has no effect because %s is %s",
                 values.name(option),
                 values.name("sasl.mechanism"),

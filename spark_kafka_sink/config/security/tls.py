@@ -29,7 +29,7 @@ _USUAL_PROTOCOLS = frozenset({"", "TLS", "TLSV1.3"})
 PROBE = "probe"
 """librdkafka's value for the system's certificate authorities."""
 _SEPARATORS = re.compile(r"[,:\s]+")
-_logger = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 def tls_config(values: SecurityValues) -> TlsConfig:
@@ -47,7 +47,7 @@ def tls_config(values: SecurityValues) -> TlsConfig:
         )
     if (values.text("ssl.protocol") or "").upper() not in _USUAL_PROTOCOLS:
         warn_once(
-            _logger,
+            _LOG,
             "Option %s has no effect: ssl.enabled.protocols selects the TLS versions",
             values.name("ssl.protocol"),
         )
@@ -128,7 +128,7 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
     _at_most_one(values, "ssl.keystore.location", "ssl.keystore.key", "ssl.key.location")
     if _store_type(values, "ssl.keystore.type", pem=True) is not StoreType.PEM:
         raise _needs_pem(values, key, "ssl.keystore.type")
-    if values.given("ssl.keystore.password"):
+    if values.is_set("ssl.keystore.password"):
         raise _unexpected_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
     return KeyStore(
         type=StoreType.PEM,
@@ -152,7 +152,7 @@ def _store_type(values: SecurityValues, option: str, *, pem: bool) -> StoreType:
 
     The default is PEM if only PEM is possible, otherwise Java's default.
     """
-    if pem and not values.given(option):
+    if pem and not values.is_set(option):
         return StoreType.PEM
     return StoreType(values.text(option) or StoreType.JKS.value)
 
@@ -177,9 +177,7 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
         )
     for name in names:
         if name in OLD_VERSIONS:
-            warn_once(
-                _logger, "Option %s: %s is insecure and not offered", values.name(option), name
-            )
+            warn_once(_LOG, "Option %s: %s is insecure and not offered", values.name(option), name)
     return versions
 
 
@@ -189,10 +187,10 @@ def _cipher_suites(values: SecurityValues) -> tuple[str, ...]:
 
 
 def _at_most_one(values: SecurityValues, *options: str) -> None:
-    names_given = [values.name(option) for option in options if values.given(option)]
-    if len(names_given) > 1:
+    set_names = [values.name(option) for option in options if values.is_set(option)]
+    if len(set_names) > 1:
         raise ConfigError(
-            f"options {' and '.join(names_given)} are mutually exclusive",
+            f"options {' and '.join(set_names)} are mutually exclusive",
             hint="They have the same meaning: remove one of them.",
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.option import PREFIX, Kind, parse_value
+from spark_kafka_sink.config.option import PREFIX, OptionType, parse_value
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     KerberosLogin,
@@ -68,21 +68,21 @@ class SecurityValues:
     prefix: str = PREFIX
 
     @classmethod
-    def parse(cls, given: NamedOptions, names: Iterable[str] | None = None) -> SecurityValues:
+    def parse(cls, options: NamedOptions, names: Iterable[str] | None = None) -> SecurityValues:
         """Parse the options with these names; by default, all options that are set.
 
         Raises:
             ConfigError: a value is not allowed.
         """
-        shown = {name: given.given_name(name) for name in given}
-        chosen = given if names is None else names
-        return cls({name: read(name, given[name], shown[name]) for name in chosen}, shown)
+        shown = {name: options.spelling(name) for name in options}
+        chosen = options if names is None else names
+        return cls({name: read(name, options[name], shown[name]) for name in chosen}, shown)
 
     def name(self, option: str) -> str:
         """Return an option's name as the user wrote it."""
         return self.shown.get(option, f"{self.prefix}{option}")
 
-    def given(self, option: str) -> bool:
+    def is_set(self, option: str) -> bool:
         """Return True if the user set the option."""
         return option in self.values
 
@@ -136,7 +136,7 @@ def read(name: str, text: str, shown: str) -> Setting:
         ConfigError: the value is not allowed.
     """
     option = _OPTIONS[name]
-    if option.kind is Kind.PASSWORD:
+    if option.kind is OptionType.PASSWORD:
         # Java trims the passwords of its options; librdkafka does not trim its passwords.
         return Secret(str(text).strip() if option.of_java else str(text), shown)
     value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), shown)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import Record, ScopeState
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, ScopeState
 from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
@@ -116,7 +116,7 @@ def abort_batch(
     aborted = abort_ours(driver, tasks, decision_rules.never_decided(read, ours))
     aborted += abort_orphans(driver, read, caller.nonces)
     status = CommitStatus.ABORTED
-    if decision_rules.judge(state, caller) is decision_rules.Verdict.SKIP:
+    if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
         rolled = isinstance(read, decision_rules.Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     outcome = _outcome(driver, status, caller.batch, aborted)
@@ -127,7 +127,10 @@ def abort_batch(
 
 
 def _settle(
-    driver: Driver, owner: OpenTransaction, record: Record | None, caller: decision_rules.Caller
+    driver: Driver,
+    owner: OpenTransaction,
+    record: DecisionRecord | None,
+    caller: decision_rules.Caller,
 ) -> tuple[ScopeState, TornTransactionError | None]:
     """Commit the decision in the log, and record that the caller's plannings are given up.
 
@@ -222,7 +225,7 @@ def _all_ended(
     """
     state = recover_scope(driver, lambda decided: not decision_rules.is_same_batch(decided, caller))
     orphans = abort_orphans(driver, state, caller.nonces)
-    if decision_rules.judge(state, caller) is decision_rules.Verdict.SKIP or _is_finished_run(
+    if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP or _is_finished_run(
         driver, tasks, descriptions
     ):
         outcome = _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
@@ -244,10 +247,12 @@ def _is_finished_run(
     return driver.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
 
 
-def _given_up_record(step: decision_rules.GiveUp, record: Record | None, driver: Driver) -> Record:
+def _given_up_record(
+    step: decision_rules.GiveUp, record: DecisionRecord | None, driver: Driver
+) -> DecisionRecord:
     """Return the scope's record with the nonces that `step` adds."""
     transactions, records = (0, 0) if record is None else (record.transactions, record.records)
-    return Record(
+    return DecisionRecord(
         state=step.state,
         at_ms=driver.client.wall_ms(),
         transactions=transactions,

@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, Record, ScopeState
+from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
 from spark_kafka_sink.exactly_once.decision_rules import Refusal
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
@@ -46,7 +46,7 @@ _HINTS: Final = {
     Refusal.LOG_IS_EMPTY: "If the query has written before, or its decision log is lost, and you "
     "know that this batch is not in the topic, start the query with ",
     Refusal.BATCH_IS_BEHIND: "The checkpoint was rolled back, or another driver is running this "
-    "query: stop that driver, or use a new checkpoint and a new transactionalIdPrefix",
+    "query: stop that driver, or use a new checkpoint and a new transactionalIdPrefix.",
     Refusal.BATCH_IS_AHEAD: "Records of the decision log are missing. If you know that this batch "
     "is not in the topic, start the query with ",
     Refusal.OTHER_ROWS: "Skipping the batch would lose rows, and writing it would duplicate rows. "
@@ -59,20 +59,20 @@ _HINTS: Final = {
     Refusal.ANOTHER_WRITE: "If one function writes several times, each write needs a different "
     "value of the option topic; for the same topic, or without that option, "
     f"{_SET_WRITE_NAME}. Retrying a write within the same call is also "
-    "refused: let the query fail, and restart it",
+    "refused: let the query fail, and restart it.",
     Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
     "the other query, for example after its checkpoint was deleted, stop the other query "
-    f"and set {_RESET}",
+    f"and set {_RESET}.",
     Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another checkpoint with {_RESET}: "
-    "stop this query, or use a new checkpoint",
+    "stop this query, or use a new checkpoint.",
     Refusal.OTHER_QUERYS_BATCH: "A new checkpoint numbers its batches from 0 again: use another "
     "transactionalIdPrefix with it, or add more than the batch number "
-    "to the batchId",
+    "to the batchId.",
     Refusal.EARLIER_BATCH: "A restarted query repeats only its latest batch, so skipping this one "
     "could lose rows. A new checkpoint numbers its batches from 0 again: use another "
     "transactionalIdPrefix with it. If the topic has the complete batch: ",
-    Refusal.SKIPPED: "The batch is not written: find out what deleted records of the decision log",
-    Refusal.GIVEN_UP: "No row of the batch is visible. Restart the query to write the batch again",
+    Refusal.SKIPPED: "The batch is not written: find out what deleted records of the decision log.",
+    Refusal.GIVEN_UP: "No row of the batch is visible. Restart the query to write the batch again.",
 }
 _SECOND_CHECK_SECONDS: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
@@ -119,13 +119,13 @@ def _batch(number: str, query: str | None) -> str:
 def _remedy(refusal: Refusal, scope: Scope, caller: decision_rules.Caller) -> str:
     """Return the last part of a hint, which contains the scope or the batch."""
     if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
-        return f"resetTransactionalState={caller.batch}, which accepts only this batch"
+        return f"resetTransactionalState={caller.batch}, which accepts only this batch."
     if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS, Refusal.EARLIER_BATCH}:
         return ""
     return (
         f"`kafkaprod transactions commit --bootstrap-servers host:port "
         f"--prefix {scope.prefix} --accept-loss "
-        f"'{driver_id(scope)}'` marks the batch as written"
+        f"'{driver_id(scope)}'` marks the batch as written."
     )
 
 
@@ -155,7 +155,7 @@ class _UnclearAppendError(Exception):
 
 
 @dataclass(slots=True)
-class _Call:
+class _CommitCall:
     """The state of one commit() call for a batch."""
 
     driver: Driver
@@ -208,7 +208,7 @@ def commit_batch(
         BrokerUnavailableError: max.block.ms has passed, and it is uncertain whether the batch is
             decided.
     """
-    call = _Call(driver, caller, tuple(tasks))
+    call = _CommitCall(driver, caller, tuple(tasks))
     while True:
         try:
             return _commit(call)
@@ -225,7 +225,7 @@ def commit_batch(
             )
 
 
-def _commit(call: _Call) -> CommitOutcome:
+def _commit(call: _CommitCall) -> CommitOutcome:
     driver, caller = call.driver, call.caller
     owner = driver.fence()
     record = driver.read_fenced()
@@ -259,12 +259,12 @@ def _commit(call: _Call) -> CommitOutcome:
 
 
 def _append_found(
-    driver: Driver, owner: OpenTransaction, record: Record, state: ScopeState | None
+    driver: Driver, owner: OpenTransaction, record: DecisionRecord, state: ScopeState | None
 ) -> None:
     """Append `state`, which adds details to a done batch; do nothing if it is None."""
     if state is None:
         return
-    proposed = Record(
+    proposed = DecisionRecord(
         state=state,
         at_ms=record.at_ms,
         transactions=record.transactions,
@@ -277,7 +277,7 @@ def _already_done(
     driver: Driver,
     state: ScopeState,
     rolled: DecidedBatch | None,
-    record: Record | None,
+    record: DecisionRecord | None,
     tasks: Sequence[TaskTransaction],
 ) -> CommitOutcome:
     ours = [task.transactional_id for task in tasks]
@@ -306,7 +306,7 @@ def _is_uncommitted(driver: Driver, tasks: Sequence[TaskTransaction]) -> bool:
 
 
 def _decide(
-    call: _Call, owner: OpenTransaction, decided: DecidedBatch, before: Record | None
+    call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch, before: DecisionRecord | None
 ) -> CommitOutcome:
     """Append the decision, which is irreversible, and commit its transactions.
 
@@ -315,7 +315,7 @@ def _decide(
     """
     driver = call.driver
     forget = driver.scope.kind is ScopeKind.RUN
-    done = Record.done(decided, driver.client.wall_ms())
+    done = DecisionRecord.done(decided, driver.client.wall_ms())
     if not decided.transactions:
         if not forget:
             _append_decision(driver, owner, done)
@@ -323,7 +323,7 @@ def _decide(
     check = _AliveCheck(driver, decided.transactions)
     try:
         check()
-        record = Record.of(decided, driver.client.wall_ms())
+        record = DecisionRecord.of(decided, driver.client.wall_ms())
         owner = _append_decision(driver, owner, record, check.again)
         call.may_be_decided = True
         driver.confirm(before)
@@ -369,7 +369,7 @@ class _AliveCheck:
 def _append_decision(
     driver: Driver,
     owner: OpenTransaction,
-    record: Record,
+    record: DecisionRecord,
     before_commit: Callable[[], None] | None = None,
     step: str = "decide",
 ) -> OpenTransaction:

@@ -138,7 +138,7 @@ def check_alive(
         f"safely, so the batch is not decided: {'; '.join(problems[:_SHOWN])}{others}",
         hint="Nothing is lost: the batch can run again. If tasks take longer than "
         "transaction.timeout.ms, raise that option and the brokers' "
-        "transaction.max.timeout.ms, or make the batches smaller",
+        "transaction.max.timeout.ms, or make the batches smaller.",
     )
 
 
@@ -185,7 +185,7 @@ def is_any_committed(
 class _FirstRead:
     """The scope's latest record, as read after fencing; None if the scope had no record."""
 
-    record: decision_record.Record | None
+    record: decision_record.DecisionRecord | None
 
 
 class Driver:
@@ -309,7 +309,7 @@ class Driver:
         self.set_stale_chunks(records)
         return records
 
-    def read_fenced(self) -> decision_record.Record | None:
+    def read_fenced(self) -> decision_record.DecisionRecord | None:
         """Return the scope's latest record, read after fencing.
 
         A former leader that has not yet detected its replacement may return an outdated end offset.
@@ -331,7 +331,7 @@ class Driver:
         self._first = _FirstRead(record)
         return record
 
-    def confirm(self, before: decision_record.Record | None) -> None:
+    def confirm(self, before: decision_record.DecisionRecord | None) -> None:
         """Read a decision back after its append has been committed.
 
         If the log cannot be read now, or the marker is not written yet, the response to EndTxn
@@ -395,7 +395,7 @@ class Driver:
     def append(
         self,
         owner: OpenTransaction,
-        record: decision_record.Record | None,
+        record: decision_record.DecisionRecord | None,
         step: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
@@ -473,7 +473,7 @@ class Driver:
             if flags.intersection(described or ()):
                 raise TransactionError(
                     "abort() was called for these tasks: the batch is not decided",
-                    hint="Start the query or the job again",
+                    hint="Start the query or the job again.",
                 )
 
     def describe(
@@ -514,7 +514,7 @@ class Driver:
         raise BrokerUnavailableError(
             f"the decision log's leader returned an outdated end offset, before the latest record "
             f"of {self.scope}",
-            hint="Run the write again: the batch is not decided",
+            hint="Run the write again: the batch is not decided.",
         )
 
     def _append(
@@ -533,7 +533,7 @@ class Driver:
                 error=error.error,
                 hint="If no other run uses this transactionalIdPrefix, run the write again. "
                 "Otherwise, stop this driver or the other one: only one may run at a time, and "
-                "the remaining driver finishes all decided batches",
+                "the remaining driver finishes all decided batches.",
             ) from error
 
 

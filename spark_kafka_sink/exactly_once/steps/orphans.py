@@ -52,7 +52,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class OrphanCandidate:
     """An open transaction of the scope, with the parts of its transactional id."""
 
     transactional_id: str
@@ -75,7 +75,7 @@ class Candidate:
 
 
 def is_orphan(
-    state: LogState[T_co], candidate: Candidate, *, given_up: AbstractSet[str] = frozenset()
+    state: LogState[T_co], candidate: OrphanCandidate, *, given_up: AbstractSet[str] = frozenset()
 ) -> bool:
     """Return True if the transaction may be aborted.
 
@@ -96,7 +96,7 @@ def is_orphan(
     return candidate.batch == state.batch or _is_older(candidate, state.batch)
 
 
-def _is_older(candidate: Candidate, batch: str) -> bool:
+def _is_older(candidate: OrphanCandidate, batch: str) -> bool:
     return candidate.query is not None and int(candidate.batch) < int(batch)
 
 
@@ -204,7 +204,7 @@ def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> fro
     tasks = [
         task
         for listing in listed
-        if (task := Candidate.of(listing.transactional_id)) is not None
+        if (task := OrphanCandidate.of(listing.transactional_id)) is not None
         and (listing.state is TransactionState.ONGOING or task.nonce in given_up)
     ]
     orphans = {task for task in tasks if is_orphan(state, task, given_up=given_up)}
@@ -212,7 +212,7 @@ def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> fro
     return frozenset(task.transactional_id for task in orphans)
 
 
-def _warn_of_others(driver: Driver, state: ScopeState, tasks: Iterable[Candidate]) -> None:
+def _warn_of_others(driver: Driver, state: ScopeState, tasks: Iterable[OrphanCandidate]) -> None:
     """Warn of open transactions of other queries, which this driver must not abort."""
     if isinstance(state, Nothing):
         return

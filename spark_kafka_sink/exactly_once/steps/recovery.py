@@ -12,9 +12,9 @@ from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.decision_record import (
     DecidedBatch,
+    DecisionRecord,
     DecisionRecords,
     Fate,
-    Record,
     ScopeState,
 )
 from spark_kafka_sink.exactly_once.steps.torn import fates_of, settled, torn_error
@@ -233,11 +233,11 @@ def roll_forward(
     if fates:
         append_torn(driver, owner, decided, fates, known)
         raise torn_error(driver.scope, decided, fates)
-    done = Record.done(decided, driver.client.wall_ms())
+    done = DecisionRecord.done(decided, driver.client.wall_ms())
     return driver.append(owner, done, "done", APPEND_SECONDS)
 
 
-def append_done(driver: Driver, owner: OpenTransaction, record: Record | None) -> None:
+def append_done(driver: Driver, owner: OpenTransaction, record: DecisionRecord | None) -> None:
     """Record in the log that our own decision is committed.
 
     The batch is already visible, so it does not matter if this call fails or a newer driver has
@@ -263,7 +263,7 @@ def append_torn(
     """Record the fate of each transaction in the log while the brokers can still report it."""
     if known:
         return
-    torn = Record.of(decided, driver.client.wall_ms(), fates)
+    torn = DecisionRecord.of(decided, driver.client.wall_ms(), fates)
     try:
         driver.append(owner, torn, "torn", APPEND_SECONDS)
     except KafkaProdError as error:
@@ -361,7 +361,7 @@ def _append_run_outcome(
         _LOG.warning("%s", _unfinished(driver, decided, result))
         return
     driver.set_stale_chunks(records)
-    torn = Record.of(decided, driver.client.wall_ms(), result) if result else None
+    torn = DecisionRecord.of(decided, driver.client.wall_ms(), result) if result else None
     try:
         driver.append(driver.fence(), torn, "done")
     except KafkaProdError as error:

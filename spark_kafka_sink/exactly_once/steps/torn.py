@@ -51,7 +51,7 @@ _ABORTED: Final = frozenset(
 )
 _LOST: Final = (
     "Write the lost rows again yourself: consumers with isolation.level=read_uncommitted can read "
-    "them at these offsets until retention removes them"
+    "them at these offsets until retention removes them."
 )
 _UNCLEAR: Final = (
     "The driver found no marker of a transaction with an unknown outcome, or is not authorized to "
@@ -60,7 +60,7 @@ _UNCLEAR: Final = (
 )
 _AGAIN: Final = (
     "To prevent this, raise transaction.timeout.ms, or set twoPhaseCommit=true if the brokers "
-    "allow it"
+    "allow it."
 )
 
 
@@ -170,7 +170,7 @@ def torn_error(
         f"batch {decided.batch} of {scope} is torn: {len(lost)} of "
         f"{plural(len(fates), 'decided transaction')} can no longer be committed",
         details=tuple(shown),
-        hint=f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST}. {_continue_hint(scope)}{_AGAIN}",
+        hint=f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST} {_continue_hint(scope)}{_AGAIN}",
     )
 
 

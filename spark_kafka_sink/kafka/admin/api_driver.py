@@ -51,7 +51,7 @@ _MULTIPLE_KEYS = 4
 """The first version of FindCoordinator that supports several keys (KIP-699)."""
 
 
-class Action(Enum):
+class NextStep(Enum):
     """The next step for a key after a response."""
 
     DONE = "done"
@@ -80,9 +80,9 @@ class ApiHandler(ABC, Generic[K, V]):
 
     api: ApiKey
     retried: frozenset[int] = frozenset()
-    """Error codes for which `action` is `Action.RETRY`."""
+    """Error codes for which `action` is `NextStep.RETRY`."""
     looked_up: frozenset[int] = frozenset()
-    """Error codes for which `action` is `Action.LOOK_UP`, unless they are in `retried`."""
+    """Error codes for which `action` is `NextStep.LOOK_UP`, unless they are in `retried`."""
     max_keys = 1
     """Maximum keys per request."""
     retries_rejected_connections = False
@@ -117,11 +117,11 @@ class ApiHandler(ABC, Generic[K, V]):
         """Return the result of a request with one key."""
         raise NotImplementedError
 
-    def action(self, code: int) -> Action:
+    def action(self, code: int) -> NextStep:
         """Return the action for an error code, which can be a `ClientErrorCode`."""
         if code in self.retried:
-            return Action.RETRY
-        return Action.LOOK_UP if code in self.looked_up else Action.DONE
+            return NextStep.RETRY
+        return NextStep.LOOK_UP if code in self.looked_up else NextStep.DONE
 
 
 class CoordinatorHandler(ApiHandler[str, V]):
@@ -132,7 +132,7 @@ class CoordinatorHandler(ApiHandler[str, V]):
 
     def lookup(self, client: BlockingClient) -> Lookup[str]:
         """See `ApiHandler`."""
-        return CoordinatorLookup(client)
+        return CoordinatorStrategy(client)
 
 
 class LeaderHandler(ApiHandler[TopicPartition, V]):
@@ -348,11 +348,11 @@ class ApiDriver(Generic[K, V]):
 
     def _decide(self, key: K, result: KeyResult[V]) -> None:
         state = self._in_progress.pop(key)
-        action = Action.DONE if not result.code else self._handler.action(result.code)
-        if action is Action.DONE:
+        action = NextStep.DONE if not result.code else self._handler.action(result.code)
+        if action is NextStep.DONE:
             self.results[key] = result
             return
-        if action is Action.LOOK_UP:
+        if action is NextStep.LOOK_UP:
             self._lookup.invalidate(key)
         config = self._client.config
         concurrent = result.code == ErrorCode.concurrent_transactions
@@ -402,7 +402,7 @@ def _coordinator(response: object) -> KeyResult[Node]:
     )
 
 
-class CoordinatorLookup(Lookup[str]):
+class CoordinatorStrategy(Lookup[str]):
     """Looks up the coordinators of transactional ids, which the client caches.
 
     Args:

@@ -33,13 +33,13 @@ from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Looku
 from spark_kafka_sink.kafka.admin.transaction_admin import EndTxnHandler, TransactionAdmin
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes, produce
+from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, add_partitions
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader, next_sequence
-from spark_kafka_sink.kafka.security.acl import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -323,7 +323,7 @@ class TransactionalAppender:
             return self._admin.rejection(what, name, code)
         topic, partition = key
         if code == ErrorCode.topic_authorization_failed:
-            return denied(self._client, what, code, on_topic(Operation.WRITE, topic))
+            return denied(self._client, what, code, on_topic(AclOperation.WRITE, topic))
         if code == ErrorCode.unknown_topic_or_partition:
             return errors.UnknownTopicError(
                 "the topic does not exist", topic=topic, error=error_name(code)
@@ -334,7 +334,7 @@ class TransactionalAppender:
                 topic=topic,
                 partition=partition,
                 error=error_name(code),
-                hint="raise its max.message.bytes",
+                hint="Raise its max.message.bytes.",
             )
         if code == ErrorCode.transactional_id_authorization_failed:
             return self._admin.rejection(what, name, code)

@@ -19,13 +19,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import AuthorizationError, BrokerUnavailableError, ProtocolError
+from spark_kafka_sink.common.text import capitalized
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
 from spark_kafka_sink.kafka.client.metadata_updater import Metadata
 from spark_kafka_sink.kafka.client.request import Completion, Request
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from spark_kafka_sink.kafka.security.acl import Acl, AclGuide, Operation, ResourceType
+from spark_kafka_sink.kafka.security.acl import Acl, AclGuide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
     from spark_kafka_sink.kafka.client.channel.background import Calls
     from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
-    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
     from spark_kafka_sink.kafka.client.network_client import Connect
     from spark_kafka_sink.kafka.protocol.versions import ApiKey
     from spark_kafka_sink.kafka.security.credentials import Stamp
@@ -48,8 +50,8 @@ MAX_IN_FLIGHT = 100
 """Maximum requests in flight to a broker, which processes the requests of a connection in order."""
 _LONG_THROTTLE_S = 1.0
 _QUOTA_HINT = (
-    "the brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
-    "client.id: raise it, write less at a time, or raise kafka.max.block.ms"
+    "The brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
+    "client.id: raise it, write less at a time, or raise kafka.max.block.ms."
 )
 _CONNECTING_WAIT = 0.02
 """Seconds between two checks for an available broker."""
@@ -174,7 +176,7 @@ class BlockingClient:
         self._client.close()
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterSnapshot:
         """The current snapshot of the cluster."""
         return self.metadata.cluster
 
@@ -306,7 +308,7 @@ class BlockingClient:
         reasons = sorted(self._network.failures.reasons.items())
         tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
         throttled = self._throttles()
-        hint = "check that the brokers of kafka.bootstrap.servers are running and reachable"
+        hint = "Check that the brokers of kafka.bootstrap.servers are running and reachable."
         return BrokerUnavailableError(
             f"{what} exceeded its deadline"
             + (f": a quota throttles this client ({throttled})" if throttled else "")
@@ -416,16 +418,16 @@ def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> Authorizat
         f"{what} was rejected: {acl} is denied to {guide.principal}",
         topic=topic,
         error=error_name(code),
-        hint=guide.grant(acl),
+        hint=capitalized(guide.grant(acl)),
     )
 
 
-def on_topic(operation: Operation, topic: str) -> Acl:
+def on_topic(operation: AclOperation, topic: str) -> Acl:
     """Return an ACL for one topic."""
     return Acl(operation, ResourceType.TOPIC, topic)
 
 
-def on_transactional_id(operation: Operation, name: str, prefix: str | None) -> Acl:
+def on_transactional_id(operation: AclOperation, name: str, prefix: str | None) -> Acl:
     """Return an ACL for all transactional ids with a prefix, or for `name` if `prefix` is None."""
     if prefix is None:
         return Acl(operation, ResourceType.TRANSACTIONAL_ID, name)

@@ -38,13 +38,13 @@ from spark_kafka_sink.kafka.admin.topic_admin import (
 )
 from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records import record_batch
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, read_marker
 from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.kafka.security.acl import Operation
 
 if TYPE_CHECKING:
     import uuid
@@ -283,7 +283,7 @@ def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
             raise ProtocolError(
                 f"a batch has format v{batch[record_batch.MAGIC_OFFSET]}, "
                 "which does not support transactions",
-                hint="raise log.message.format.version to 0.11 or later",
+                hint="Raise log.message.format.version to 0.11 or later.",
             )
         header = BatchHeader.parse(batch)
         if header.crc != record_batch.checksum(batch):
@@ -520,7 +520,7 @@ def request_of_leader(
 def _rejection(client: BlockingClient, key: TopicPartition, what: str, code: int) -> KafkaProdError:
     topic, partition = key
     if code == ErrorCode.topic_authorization_failed:
-        return denied(client, what, code, on_topic(Operation.READ, topic))
+        return denied(client, what, code, on_topic(AclOperation.READ, topic))
     if code == ErrorCode.unknown_topic_or_partition:
         return UnknownTopicError(
             "the topic does not exist", topic=topic, partition=partition, error=error_name(code)

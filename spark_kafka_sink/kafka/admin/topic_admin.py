@@ -44,9 +44,10 @@ from spark_kafka_sink.kafka.admin.lookups import (
 )
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.security.acl import Acl, Operation, ResourceType
+from spark_kafka_sink.kafka.security.acl import Acl
 
 if TYPE_CHECKING:
     import uuid
@@ -475,7 +476,7 @@ class TopicAdmin:
             raise ConfigError(
                 f"the existing topic has cleanup.policy={policy}, but {required} is required",
                 topic=name,
-                hint="choose another name, or run kafka-configs --bootstrap-server "
+                hint="Choose another name, or run kafka-configs --bootstrap-server "
                 f"{self._client.config.bootstrap_servers[0]} --alter --topic {name} "
                 f"--add-config cleanup.policy=[{required}]",
             )
@@ -537,7 +538,7 @@ class TopicAdmin:
         driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (key,), leaders)
         code = driver.complete(deadline, f"waiting for topic {name}")[key].code
         if code == ErrorCode.topic_authorization_failed:
-            raise denied(client, "ListOffsets", code, on_topic(Operation.DESCRIBE, name))
+            raise denied(client, "ListOffsets", code, on_topic(AclOperation.DESCRIBE, name))
         if code not in {ErrorCode.none, ErrorCode.unknown_topic_or_partition}:
             raise ProtocolError(
                 "the topic's leader rejected ListOffsets", topic=name, error=error_name(code)
@@ -546,9 +547,9 @@ class TopicAdmin:
 
     def _rejection(self, name: str, code: int, message: str | None) -> KafkaProdError:
         if code == ErrorCode.topic_authorization_failed:
-            return denied(self._client, "CreateTopics", code, on_topic(Operation.CREATE, name))
+            return denied(self._client, "CreateTopics", code, on_topic(AclOperation.CREATE, name))
         if code == ErrorCode.cluster_authorization_failed:
-            acl = Acl(Operation.CREATE, ResourceType.CLUSTER)
+            acl = Acl(AclOperation.CREATE, ResourceType.CLUSTER)
             return denied(self._client, "CreateTopics", code, acl)
         error = ConfigError if code in error_codes.INVALID_TOPIC_SETTINGS else ProtocolError
         reason = f": {message}" if message else ""

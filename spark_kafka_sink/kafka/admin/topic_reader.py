@@ -39,11 +39,11 @@ from spark_kafka_sink.kafka.admin.topic_admin import (
     TopicAdmin,
 )
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, consumer_record
 from spark_kafka_sink.kafka.records.control_batch import read_marker
 from spark_kafka_sink.kafka.records.decoder import read_records as decode_records
-from spark_kafka_sink.kafka.security.acl import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,7 +105,7 @@ class TopicReader:
         handler, what = DescribeTopicsHandler(), f"describing topic {topic}"
         result = request_one(client, handler, topic, self._deadline(), what)
         if result.code == ErrorCode.topic_authorization_failed:
-            raise denied(client, "Metadata", result.code, on_topic(Operation.DESCRIBE, topic))
+            raise denied(client, "Metadata", result.code, on_topic(AclOperation.DESCRIBE, topic))
         if result.code == ErrorCode.unknown_topic_or_partition:
             hint = did_you_mean(topic, TopicAdmin(client).names(self._deadline()))
             raise UnknownTopicError("the topic does not exist", topic=topic, hint=hint)
@@ -142,7 +142,7 @@ class TopicReader:
                 "the partition does not exist",
                 topic=self._topic,
                 partition=partition,
-                hint=f"The topic has partitions 0 to {len(known) - 1}",
+                hint=f"The topic has partitions 0 to {len(known) - 1}.",
             )
         partitions = known if partition is None else (partition,)
         return tuple(_starting_at(self.bounds(number), offset) for number in partitions)
@@ -192,7 +192,7 @@ class TopicReader:
                 "the topic was recreated, or its log was truncated, during the read",
                 topic=key.topic,
                 partition=key.partition,
-                hint="Read it again",
+                hint="Read it again.",
             )
         return first
 
@@ -285,7 +285,7 @@ def read_records(
     if not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(
             "read_records() requires at least one topic name",
-            hint='Example: read_records("orders")',
+            hint='Example: read_records("orders").',
         )
     if limit is not None and limit < 0:
         raise ConfigError(f"read_records(): limit must not be negative, but is {limit}")
@@ -306,7 +306,7 @@ def _check_size(offsets: int) -> None:
     if offsets > MAX_RECORDS:
         raise ConfigError(
             f"read_records() would read up to {offsets:,} records into memory",
-            hint="Set limit, partition or offset, or read with Spark's format('kafka')",
+            hint="Set limit, partition or offset, or read with Spark's format('kafka').",
         )
 
 

@@ -22,7 +22,7 @@ from spark_kafka_sink.kafka.admin.api_driver import (
     ApiDriver,
     ApiHandler,
     CoordinatorHandler,
-    CoordinatorLookup,
+    CoordinatorStrategy,
     KeyResult,
     LeaderHandler,
     request_one,
@@ -31,6 +31,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import denied, on_topic, on_tr
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, Lookup
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol import transactions as requests
+from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import (
     CONNECTION_LOST,
     COORDINATOR_MOVED,
@@ -46,12 +47,11 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     TransactionState,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
-from spark_kafka_sink.kafka.security.acl import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from spark_kafka_sink.kafka.admin.api_driver import Action
+    from spark_kafka_sink.kafka.admin.api_driver import NextStep
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.kafka.protocol.messages import Values
     from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
@@ -148,7 +148,7 @@ class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
         if current is not None and version < _EPOCH_BUMP:
             raise errors.ProtocolError(
                 "the broker cannot bump the epoch of an existing producer",
-                hint="upgrade it to Kafka 2.5 or later",
+                hint="Upgrade it to Kafka 2.5 or later.",
             )
         return requests.init_producer_id(keys[0], self._timeout_ms, current=current)
 
@@ -200,7 +200,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
             result.value = ended  # As in Java, without a producer id the epoch is unchanged.
         return result
 
-    def action(self, code: int) -> Action:
+    def action(self, code: int) -> NextStep:
         """See `ApiHandler`."""
         self.has_lost_responses |= code == ClientErrorCode.disconnected
         self.may_have_ended |= code in _UNCLEAR
@@ -415,7 +415,7 @@ class TransactionAdmin:
             raise errors.ConfigError(
                 f"transaction.timeout.ms = {timeout_ms} exceeds the brokers' maximum",
                 error=error_name(result.code),
-                hint="lower it, or raise transaction.max.timeout.ms on the brokers",
+                hint="Lower it, or raise transaction.max.timeout.ms on the brokers.",
             )
         raise self.rejection("InitProducerId", transactional_id, result.code)
 
@@ -440,7 +440,7 @@ class TransactionAdmin:
     ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
         """Commit or abort like `end`. Each result is the producer for the next transaction."""
         ids = [transaction.transactional_id for transaction in transactions]
-        lookup = CoordinatorLookup(
+        lookup = CoordinatorStrategy(
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
         )
         driver = ApiDriver(self._client, EndTxnHandler(transactions, commit=commit), ids, lookup)
@@ -504,7 +504,7 @@ class TransactionAdmin:
             if result.value is not None:
                 coordinators[name] = result.value
             elif result.code != ErrorCode.transactional_id_not_found:
-                raise self.rejection(what, name, result.code, Operation.DESCRIBE)
+                raise self.rejection(what, name, result.code, AclOperation.DESCRIBE)
         return coordinators
 
     def list(
@@ -570,7 +570,7 @@ class TransactionAdmin:
         what: str,
         transactional_id: str,
         code: int,
-        operation: Operation = Operation.WRITE,
+        operation: AclOperation = AclOperation.WRITE,
     ) -> errors.KafkaProdError:
         """Return an error for a final error code of a transactional id.
 
@@ -632,7 +632,7 @@ class TransactionAdmin:
     ) -> tuple[ActiveProducer, ...]:
         what = "DescribeProducers"
         if result.code == ErrorCode.topic_authorization_failed:
-            raise denied(self._client, what, result.code, on_topic(Operation.READ, key.topic))
+            raise denied(self._client, what, result.code, on_topic(AclOperation.READ, key.topic))
         if result.code:
             raise errors.UnknownTopicError(
                 f"{what} was rejected: {result.message or 'the partition does not exist'}",

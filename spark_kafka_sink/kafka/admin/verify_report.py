@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 
-class Verdict(StrEnum):
+class PartitionVerdict(StrEnum):
     """The result for one partition."""
 
     COMPLETE = "complete"
@@ -52,7 +52,7 @@ class PartitionCheck:
     partition: int
     acknowledged: int
     found: int
-    verdict: Verdict
+    verdict: PartitionVerdict
     reason: str = ""
 
     @property
@@ -89,24 +89,24 @@ def verify_report(
 def _check(reader: TopicReader, part: PartitionReport) -> PartitionCheck:
     first, last = part.first_offset, part.last_offset
     if first is None or last is None:
-        return _result(part, 0, Verdict.UNKNOWN, "the brokers returned no offsets")
+        return _result(part, 0, PartitionVerdict.UNKNOWN, "the brokers returned no offsets")
     try:
         log = reader.bounds(part.partition)
     except UnknownTopicError as error:
-        return _result(part, 0, Verdict.MISSING, error.message)
+        return _result(part, 0, PartitionVerdict.MISSING, error.message)
     offsets = OffsetRange(key=log.key, start=max(first, log.start), end=min(last + 1, log.end))
     count = _count(reader, offsets)
     if count >= part.persisted:
         others = count - part.persisted
         note = f"{plural(others, 'record')} of other writers between them" if others else ""
-        return _result(part, count, Verdict.COMPLETE, note)
+        return _result(part, count, PartitionVerdict.COMPLETE, note)
     if log.end <= last:
         return _beyond_end(reader, part, count, log.end)
     if log.start > first:
         reason = f"the log starts at offset {log.start:,}: retention has deleted older records"
     else:
         reason = "they were aborted, compacted, or overwritten after an unclean leader election"
-    return _result(part, count, Verdict.MISSING, reason)
+    return _result(part, count, PartitionVerdict.MISSING, reason)
 
 
 def _beyond_end(reader: TopicReader, part: PartitionReport, count: int, end: int) -> PartitionCheck:
@@ -114,12 +114,12 @@ def _beyond_end(reader: TopicReader, part: PartitionReport, count: int, end: int
     written = reader.high_watermark(TopicPartition(part.topic, part.partition))
     if part.last_offset is not None and written > part.last_offset:
         reason = f"an open transaction prevents reading beyond offset {end:,}"
-        return _result(part, count, Verdict.OPEN, reason)
+        return _result(part, count, PartitionVerdict.OPEN, reason)
     reason = (
         f"the log ends at offset {written:,}: it was truncated (unclean leader election), "
         "or the topic was recreated"
     )
-    return _result(part, count, Verdict.MISSING, reason)
+    return _result(part, count, PartitionVerdict.MISSING, reason)
 
 
 def _count(reader: TopicReader, offsets: OffsetRange) -> int:
@@ -135,7 +135,9 @@ def _count(reader: TopicReader, offsets: OffsetRange) -> int:
     return total
 
 
-def _result(part: PartitionReport, count: int, verdict: Verdict, reason: str) -> PartitionCheck:
+def _result(
+    part: PartitionReport, count: int, verdict: PartitionVerdict, reason: str
+) -> PartitionCheck:
     return PartitionCheck(
         topic=part.topic,
         partition=part.partition,

@@ -83,7 +83,7 @@ class TopicInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterSnapshot:
     """The brokers by id and the topics by name. `errors` contains error codes by topic name."""
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
@@ -105,7 +105,7 @@ class Cluster:
         leader = info.leaders[partition]
         return leader if leader in self.nodes else NO_LEADER
 
-    def with_leader(self, topic: str, partition: int, leader: int, epoch: int) -> Cluster:
+    def with_leader(self, topic: str, partition: int, leader: int, epoch: int) -> ClusterSnapshot:
         """Return the cluster with a partition's new leader, if `epoch` is newer (KIP-951)."""
         info = self.topics.get(topic)
         if info is None or partition >= info.partition_count:
@@ -119,16 +119,16 @@ class Cluster:
         )
         return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
 
-    def with_nodes(self, nodes: Iterable[Node]) -> Cluster:
+    def with_nodes(self, nodes: Iterable[Node]) -> ClusterSnapshot:
         """Return the cluster with brokers added, or with their addresses replaced."""
         proper = {node.node_id: node for node in nodes if node.node_id >= 0}
         return replace(self, nodes=MappingProxyType({**self.nodes, **proper}))
 
-    def without_nodes(self) -> Cluster:
+    def without_nodes(self) -> ClusterSnapshot:
         """Return the cluster without brokers, so that no partition has a leader."""
         return replace(self, nodes=MappingProxyType({}))
 
-    def only(self, names: Collection[str]) -> Cluster:
+    def only(self, names: Collection[str]) -> ClusterSnapshot:
         """Return the cluster with only these topics."""
         return replace(
             self,
@@ -136,7 +136,7 @@ class Cluster:
             errors=MappingProxyType({k: v for k, v in self.errors.items() if k in names}),
         )
 
-    def assuming(self, topics: Iterable[tuple[str, int]]) -> Cluster:
+    def assuming(self, topics: Iterable[tuple[str, int]]) -> ClusterSnapshot:
         """Return the cluster with missing topics added, given as (name, partition count).
 
         The leaders of their partitions are assigned round robin.
@@ -159,7 +159,7 @@ class Cluster:
             errors=MappingProxyType({k: v for k, v in self.errors.items() if k not in missing}),
         )
 
-    def updated(self, response: Any) -> Cluster:
+    def updated(self, response: Any) -> ClusterSnapshot:
         """Return the cluster, updated from a MetadataResponse; topics that it omits are unchanged.
 
         Raises:
@@ -182,7 +182,7 @@ class Cluster:
             else:
                 topics.pop(topic.name, None)
                 errors[topic.name] = code
-        return Cluster(
+        return ClusterSnapshot(
             nodes=MappingProxyType(nodes),
             topics=MappingProxyType(topics),
             errors=MappingProxyType(errors),

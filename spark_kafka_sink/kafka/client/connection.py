@@ -23,7 +23,7 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
-    Features,
+    BrokerFeatures,
     VersionRange,
     negotiate,
     request_type,
@@ -77,7 +77,7 @@ class Connection:
         self.has_answered = False
         """True after the broker has responded to a request that followed the handshake."""
         self.versions: dict[int, VersionRange] = {}
-        self.features = Features()
+        self.features = BrokerFeatures()
         self.out: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
         self.fire_and_forget: deque[InFlightRequest] = deque()
@@ -257,7 +257,7 @@ class Connection:
         for api in response.api_keys:
             versions = VersionRange(int(api.min_version), int(api.max_version))
             self.versions[int(api.api_key)] = versions
-        self.features = Features.of(response)
+        self.features = BrokerFeatures.of(response)
         # A node without the Metadata API is not a broker, but for example a KRaft controller.
         self.version(ApiKey.METADATA)
         if self._login is None:

@@ -29,7 +29,12 @@ from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
-from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node, TopicInfo, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import (
+    ClusterSnapshot,
+    Node,
+    TopicInfo,
+    TopicPartition,
+)
 from spark_kafka_sink.kafka.client.outages import Outages
 from spark_kafka_sink.kafka.client.request import Completion, Request
 from spark_kafka_sink.kafka.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorCode
@@ -74,7 +79,7 @@ class TopicDenials:
     _hidden: frozenset[str] = frozenset()
     """Topics that this client is not authorized to describe."""
 
-    def classify(self, snapshot: Cluster, *, may_create: bool) -> Cluster:
+    def classify(self, snapshot: ClusterSnapshot, *, may_create: bool) -> ClusterSnapshot:
         """Classify the unauthorized topics in a response.
 
         Args:
@@ -97,7 +102,7 @@ class TopicDenials:
         return _with_errors(snapshot, dict.fromkeys(missing, _DENIED))
 
 
-def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
+def _with_errors(cluster: ClusterSnapshot, changed: dict[str, int | None]) -> ClusterSnapshot:
     """Return the cluster with changed errors of some topics; None removes the error."""
     if not changed:
         return cluster
@@ -127,7 +132,7 @@ class RemovedPartitions:
         """Return True if partitions might have been removed."""
         return bool(self._since)
 
-    def update(self, cluster: Cluster, now: float) -> None:
+    def update(self, cluster: ClusterSnapshot, now: float) -> None:
         """Compare a new snapshot with the known topics."""
         for name, topic in cluster.topics.items():
             known = self._known.get(name)
@@ -208,7 +213,7 @@ class Metadata:
         """Topics that the session assumes to exist, with their partition counts."""
 
         # Only the sender thread replaces these, always as a whole, so any thread can read them.
-        self.cluster = Cluster()
+        self.cluster = ClusterSnapshot()
         self.updates = 0
         """Number of responses processed so far."""
         self.updated_at: float | None = None
@@ -419,7 +424,7 @@ class Metadata:
         self.cluster = self.cluster.without_nodes()
         network.forget_all("rebootstrapping", now)
 
-    def _log_update(self, completion: Completion, before: Cluster) -> None:
+    def _log_update(self, completion: Completion, before: ClusterSnapshot) -> None:
         after = self.cluster
         if (log_event := self._debug.metadata) is not None:
             log_event(
@@ -477,7 +482,7 @@ class Metadata:
         return Request.of(ApiKey.METADATA, version, values, self)
 
 
-def is_fatal(cluster: Cluster, topic: str) -> bool:
+def is_fatal(cluster: ClusterSnapshot, topic: str) -> bool:
     """Return True if a topic's latest error is not transient."""
     code = cluster.errors.get(topic, ErrorCode.none)
     return code != ErrorCode.none and code not in TRANSIENT_TOPIC_ERRORS

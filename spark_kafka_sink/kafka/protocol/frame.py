@@ -201,5 +201,5 @@ class FrameReader:
                 )
         raise ProtocolError(
             f"a frame has {size:,} bytes, but the limit is {self._limit:,}",
-            hint="Check that this is the address of a Kafka broker",
+            hint="Check that this is the address of a Kafka broker.",
         )

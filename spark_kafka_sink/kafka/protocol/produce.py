@@ -54,7 +54,7 @@ _PARTITION = struct.Struct(">ihqq")
 _START = struct.Struct(">q")
 
 
-class _Framing(NamedTuple):
+class _WireReaders(NamedTuple):
     """The framing of a version: readers of lengths and topics, and the bytes of empty tags."""
 
     length: codec.Reader
@@ -63,11 +63,11 @@ class _Framing(NamedTuple):
 
 
 @cache
-def _framing(version: int) -> _Framing:
+def _framing(version: int) -> _WireReaders:
     flexible = version >= _FLEXIBLE
     length_of = codec.compact_length if flexible else codec.string_length
     name = codec.sized_reader(length_of, text=True, nullable=False)
-    return _Framing(
+    return _WireReaders(
         length=codec.compact_length if flexible else codec.long_length,
         topic=_topic_id if version >= TOPIC_IDS else name,
         tags=_NO_TAGS if flexible else b"",

@@ -18,7 +18,7 @@ from datetime import timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.kafka.protocol.versions import ApiKey, Features, VersionRange
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, BrokerFeatures, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,7 +85,9 @@ class TransactionVersion(IntEnum):
     """Produce adds partitions. Every EndTxn bumps the epoch and returns the new epoch."""
 
     @classmethod
-    def of(cls, features: Features, versions: Mapping[int, VersionRange]) -> TransactionVersion:
+    def of(
+        cls, features: BrokerFeatures, versions: Mapping[int, VersionRange]
+    ) -> TransactionVersion:
         """Return the version that a broker supports, according to its ApiVersions response.
 
         Args:

@@ -30,7 +30,7 @@ class UnsupportedApiError(ProtocolError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
+class BrokerFeatures:
     """The features that a broker reports; empty if the broker does not report features.
 
     `supported` contains the levels that the broker supports, and `finalized` the levels that the
@@ -47,7 +47,7 @@ class Features:
         return 0 if levels is None else levels.highest
 
     @classmethod
-    def of(cls, response: Any) -> Features:
+    def of(cls, response: Any) -> BrokerFeatures:
         """Return the features in an ApiVersionsResponse of any version."""
         epoch = int(getattr(response, "finalized_features_epoch", NO_EPOCH))
         supported = {
@@ -193,7 +193,7 @@ def negotiate(
         f"no common version of {api.name}: this client supports {ours}{limit}, the broker "
         f"supports {theirs}",
         error=_UNSUPPORTED,
-        hint="Upgrade the client or the broker, whichever is older",
+        hint="Upgrade the client or the broker, whichever is older.",
     )
 
 

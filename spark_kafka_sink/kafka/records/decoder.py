@@ -96,7 +96,7 @@ def _strided(data: bytes, buffer: Bytes, position: int, count: int) -> tuple[Num
 def _one_by_one(data: bytes, position: int, end: int, count: int) -> tuple[Numbers, int]:
     """Return the positions of records of any size, and the position of the next record.
 
-    `_Reader.enter` checks the sizes.
+    `_RecordReader.enter` checks the sizes.
     """
     positions = array("q")
     note = positions.append
@@ -154,7 +154,7 @@ def read_columns(section: memoryview | bytes, count: int) -> FieldColumns:
     end = len(section)
     _check_room(count, end)
     data = b"".join((section, _PADDING))
-    reader = _Reader(data)
+    reader = _RecordReader(data)
     reader.enter(record_positions(data, end, count), end)
     reader.at = reader.at + 1
     time_deltas = reader.number(LONG_BYTES)
@@ -210,7 +210,7 @@ def read_rows(section: memoryview | bytes, header: BatchHeader) -> tuple[Columns
     """
     end = len(section)
     data = b"".join((section, _PADDING))
-    reader = _Reader(data)
+    reader = _RecordReader(data)
     starts = record_positions(data, end, header.record_count)
     reader.enter(starts, end)
     reader.at = reader.at + 1
@@ -222,7 +222,7 @@ def read_rows(section: memoryview | bytes, header: BatchHeader) -> tuple[Columns
     return rows, reader.ends - starts
 
 
-class _Reader:
+class _RecordReader:
     """A position in each record. All positions advance together. `data` ends with padding."""
 
     __slots__ = ("at", "buffer", "data", "ends")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import KerberosLogin, Mechanism, PasswordLogin
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.security.credentials import resolved_login
 
 if TYPE_CHECKING:
@@ -25,6 +25,22 @@ _OF_TOKEN = "<the subject of the token>"  # noqa: S105
 _OF_TOKEN_OWNER = "<the owner of the delegation token>"  # noqa: S105
 _OF_TICKET = "<the owner of the Kerberos ticket>"
 _OF_REFERENCE = "<the name of the login>"
+_IAM_ACTIONS = {
+    (AclOperation.WRITE, ResourceType.TOPIC): ("DescribeTopic", "WriteData"),
+    (AclOperation.READ, ResourceType.TOPIC): ("DescribeTopic", "ReadData"),
+    (AclOperation.CREATE, ResourceType.TOPIC): ("CreateTopic",),
+    (AclOperation.CREATE, ResourceType.CLUSTER): ("CreateTopic",),
+    (AclOperation.DESCRIBE, ResourceType.TOPIC): ("DescribeTopic",),
+    (AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC): ("DescribeTopicDynamicConfiguration",),
+    (AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER): ("DescribeClusterDynamicConfiguration",),
+    (AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER): ("WriteDataIdempotently",),
+    (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID): (
+        "DescribeTransactionalId",
+        "AlterTransactionalId",
+    ),
+    (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID): ("DescribeTransactionalId",),
+}
+"""Actions of the service kafka-cluster."""
 
 
 def principal_of(security: SecurityConfig) -> str:
@@ -71,45 +87,6 @@ def _short_name(principal: str) -> str:
     return principal.partition("@")[0].partition("/")[0]
 
 
-class Operation(Enum):
-    """Kafka's AclOperation. Values are the names used by kafka-acls."""
-
-    WRITE = "Write"
-    """Write to a topic, or use a transactional id. Implies Describe."""
-    READ = "Read"
-    """Read from a topic. Implies Describe."""
-    CREATE = "Create"
-    DESCRIBE = "Describe"
-    DESCRIBE_CONFIGS = "DescribeConfigs"
-    IDEMPOTENT_WRITE = "IdempotentWrite"
-
-
-class ResourceType(Enum):
-    """Kafka's ResourceType. Values are the option names of kafka-acls."""
-
-    TOPIC = "topic"
-    CLUSTER = "cluster"
-    TRANSACTIONAL_ID = "transactional-id"
-
-
-_IAM_ACTIONS = {
-    (Operation.WRITE, ResourceType.TOPIC): ("DescribeTopic", "WriteData"),
-    (Operation.READ, ResourceType.TOPIC): ("DescribeTopic", "ReadData"),
-    (Operation.CREATE, ResourceType.TOPIC): ("CreateTopic",),
-    (Operation.CREATE, ResourceType.CLUSTER): ("CreateTopic",),
-    (Operation.DESCRIBE, ResourceType.TOPIC): ("DescribeTopic",),
-    (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC): ("DescribeTopicDynamicConfiguration",),
-    (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER): ("DescribeClusterDynamicConfiguration",),
-    (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER): ("WriteDataIdempotently",),
-    (Operation.WRITE, ResourceType.TRANSACTIONAL_ID): (
-        "DescribeTransactionalId",
-        "AlterTransactionalId",
-    ),
-    (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID): ("DescribeTransactionalId",),
-}
-"""Actions of the service kafka-cluster."""
-
-
 @dataclass(frozen=True, slots=True)
 class Acl:
     """A permission: an operation on a resource.
@@ -118,13 +95,13 @@ class Acl:
     the permission applies to all resources whose names start with `name`.
     """
 
-    operation: Operation
+    operation: AclOperation
     resource: ResourceType
     name: str = ""
     prefixed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.operation.value} on {self.on}"
+        return f"{self.operation.label} on {self.on}"
 
     @property
     def on(self) -> str:
@@ -167,8 +144,8 @@ class AclGuide:
             return f"allow {allowed} on {acl.on} in the IAM policy of this identity"
         words = ["kafka-acls", "--bootstrap-server", self.server]
         words += ["--command-config", "admin.properties", "--add"]
-        words += ["--allow-principal", self.principal, "--operation", acl.operation.value]
+        words += ["--allow-principal", self.principal, "--operation", acl.operation.label]
         words += [f"--{acl.resource.value}"] + ([acl.name] if acl.name else [])
         words += ["--resource-pattern-type", "prefixed"] if acl.prefixed else []
         command = shlex.join(words)
-        return f"grant {acl.operation.value} on {on or acl.on} to {self.principal}: {command}"
+        return f"grant {acl.operation.label} on {on or acl.on} to {self.principal}: {command}"

@@ -14,17 +14,11 @@ from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
 from spark_kafka_sink.producer.rows import RowNumbers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.append.chunk import RoutedChunk
+    from spark_kafka_sink.producer.append.planner import Order, Timestamps
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-
-    Timestamps = NDArray[np.int64] | int
-    """The timestamp of each of n rows in milliseconds, or one timestamp for all rows."""
-    Order = NDArray[np.intp] | None
-    """Row numbers in the planned order; None for the original order."""
 
 
 _NUMBERED_SIZE = 1024

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.config.enums import Partitioner as Kind
+from spark_kafka_sink.config.enums import PartitionerName
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import lengths_of
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, positive_murmur2
@@ -38,13 +38,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.producer.append.route import Mask, Partitions, Topics
     from spark_kafka_sink.producer.rows import Rows
 
-    Topics = tuple[TopicInfo, ...]
-    Mask = NDArray[np.bool_]
-    """A boolean for each of n rows."""
-    Partitions = NDArray[np.int32]
-    """A partition for each of n rows."""
     Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
 
 
@@ -83,14 +79,14 @@ class KeyRule:
         return missing if missing.any() else None
 
 
-KEY_RULES: Mapping[Kind, KeyRule] = {
-    Kind.DEFAULT: KeyRule(positive_murmur2, Keyless.NULL),
-    Kind.CONSISTENT: KeyRule(crc32, Keyless.NONE),
-    Kind.CONSISTENT_RANDOM: KeyRule(crc32, Keyless.NULL_OR_EMPTY),
-    Kind.MURMUR2: KeyRule(positive_murmur2, Keyless.NONE),
-    Kind.MURMUR2_RANDOM: KeyRule(positive_murmur2, Keyless.NULL),
-    Kind.FNV1A: KeyRule(fnv1a, Keyless.NONE),
-    Kind.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
+KEY_RULES: Mapping[PartitionerName, KeyRule] = {
+    PartitionerName.DEFAULT: KeyRule(positive_murmur2, Keyless.NULL),
+    PartitionerName.CONSISTENT: KeyRule(crc32, Keyless.NONE),
+    PartitionerName.CONSISTENT_RANDOM: KeyRule(crc32, Keyless.NULL_OR_EMPTY),
+    PartitionerName.MURMUR2: KeyRule(positive_murmur2, Keyless.NONE),
+    PartitionerName.MURMUR2_RANDOM: KeyRule(positive_murmur2, Keyless.NULL),
+    PartitionerName.FNV1A: KeyRule(fnv1a, Keyless.NONE),
+    PartitionerName.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
 }
 """The partitioners that hash the key; all others have no entry."""
 
@@ -116,7 +112,10 @@ class Partitioner:
         """
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
-        self._has_sticky_rows = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
+        self._has_sticky_rows = name is None and self._kind not in {
+            PartitionerName.ROUND_ROBIN,
+            PartitionerName.RANDOM,
+        }
         """True if rows without a key are collected in batches that get their partition later."""
 
     def may_choose_later(self, rows: Rows) -> bool:
@@ -207,7 +206,7 @@ class Partitioner:
 
     def _unkeyed(self, topic: TopicInfo, count: int) -> Partitions:
         led = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
-        if self._kind is Kind.RANDOM:
+        if self._kind is PartitionerName.RANDOM:
             generator = np.random.default_rng(self._random.getrandbits(64))
             return led[generator.integers(len(led), size=count)]
         first = self._next_round.get(topic.name, 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
@@ -116,7 +116,7 @@ class TopicMetadata:
         """
         missing_before = self._missing_topics
 
-        def is_done(cluster: Cluster, names: tuple[str, ...]) -> bool:
+        def is_done(cluster: ClusterSnapshot, names: tuple[str, ...]) -> bool:
             return all(
                 name in cluster.topics
                 or is_fatal(cluster, name)
@@ -138,9 +138,9 @@ class TopicMetadata:
     def _await(
         self,
         names: tuple[str, ...],
-        done: Callable[[Cluster, tuple[str, ...]], bool],
+        done: Callable[[ClusterSnapshot, tuple[str, ...]], bool],
         max_seconds: float | None = None,
-    ) -> Cluster:
+    ) -> ClusterSnapshot:
         """Return the first snapshot that satisfies `done`, or the current one after the timeout.
 
         The timeout is max.block.ms, or `max_seconds` if that is less. Callers must use the returned
@@ -191,12 +191,12 @@ class TopicMetadata:
         return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
 
     @staticmethod
-    def _has_result(cluster: Cluster, names: tuple[str, ...]) -> bool:
+    def _has_result(cluster: ClusterSnapshot, names: tuple[str, ...]) -> bool:
         if any(is_fatal(cluster, name) for name in names):
             return True
         return all(name in cluster.topics for name in names)
 
-    def _missing_error(self, topic: str, cluster: Cluster) -> KafkaProdError:
+    def _missing_error(self, topic: str, cluster: ClusterSnapshot) -> KafkaProdError:
         max_block_ms = self._config.max_block_ms
         code = cluster.errors.get(topic)
         if code is None:

@@ -16,12 +16,9 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.producer.append.route import Partitions
 
-    Partitions = NDArray[np.int32]
-    """A partition for each of n rows."""
     Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
 
 

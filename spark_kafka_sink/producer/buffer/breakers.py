@@ -45,7 +45,7 @@ class BatchOutcome(Enum):
 
 
 @dataclass(slots=True)
-class Tally:
+class OutcomeTally:
     """Number of batches by outcome."""
 
     delivered: int = 0
@@ -80,7 +80,7 @@ class Window:
     """The outcomes within the last `seconds` seconds."""
 
     seconds: float
-    _slots: deque[tuple[int, Tally]] = field(default_factory=deque)
+    _slots: deque[tuple[int, OutcomeTally]] = field(default_factory=deque)
 
     def add(self, outcome: BatchOutcome, now: float) -> None:
         """Record an outcome."""
@@ -88,14 +88,14 @@ class Window:
         while self._slots and self._slots[0][0] <= slot - _SLOTS:
             self._slots.popleft()
         if not self._slots or self._slots[-1][0] < slot:
-            self._slots.append((slot, Tally()))
+            self._slots.append((slot, OutcomeTally()))
         self._slots[-1][1].add(outcome)
 
-    def tally(self, now: float) -> Tally:
+    def tally(self, now: float) -> OutcomeTally:
         """Return the number of outcomes within the window."""
         oldest = int(now * _SLOTS / self.seconds) - _SLOTS
         tallies = [tally for slot, tally in self._slots if slot > oldest]
-        return Tally(
+        return OutcomeTally(
             sum(tally.delivered for tally in tallies),
             sum(tally.retried for tally in tallies),
             sum(tally.failed for tally in tallies),
@@ -149,6 +149,6 @@ class Breaker:
         self._opened_at = now
         return True
 
-    def tally(self, now: float) -> Tally:
+    def tally(self, now: float) -> OutcomeTally:
         """Return the number of outcomes within the window."""
         return self._window.tally(now)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TypeVar
 from spark_kafka_sink.kafka.client.cluster_snapshot import (
     NO_LEADER,
     UNASSIGNED,
-    Cluster,
+    ClusterSnapshot,
     TopicPartition,
 )
 
@@ -63,7 +63,7 @@ class BufferQuotas:
         self._held: dict[TopicPartition, int] = {}
         self._total = 0
         self._names: set[str] = set()
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterSnapshot | None = None
         """The snapshot to which the fields below apply; None if they must be computed."""
         self._topics: dict[str, TopicInfo] = {}
         """The topics that the session writes to."""
@@ -104,7 +104,7 @@ class BufferQuotas:
                 self._names |= names
                 self._cluster = None
 
-    def full(self, size: int, cluster: Cluster) -> Mapping[str, Collection[int]]:
+    def full(self, size: int, cluster: ClusterSnapshot) -> Mapping[str, Collection[int]]:
         """Return the partitions, by topic, whose quota `size` bytes would exceed.
 
         The result also contains all partitions whose leader's quota would be exceeded. A partition
@@ -124,7 +124,7 @@ class BufferQuotas:
                     full[name].update(n for n, node in enumerate(info.leaders) if node in brokers)
             return full
 
-    def is_full(self, topic_partition: TopicPartition, size: int, cluster: Cluster) -> bool:
+    def is_full(self, topic_partition: TopicPartition, size: int, cluster: ClusterSnapshot) -> bool:
         """Return True if `full` contains the partition; the cost is constant."""
         with self._lock:
             if self.limit is None or self._total + size <= self.limit // PARTITIONS_PART:
@@ -136,7 +136,7 @@ class BufferQuotas:
             led = self._led[leader] if self._has_brokers and leader != NO_LEADER else 0
             return led > 0 and led + size > self.limit
 
-    def _follow(self, cluster: Cluster) -> None:
+    def _follow(self, cluster: ClusterSnapshot) -> None:
         """Compute the bytes of each broker if the leaders may have changed."""
         if cluster is self._cluster:
             return

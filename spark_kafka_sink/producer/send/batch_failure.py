@@ -113,7 +113,7 @@ def batch_error(
     details = [acls.denied(code, topic)] if denied else []
     details += [response.message] if response.message else []
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
-    hint = _HINTS.get(code, "see Kafka's documentation of this error")
+    hint = _HINTS.get(code, "See Kafka's documentation of this error.")
     hint = _FENCED if code in error_codes.FENCED and not transactional else hint
     error_class = AuthorizationError if denied else DeliveryError
     return error_class(

@@ -119,7 +119,7 @@ def _headers(record: Record) -> list[dict[str, bytes | None]]:
     return [{"key": key.encode(), "value": value} for key, value in record.headers]
 
 
-class Fault(Enum):
+class RejectionCause(Enum):
     """The cause of a rejected batch: some records, the topic, or something else."""
 
     RECORDS = auto()
@@ -142,11 +142,13 @@ class Answer(NamedTuple):
         return error_name(self.response.code)
 
     @property
-    def fault(self) -> Fault:
+    def fault(self) -> RejectionCause:
         """The cause of the rejection."""
         if self.response.record_errors or self.response.code in error_codes.INVALID_RECORDS:
-            return Fault.RECORDS
-        return Fault.TOPIC if self.response.code in TOPIC_ROW_ERRORS else Fault.OTHER
+            return RejectionCause.RECORDS
+        return (
+            RejectionCause.TOPIC if self.response.code in TOPIC_ROW_ERRORS else RejectionCause.OTHER
+        )
 
     @property
     def row_error(self) -> RowError:
@@ -158,7 +160,7 @@ class Answer(NamedTuple):
     @property
     def refused(self) -> set[int]:
         """The indexes of the records listed in the response; all if the topic is the cause."""
-        if self.fault is Fault.TOPIC:
+        if self.fault is RejectionCause.TOPIC:
             return set(range(self.batch.records))
         errors = self.response.record_errors
         return {index for index, _ in errors if 0 <= index < self.batch.records}
@@ -194,11 +196,15 @@ class RecordErrorHandler:
         remedy either, because its records may have been appended before the rejection.
         """
         letters, batch, fault = self._context.dead_letters, answer.batch, answer.fault
-        if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
+        if (
+            batch.ambiguous
+            or not self._context.bad_rows.policy.tolerant
+            or fault is RejectionCause.OTHER
+        ):
             return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
             return self._corrected(answer, letters) or Remedy.NONE
-        if fault is Fault.TOPIC or batch.records == 1 or answer.refused:
+        if fault is RejectionCause.TOPIC or batch.records == 1 or answer.refused:
             return Remedy.SET_ASIDE
         return Remedy.HALVE
 

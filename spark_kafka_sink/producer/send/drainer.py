@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
@@ -112,7 +112,7 @@ class Drainer:
         self._partitions = partitions
         self._transactions = transactions
         self._slow_after = client.config.request_timeout_ms / 1000 * _SLOW
-        self._snapshot: Cluster | None = None
+        self._snapshot: ClusterSnapshot | None = None
         self._led_by: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, from the metadata snapshot `_snapshot`."""
 
@@ -142,7 +142,7 @@ class Drainer:
                 drained.more |= leader in drained.requests
         return drained
 
-    def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
+    def _led(self, cluster: ClusterSnapshot, name: str) -> dict[int, int]:
         """Return the leaders of a topic's partitions, cached for each snapshot.
 
         Partitions without a leader are omitted.

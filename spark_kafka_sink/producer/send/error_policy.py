@@ -31,7 +31,7 @@ from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 
-class Action(Enum):
+class BatchAction(Enum):
     """The next step for a batch."""
 
     COMPLETE = auto()
@@ -80,26 +80,28 @@ class Facts:
 class Decision:
     """An action, and the delivery status of the records if the action completes them."""
 
-    action: Action
+    action: BatchAction
     status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
 
 
 def decide(code: int, facts: Facts) -> Decision:
     """Return the next step for a batch with this result: a Kafka error or a `ClientErrorCode`."""
     if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
-        return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
+        return Decision(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
     if code == ErrorCode.message_too_large:
         return _too_large(code, facts)
     if code in error_codes.FENCED and facts.own_epoch and not (facts.ambiguous or facts.expired):
-        return Decision(Action.BUMP_AND_RETRY)  # The broker knows only epochs that it has returned.
+        return Decision(
+            BatchAction.BUMP_AND_RETRY
+        )  # The broker knows only epochs that it has returned.
     if code in error_codes.FATAL_TO_PRODUCER:
-        return Decision(Action.FATAL, _status(code, facts))
+        return Decision(BatchAction.FATAL, _status(code, facts))
     action = _retriable(code, facts)
     if action is not None and not facts.expired and facts.attempts_left:
         return Decision(action)
     if facts.gapless and not (action is not None and facts.expired):
-        return Decision(Action.FATAL, _status(code, facts))
-    return Decision(Action.FAIL, _status(code, facts))
+        return Decision(BatchAction.FATAL, _status(code, facts))
+    return Decision(BatchAction.FAIL, _status(code, facts))
 
 
 def _too_large(code: int, facts: Facts) -> Decision:
@@ -109,24 +111,24 @@ def _too_large(code: int, facts: Facts) -> Decision:
     appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
     """
     if facts.records > 1 and not facts.expired:
-        return Decision(Action.SPLIT)
+        return Decision(BatchAction.SPLIT)
     gap = facts.gapless and not facts.expired
-    return Decision(Action.FATAL if gap else Action.FAIL, _status(code, facts))
+    return Decision(BatchAction.FATAL if gap else BatchAction.FAIL, _status(code, facts))
 
 
-def _retriable(code: int, facts: Facts) -> Action | None:
+def _retriable(code: int, facts: Facts) -> BatchAction | None:
     if code in error_codes.INVALID_METADATA:
-        return Action.REFRESH_AND_RETRY
+        return BatchAction.REFRESH_AND_RETRY
     if code in error_codes.RETRIABLE_AT_LEADER:
-        return Action.RETRY
+        return BatchAction.RETRY
     if not facts.idempotent:
         return None
     if code == ErrorCode.out_of_order_sequence_number and not facts.head:
-        return Action.RETRY
+        return BatchAction.RETRY
     if facts.transactional:
-        return Action.RETRY if code == ErrorCode.concurrent_transactions else None
+        return BatchAction.RETRY if code == ErrorCode.concurrent_transactions else None
     if code == ErrorCode.unknown_producer_id and not facts.ambiguous:
-        return Action.BUMP_AND_RETRY
+        return BatchAction.BUMP_AND_RETRY
     return None
 
 

@@ -22,7 +22,7 @@ from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.transactions.state import FAILED, TransactionState
+from spark_kafka_sink.producer.transactions.state import FAILED, ProducerTransactionState
 from spark_kafka_sink.report.export.java_metrics import client_values
 from spark_kafka_sink.report.metrics.histogram import Histogram
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -66,14 +66,14 @@ _IDEMPOTENCE_STATES = {
     ProducerIdState.KNOWN: "Assigned",
 }
 _TRANSACTION_STATES = {
-    TransactionState.UNINITIALIZED: "Init",
-    TransactionState.INITIALIZING: "WaitPID",
-    TransactionState.READY: "Ready",
-    TransactionState.IN_TRANSACTION: "InTransaction",
-    TransactionState.ABORTABLE_ERROR: "AbortableError",
-    TransactionState.FATAL_ERROR: "FatalError",
-    TransactionState.ABORTING: "AbortingTransaction",
-    TransactionState.ABORTED: "AbortedNotAcked",
+    ProducerTransactionState.UNINITIALIZED: "Init",
+    ProducerTransactionState.INITIALIZING: "WaitPID",
+    ProducerTransactionState.READY: "Ready",
+    ProducerTransactionState.IN_TRANSACTION: "InTransaction",
+    ProducerTransactionState.ABORTABLE_ERROR: "AbortableError",
+    ProducerTransactionState.FATAL_ERROR: "FatalError",
+    ProducerTransactionState.ABORTING: "AbortingTransaction",
+    ProducerTransactionState.ABORTED: "AbortedNotAcked",
 }
 
 

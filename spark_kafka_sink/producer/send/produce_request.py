@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.kafka.client.connection import Connection
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
@@ -29,7 +29,7 @@ _ZSTD = 7
 def produce_request(
     config: ProducerConfig,
     connection: Connection,
-    cluster: Cluster,
+    cluster: ClusterSnapshot,
     drained: list[DrainedBatch],
     transactions: TransactionManager | None = None,
 ) -> Request:

@@ -21,12 +21,18 @@ from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
 from spark_kafka_sink.producer.send.batch_split import (
     Answer,
-    Fault,
     RecordErrorHandler,
+    RejectionCause,
     Remedy,
     split,
 )
-from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
+from spark_kafka_sink.producer.send.error_policy import (
+    BatchAction,
+    Decision,
+    Facts,
+    decide,
+    is_unclear,
+)
 from spark_kafka_sink.producer.send.partition_state import PartitionState
 
 if TYPE_CHECKING:
@@ -48,14 +54,14 @@ _MISSING = PartitionResponse(
     code=ErrorCode.unknown_server_error, message="the response does not contain the partition"
 )
 _OUTCOMES = {
-    Action.COMPLETE: BatchOutcome.DELIVERED,
-    Action.RETRY: BatchOutcome.RETRIED,
-    Action.REFRESH_AND_RETRY: BatchOutcome.RETRIED,
-    Action.BUMP_AND_RETRY: BatchOutcome.RETRIED,
-    Action.FAIL: BatchOutcome.FAILED,
-    Action.FATAL: BatchOutcome.FAILED,
+    BatchAction.COMPLETE: BatchOutcome.DELIVERED,
+    BatchAction.RETRY: BatchOutcome.RETRIED,
+    BatchAction.REFRESH_AND_RETRY: BatchOutcome.RETRIED,
+    BatchAction.BUMP_AND_RETRY: BatchOutcome.RETRIED,
+    BatchAction.FAIL: BatchOutcome.FAILED,
+    BatchAction.FATAL: BatchOutcome.FAILED,
 }
-_COMPLETED = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
+_COMPLETED = Decision(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
 """The decision for successful batches, for which `decide` is not called."""
 _CLIENT_THROTTLES = 6
 """First Produce version for which the client must pause; with older versions, the broker delays its
@@ -124,15 +130,15 @@ class ResponseHandler:
                 batch.ambiguous = True
         self._log(answer, completion, decision.action)
         match decision.action:
-            case Action.COMPLETE:
+            case BatchAction.COMPLETE:
                 self._completion.acknowledge(answer, now)
-            case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
+            case BatchAction.RETRY | BatchAction.REFRESH_AND_RETRY | BatchAction.BUMP_AND_RETRY:
                 self._retry(answer, decision.action, now)
-            case Action.SPLIT:
+            case BatchAction.SPLIT:
                 self._report.refused(answer.error)
                 limits, topic = self._client.batch_size_limits, batch.partition.topic
                 self._split(answer.state, batch, limits.refused(topic, batch.raw_size, now))
-            case Action.FAIL | Action.FATAL:
+            case BatchAction.FAIL | BatchAction.FATAL:
                 self._fail_or_remedy(answer, decision)
         if outcome := _OUTCOMES.get(decision.action):
             self._record_outcome(answer, outcome, completion.node.node_id, now)
@@ -151,7 +157,7 @@ class ResponseHandler:
             own_epoch=self._session.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
         )
 
-    def _log(self, answer: Answer, completion: Completion, action: Action) -> None:
+    def _log(self, answer: Answer, completion: Completion, action: BatchAction) -> None:
         """Add the response to the report and to the events."""
         batch, response = answer.batch, answer.response
         if response.code and batch.sequence >= 0:
@@ -164,28 +170,31 @@ class ResponseHandler:
         self, answer: Answer, outcome: BatchOutcome, leader: int, now: float
     ) -> None:
         """Record the outcome in the circuit breakers; fail the session if the job breaker opens."""
-        fault = answer.fault if outcome is BatchOutcome.FAILED else Fault.OTHER
-        if fault is Fault.RECORDS:
+        fault = answer.fault if outcome is BatchOutcome.FAILED else RejectionCause.OTHER
+        if fault is RejectionCause.RECORDS:
             return
-        node_id, breakers = None if fault is Fault.TOPIC else leader, self._session.breakers
+        node_id, breakers = (
+            None if fault is RejectionCause.TOPIC else leader,
+            self._session.breakers,
+        )
         if reason := breakers.record(answer.batch.partition, node_id, outcome, answer.error, now):
             self._completion.fail_session(reason)
 
     # The methods below retry batches.
 
-    def _retry(self, answer: Answer, action: Action, now: float) -> None:
+    def _retry(self, answer: Answer, action: BatchAction, now: float) -> None:
         state, batch, response = answer
         if response.code in error_codes.FENCED:
             self._session.producer_state.epoch_rejected()
         at = now + retry_delay(self._config, batch.attempts - 1, self._client.random)
-        if action is Action.REFRESH_AND_RETRY:
+        if action is BatchAction.REFRESH_AND_RETRY:
             metadata, partition = self._client.metadata, batch.partition
             metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951
             if metadata.cluster.leader(*partition) in {NO_LEADER, state.leader}:
                 metadata.refresh()
             else:
                 at = now
-        state.retry(batch, at, in_new_epoch=action is Action.BUMP_AND_RETRY)
+        state.retry(batch, at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
         batch.timed_from = self._timeout.start_of(batch)
         batch.retried, batch.refused = True, max(response.code, 0) or batch.refused
         self._session.listeners.retried(batch, answer.error)
@@ -235,7 +244,7 @@ class ResponseHandler:
         """If errors are tolerated, separate the rejected records; otherwise fail the batch."""
         state, batch, response = answer
         remedy: Remedy | ProducerBatch = Remedy.NONE
-        if decision.action is not Action.FATAL:
+        if decision.action is not BatchAction.FATAL:
             remedy = self._record_errors.remedy(answer)
         if remedy is not Remedy.NONE:
             self._report.refused(answer.error)

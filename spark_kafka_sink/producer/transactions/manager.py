@@ -25,8 +25,8 @@ from spark_kafka_sink.producer.transactions.state import (
     ENDED,
     FAILED,
     AddState,
+    ProducerTransactionState,
     TransactionPartitions,
-    TransactionState,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class TransactionManager:
         """
 
         # Changed by the sender thread, and read by the writer after a flush.
-        self.state = TransactionState.UNINITIALIZED
+        self.state = ProducerTransactionState.UNINITIALIZED
         self.started_ms: int | None = None
         """Send time of the first request that may have begun the transaction, in milliseconds since
         1970."""
@@ -168,7 +168,7 @@ class TransactionManager:
     def fail(self) -> None:
         """Mark the transaction as failed; it must not be committed."""
         if self.state not in FAILED:
-            self._transition_to(TransactionState.ABORTABLE_ERROR)
+            self._transition_to(ProducerTransactionState.ABORTABLE_ERROR)
 
     # The sender's loop calls the methods below.
 
@@ -211,7 +211,7 @@ class TransactionManager:
             self._coordinator.handle_response(completion, now)
             return
         self._in_flight = False
-        if self.state is TransactionState.ABORTING:
+        if self.state is ProducerTransactionState.ABORTING:
             self._handle_aborted(completion, now)
         elif api is ApiKey.DESCRIBE_TRANSACTIONS:
             self._handle_flag_check(completion, now)
@@ -223,8 +223,8 @@ class TransactionManager:
     def wait(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called again."""
         waits_for_coordinator = self.state in {
-            TransactionState.UNINITIALIZED,
-            TransactionState.ABORTING,
+            ProducerTransactionState.UNINITIALIZED,
+            ProducerTransactionState.ABORTING,
         } or (self._checks_flag or self.partitions.of(AddState.NEW))
         if self._in_flight or not waits_for_coordinator:
             return 1.0
@@ -233,8 +233,8 @@ class TransactionManager:
     def _is_due(self, *, has_records: bool) -> bool:
         if self._abort_wanted:
             self._maybe_begin_abort()
-            return self.state is TransactionState.ABORTING
-        if self.state is TransactionState.UNINITIALIZED:
+            return self.state is ProducerTransactionState.ABORTING
+        if self.state is ProducerTransactionState.UNINITIALIZED:
             return has_records
         if self._checks_flag:
             return True
@@ -243,24 +243,26 @@ class TransactionManager:
     @property
     def _checks_flag(self) -> bool:
         """True if the abort flag must be checked before the producer id is used."""
-        return self._unchecked_flag is not None and self.state is TransactionState.INITIALIZING
+        return (
+            self._unchecked_flag is not None and self.state is ProducerTransactionState.INITIALIZING
+        )
 
     def _next_request(self, connection: Connection, now: float) -> Request:
         if self._checks_flag and self._unchecked_flag is not None:
             values: Values = {"transactional_ids": [self._unchecked_flag]}
             return self._request(connection, ApiKey.DESCRIBE_TRANSACTIONS, values)
-        if self.state is TransactionState.UNINITIALIZED:
+        if self.state is ProducerTransactionState.UNINITIALIZED:
             request = coordinator.init_producer_id(connection, self.settings, self)
-            self._transition_to(TransactionState.INITIALIZING)
+            self._transition_to(ProducerTransactionState.INITIALIZING)
             self.has_claimed = True
             self._producer_state.transition_to(ProducerIdState.REQUESTED)
             return request
-        if self.state is TransactionState.ABORTING and self.settings.joined is not None:
+        if self.state is ProducerTransactionState.ABORTING and self.settings.joined is not None:
             # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would
             # abort the newer driver's transaction.
             return self._abort(connection, self.settings.joined.producer)
         assert self._opened is not None
-        if self.state is not TransactionState.ABORTING:
+        if self.state is not ProducerTransactionState.ABORTING:
             self._begin(now)
             values = transactions.add_partitions(self._opened, self.partitions.adding())
             return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
@@ -279,8 +281,8 @@ class TransactionManager:
         return Request.of(api, connection.version(api, cap), values, self)
 
     def _begin(self, now: float) -> None:
-        if self.state is TransactionState.READY:
-            self._transition_to(TransactionState.IN_TRANSACTION)
+        if self.state is ProducerTransactionState.READY:
+            self._transition_to(ProducerTransactionState.IN_TRANSACTION)
             self.started_ms = self._client.clock.wall_ms()
             self._started = now
 
@@ -306,8 +308,8 @@ class TransactionManager:
         code = coordinator.error_code(response)
         if code or response is None:
             self._producer_state.transition_to(ProducerIdState.MISSING)
-            if self.state is TransactionState.INITIALIZING:
-                self._transition_to(TransactionState.UNINITIALIZED)
+            if self.state is ProducerTransactionState.INITIALIZING:
+                self._transition_to(ProducerTransactionState.UNINITIALIZED)
             self._retry_or_raise(completion, code, now)
             return
         self._opened = self._resolve_producer(completion, response)
@@ -334,7 +336,7 @@ class TransactionManager:
             self._accept_producer()
         elif code:
             self._retry_or_raise(completion, code, now)
-        elif self.state is TransactionState.INITIALIZING:
+        elif self.state is ProducerTransactionState.INITIALIZING:
             raise state.aborted_write_error(self.settings.transactional_id)
 
     def _accept_producer(self) -> None:
@@ -342,8 +344,8 @@ class TransactionManager:
         assert self._opened is not None
         self._unchecked_flag, self._coordinator = None, self._own_coordinator
         self._producer_state.producer_id_granted(self._opened.producer_id, self._opened.epoch)
-        if self.state is TransactionState.INITIALIZING:
-            self._transition_to(TransactionState.READY)
+        if self.state is ProducerTransactionState.INITIALIZING:
+            self._transition_to(ProducerTransactionState.READY)
 
     def _resolve_producer(self, completion: Completion, response: Any) -> OpenTransaction:
         """Return the granted producer, or the producer of the joined transaction."""
@@ -396,13 +398,13 @@ class TransactionManager:
             and code == ErrorCode.concurrent_transactions
         )
         if code == ErrorCode.none or is_aborting or code in _ALREADY_ENDED:
-            self._transition_to(TransactionState.ABORTED)
+            self._transition_to(ProducerTransactionState.ABORTED)
             return
         action = coordinator.decide(completion.request.api, code)
         if action in coordinator.RETRYING:
             self._schedule_retry(action, code, now)
         else:
-            self._transition_to(TransactionState.FATAL_ERROR)
+            self._transition_to(ProducerTransactionState.FATAL_ERROR)
 
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
         action = coordinator.decide(completion.request.api, code)
@@ -410,7 +412,7 @@ class TransactionManager:
             self._schedule_retry(action, code, now)
             return
         if action is CoordinatorAction.FAIL and self.state not in FAILED:
-            self._transition_to(TransactionState.FATAL_ERROR)
+            self._transition_to(ProducerTransactionState.FATAL_ERROR)
         transactional_id = self.settings.transactional_id
         raise coordinator.coordinator_error(
             completion, code, transactional_id, self._acls, self.settings
@@ -430,18 +432,18 @@ class TransactionManager:
 
     def _maybe_begin_abort(self) -> None:
         """Start aborting a failed transaction if it has begun."""
-        if self.state is not TransactionState.ABORTABLE_ERROR:
+        if self.state is not ProducerTransactionState.ABORTABLE_ERROR:
             return
         joined = self.settings.joined
         if joined is not None and self.has_claimed:
             # No later attempt can replace this attempt, so the whole batch cannot be committed.
             self._coordinate(joined)
         elif not self.begun:
-            self._transition_to(TransactionState.ABORTED)
+            self._transition_to(ProducerTransactionState.ABORTED)
             return
-        self._transition_to(TransactionState.ABORTING)
+        self._transition_to(ProducerTransactionState.ABORTING)
 
-    def _transition_to(self, after: TransactionState) -> None:
+    def _transition_to(self, after: ProducerTransactionState) -> None:
         self.state = state.next_state(self.state, after)
         if after in ENDED:
             self.over.set()

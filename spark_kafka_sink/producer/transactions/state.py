@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.kafka.security.acl import Acl, Operation, ResourceType
+from spark_kafka_sink.kafka.security.acl import Acl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,10 +86,10 @@ class TransactionSettings:
     def acl(self) -> Acl:
         """The ACL that the producer needs for the transactional id."""
         kind, prefix = ResourceType.TRANSACTIONAL_ID, self.id_prefix
-        return Acl(Operation.WRITE, kind, prefix or self.transactional_id, prefixed=bool(prefix))
+        return Acl(AclOperation.WRITE, kind, prefix or self.transactional_id, prefixed=bool(prefix))
 
 
-class TransactionState(Enum):
+class ProducerTransactionState(Enum):
     """The state of the transaction as known to this producer."""
 
     UNINITIALIZED = auto()
@@ -111,8 +112,8 @@ class TransactionState(Enum):
     """The transaction has ended or never began."""
 
 
-_STATE = TransactionState
-_TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
+_STATE = ProducerTransactionState
+_TRANSITIONS: dict[ProducerTransactionState, frozenset[ProducerTransactionState]] = {
     _STATE.UNINITIALIZED: frozenset(
         {_STATE.INITIALIZING, _STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR}
     ),
@@ -132,7 +133,9 @@ ENDED = frozenset({_STATE.FATAL_ERROR, _STATE.ABORTED})
 """States in which no more requests for the transaction are necessary."""
 
 
-def next_state(before: TransactionState, after: TransactionState) -> TransactionState:
+def next_state(
+    before: ProducerTransactionState, after: ProducerTransactionState
+) -> ProducerTransactionState:
     """Return `after`; raise AssertionError if the transition is not in the table."""
     if after not in _TRANSITIONS[before]:
         raise AssertionError(f"a transaction cannot change from {before} to {after}")

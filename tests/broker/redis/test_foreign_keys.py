@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.topics import NewTopic
+from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -228,7 +228,7 @@ def until_killed() -> Iterator[None]:
 @until_killed()
 def act(cluster: Cluster, action: str) -> None:
     if action == "create":
-        cluster.topics.create(NewTopic(name="t", partitions=3))
+        cluster.topics.create(TopicSpec(name="t", partitions=3))
     elif action == "delete":
         cluster.topics.delete(topic_in(cluster))
     else:

@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.topics import NewTopic
+from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
@@ -231,7 +231,7 @@ def test_restart_with_clock_in_the_past(redis_url: str) -> None:
 def test_deleting_a_topic_deletes_its_streams(
     redis_kafka: EmbeddedBroker, redis_server: RedisServer, unique_topic: str
 ) -> None:
-    redis_kafka.run(lambda cluster: cluster.topics.create(NewTopic(name="gone", partitions=2)))
+    redis_kafka.run(lambda cluster: cluster.topics.create(TopicSpec(name="gone", partitions=2)))
     keys = redis_server.client.keys(f"{unique_topic}:*gone*")
     assert len(keys) == 4
     redis_kafka.run(lambda cluster: cluster.topics.delete(topic_in(cluster, "gone")))

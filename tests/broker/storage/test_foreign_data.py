@@ -13,7 +13,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.topics import NewTopic
+from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, DataDir
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
@@ -275,7 +275,7 @@ def crash(location: Path, action: str, number: int, monkeypatch: pytest.MonkeyPa
 
     def act(cluster: Any) -> None:
         if action == "create":
-            cluster.topics.create(NewTopic(name="t", partitions=3))
+            cluster.topics.create(TopicSpec(name="t", partitions=3))
         elif action == "delete":
             cluster.topics.delete(topic_in(cluster, "t"))
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.exactly_once.decision_record import Record
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
@@ -106,7 +106,7 @@ def finish(client: BlockingClient, kafka: KafkaCluster, scopes: Iterable[Scope])
         record = decided(20, partitions=3_000)
         owner = driver.append(driver.fence(), record, "decide")
         assert isinstance(record.state, Decided)
-        done = None if scope.kind is ScopeKind.RUN else Record.done(record.state, 0)
+        done = None if scope.kind is ScopeKind.RUN else DecisionRecord.done(record.state, 0)
         driver.append(owner, done, "done")
 
 

@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Record
+    from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, DecisionRecords
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.simulated_writes import Writes
@@ -70,7 +70,7 @@ class SteppedDriver(Driver):
     def append(
         self,
         owner: OpenTransaction,
-        record: Record | None,
+        record: DecisionRecord | None,
         step: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import FencedError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import Record
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from tests.integration.exactly_once.simulated_writes import (
@@ -67,6 +67,6 @@ def test_fenced_driver_does_not_affect_the_newer_one(
         outcome = query.committer.abort("0", older, complete=True)
         assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
         decided = Decided(QUERY, "0", transactions_of(newer))
-        driver.append(owners[0], Record.of(decided, driver.client.wall_ms()), "decide")
+        driver.append(owners[0], DecisionRecord.of(decided, driver.client.wall_ms()), "decide")
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.visible() == rows_of("0")

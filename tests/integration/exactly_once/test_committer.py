@@ -25,7 +25,7 @@ from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     ScopeKind,
-    Target,
+    WriteTarget,
     driver_id,
     new_nonce,
 )
@@ -332,7 +332,7 @@ def test_jobs_with_different_batch_ids_do_not_fence_each_other(query: Writes) ->
     assert query.visible() == rows_of("1", "2")
 
 
-def write_batch(query: Writes, target: Target | None, rows: int | None = None) -> Writes:
+def write_batch(query: Writes, target: WriteTarget | None, rows: int | None = None) -> Writes:
     """Run a batch job, possibly one of a version that did not distinguish writes."""
     if target is None:
         scope = replace(Scope.batch(query.scope.prefix, "7"), target=None)
@@ -344,7 +344,11 @@ def write_batch(query: Writes, target: Target | None, rows: int | None = None) -
 def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes) -> None:
     first, second, third = (
         write_batch(query, target)
-        for target in (Target(topic="a"), Target(topic="b"), Target(topic="b", name="late/ü #1"))
+        for target in (
+            WriteTarget(topic="a"),
+            WriteTarget(topic="b"),
+            WriteTarget(topic="b", name="late/ü #1"),
+        )
     )
     results = first.tasks("7")
     for each in (second, third):
@@ -357,7 +361,7 @@ def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes
 def test_batch_with_different_rows_is_accepted_after_accept_loss(
     query: Writes,
 ) -> None:
-    ours = replace(write_batch(query, Target(), rows=20), topics=frozenset({"a"}))
+    ours = replace(write_batch(query, WriteTarget(), rows=20), topics=frozenset({"a"}))
     ours.committer.commit("7", ours.tasks("7"))
     for other in (replace(ours, rows=50), replace(ours, rows=60, topics=frozenset({"b"}))):
         skipped = [other.result(TaskOutcome.SKIPPED, "7")]

@@ -14,7 +14,7 @@ import pytest
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import Record
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import Driver
@@ -132,7 +132,7 @@ def test_open_transaction_of_a_crashed_driver_is_not_overlooked(
     def crash() -> None:
         raise CrashError
 
-    record = Record(state=Done(QUERY, "0"), at_ms=0, transactions=0, records=0)
+    record = DecisionRecord(state=Done(QUERY, "0"), at_ms=0, transactions=0, records=0)
     with suppress(CrashError), borrowed_client(query.config.producer) as client:
         driver = Driver(client, query.config, query.scope)
         driver.read()

@@ -20,7 +20,7 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.exactly_once.decision_record import Record
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
@@ -268,7 +268,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
     with connected_driver(stopped.end.config, stream_scope(stopped.end.config)) as driver:
         owner = driver.fence()
         driver.read_fenced()
-        driver.append(owner, Record.of(decided, driver.client.wall_ms()), "decide")
+        driver.append(owner, DecisionRecord.of(decided, driver.client.wall_ms()), "decide")
     stopped.end.give_up(stopped.end.origin.plan_file.read())
     assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
     _plan_stream(servers, unique_topic, tmp_path)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.exactly_once.decision_record import Record
+    from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.simulated_writes import Writes
 
@@ -57,7 +57,7 @@ class UnansweredDriver(MisledDriver):
     def append(
         self,
         owner: OpenTransaction,
-        record: Record | None,
+        record: DecisionRecord | None,
         step: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node, TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node, TopicInfo
 from spark_kafka_sink.producer.session import ProducerSession
 from tests.support.clock import ManualClock
 
@@ -66,7 +66,7 @@ def offline(
 ) -> Iterator[ProducerSession]:
     """Open a session with metadata for `topics` (name to partition count) that never sends."""
     client = ManualClient(settings, clock or ManualClock(start_ms=START_MS))
-    client.metadata.cluster = Cluster(
+    client.metadata.cluster = ClusterSnapshot(
         nodes=MappingProxyType({1: Node(1, "boot", 9092)}),
         topics=MappingProxyType({name: topic(name, count) for name, count in topics.items()}),
     )

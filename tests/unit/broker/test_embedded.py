@@ -20,7 +20,7 @@ from spark_kafka_sink.report.storage import read_report
 def test_missing_topic_error_lists_existing_topics() -> None:
     with EmbeddedBroker(topics={"events": 1}) as kafka, pytest.raises(UnknownTopicError) as unknown:
         kafka.records("evnts")
-    assert unknown.value.hint == "Topics: events"
+    assert unknown.value.hint == "Topics: events."
 
 
 @pytest.mark.parametrize("host", ["::1", "localhost", "127.0.0.1"])

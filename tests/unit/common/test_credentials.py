@@ -9,7 +9,7 @@ from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import has_credentials, is_secret, redact_uris, redacted
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.config.option import Kind
+from spark_kafka_sink.config.option import OptionType
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 
 SENTINEL = "s3nt1nel-hunter2"
@@ -22,7 +22,7 @@ DROPPED = [
     "kafka.group.id",
     "kafka.sasl.oauthbearer.assertion.private.key.passphrase",
     "kafka.security.providers",
-    *(f"kafka.{option.name}" for option in SECURITY_OPTIONS if option.kind is Kind.PASSWORD),
+    *(f"kafka.{option.name}" for option in SECURITY_OPTIONS if option.kind is OptionType.PASSWORD),
 ]
 """Without a security.protocol a password has no use and goes nowhere."""
 REFUSED = [

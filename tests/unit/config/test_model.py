@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import (
     Acks,
     Codec,
-    Partitioner,
+    PartitionerName,
     Preflight,
     Profile,
     RecoveryStrategy,
@@ -52,7 +52,7 @@ def test_defaults() -> None:
             metadata_recovery_strategy=RecoveryStrategy.REBOOTSTRAP,
             metadata_recovery_rebootstrap_trigger_ms=300000,
             client_id="",
-            partitioner=Partitioner.DEFAULT,
+            partitioner=PartitionerName.DEFAULT,
             partitioner_function=None,
             partitioner_ignore_keys=False,
             partitioner_adaptive_partitioning_enable=True,
@@ -95,7 +95,7 @@ def test_every_option_can_be_set_in_any_case() -> None:
     assert (producer.acks, producer.batch_size, producer.linger_ms) == (Acks.LEADER, 1000, 7)
     assert (producer.compression_type, producer.compression_level) == (Codec.ZSTD, -5)
     assert (producer.max_in_flight, producer.client_id) == (2, "me")
-    assert producer.partitioner is Partitioner.ROUND_ROBIN
+    assert producer.partitioner is PartitionerName.ROUND_ROBIN
     assert producer.partitioner_ignore_keys
     assert not producer.allow_auto_create_topics
 

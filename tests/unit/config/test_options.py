@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.config import names
 from spark_kafka_sink.config.names import PRODUCER_NAMES
-from spark_kafka_sink.config.option import Kind, Option
+from spark_kafka_sink.config.option import Option, OptionType
 from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import (
     IGNORED_JAVA_SECURITY_KEYS,
@@ -77,7 +77,7 @@ def test_deviations_differ_and_are_few() -> None:
 
 def test_defaults_are_allowed() -> None:
     for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS):
-        if option.kind in (Kind.INT, Kind.LONG):
+        if option.kind in (OptionType.INT, OptionType.LONG):
             assert option.accepts(int(option.default))  # type: ignore[arg-type]
             assert option.accepts(int(option.java))  # type: ignore[arg-type]
         if option.choices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
+from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, PartitionerName
 from spark_kafka_sink.config.options import SINK_OPTIONS
 from spark_kafka_sink.config.throttling import (
     THROTTLING_OPTIONS,
@@ -91,7 +91,7 @@ def test_values_out_of_range(name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("kind", LIBRDKAFKA_PARTITIONERS)
-def test_librdkafka_partitioners(kind: Partitioner) -> None:
+def test_librdkafka_partitioners(kind: PartitionerName) -> None:
     producer = parse(kafka__partitioner=kind.value).producer
     assert (producer.partitioner, producer.partitioner_function) == (kind, None)
 
@@ -99,7 +99,7 @@ def test_librdkafka_partitioners(kind: Partitioner) -> None:
 @pytest.mark.parametrize("name", ["mine:spread", "my.own_1.module:Class.method"])
 def test_user_function(name: str) -> None:
     producer = parse(kafka__partitioner=name).producer
-    assert (producer.partitioner, producer.partitioner_function) == (Partitioner.FUNCTION, name)
+    assert (producer.partitioner, producer.partitioner_function) == (PartitionerName.FUNCTION, name)
 
 
 @pytest.mark.parametrize("name", ["consistant", "a:b:c", "module:", ":f", "a..b:f", "a b:c"])

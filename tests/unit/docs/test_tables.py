@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.config import names
-from spark_kafka_sink.config.enums import Partitioner
+from spark_kafka_sink.config.enums import PartitionerName
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import (
     IGNORED_SECURITY_KEYS,
@@ -75,7 +75,7 @@ def test_deviations_are_marked_and_ignored_options_are_listed() -> None:
     text = render_options()
     assert "| `kafka.batch.size` | **`1048576`** | `16384` | 0 or more |" in text
     assert "| `kafka.acks` | `all` | `all` | all, -1, 0, 1 |" in text
-    assert f"{Partitioner.ROUND_ROBIN.value}" in text
+    assert f"{PartitionerName.ROUND_ROBIN.value}" in text
     others = render_other_names()
     assert all(f"`kafka.{name}`" in others for name in names.IGNORED_PRODUCER_KEYS)
 

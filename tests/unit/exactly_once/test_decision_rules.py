@@ -10,6 +10,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     MAX_GIVEN_UP,
     AbortOurs,
     AlreadyDone,
+    BatchVerdict,
     Caller,
     Decide,
     Decided,
@@ -21,7 +22,6 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     Refusal,
     Refuse,
     RollForward,
-    Verdict,
     abort_needs_fence,
     finished,
     judge,
@@ -57,43 +57,43 @@ def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp |
 @pytest.mark.parametrize(
     ("state", "who", "verdict"),
     [
-        (Nothing(), caller("0"), Verdict.WRITE),
+        (Nothing(), caller("0"), BatchVerdict.WRITE),
         (Nothing(), caller("3"), Refusal.LOG_IS_EMPTY),
         (Nothing(), caller("3", reset=True), Refusal.LOG_IS_EMPTY),
-        (Nothing(), replace(caller("3"), reset_batch="3"), Verdict.WRITE),
+        (Nothing(), replace(caller("3"), reset_batch="3"), BatchVerdict.WRITE),
         (Nothing(), replace(caller("4"), reset_batch="3"), Refusal.LOG_IS_EMPTY),
-        (Nothing(), caller("2026-11-20", None), Verdict.WRITE),
-        (Done(None, "2026-11-20"), caller("2026-11-20", None), Verdict.SKIP),
-        (Done(QUERY, "7"), caller("8"), Verdict.WRITE),
-        (Done(QUERY, "7"), caller("7"), Verdict.SKIP),
-        (Done(QUERY, "7"), caller("7", reset=True), Verdict.SKIP),
-        (DECIDED, caller("7"), Verdict.SKIP),
-        (DECIDED, caller("8"), Verdict.WRITE),
+        (Nothing(), caller("2026-11-20", None), BatchVerdict.WRITE),
+        (Done(None, "2026-11-20"), caller("2026-11-20", None), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), caller("8"), BatchVerdict.WRITE),
+        (Done(QUERY, "7"), caller("7"), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), caller("7", reset=True), BatchVerdict.SKIP),
+        (DECIDED, caller("7"), BatchVerdict.SKIP),
+        (DECIDED, caller("8"), BatchVerdict.WRITE),
         (Done(QUERY, "7"), caller("6"), Refusal.BATCH_IS_BEHIND),
         (Done(QUERY, "7"), caller("6", reset=True), Refusal.BATCH_IS_BEHIND),
-        (Done(QUERY, "9"), caller("10"), Verdict.WRITE),
+        (Done(QUERY, "9"), caller("10"), BatchVerdict.WRITE),
         (Done(QUERY, "7"), caller("9"), Refusal.BATCH_IS_AHEAD),
         (Done(QUERY, "7"), caller("9", reset=True), Refusal.BATCH_IS_AHEAD),
-        (Done(QUERY, "7"), replace(caller("9"), reset_batch="9"), Verdict.WRITE),
-        (Done(QUERY, "9"), replace(caller("9"), reset_batch="9"), Verdict.SKIP),
+        (Done(QUERY, "7"), replace(caller("9"), reset_batch="9"), BatchVerdict.WRITE),
+        (Done(QUERY, "9"), replace(caller("9"), reset_batch="9"), BatchVerdict.SKIP),
         (Done(QUERY, "9"), replace(caller("8"), reset_batch="8"), Refusal.BATCH_IS_BEHIND),
         (Done(QUERY, "7"), replace(caller("9", OTHER), reset_batch="9"), Refusal.OTHER_QUERY),
-        (Done(QUERY, "7", rows=10), caller("7", rows=10), Verdict.SKIP),
+        (Done(QUERY, "7", rows=10), caller("7", rows=10), BatchVerdict.SKIP),
         (Done(QUERY, "7", rows=10), caller("7", rows=20), Refusal.OTHER_ROWS),
         (Done(QUERY, "7", rows=0), caller("7", rows=1), Refusal.OTHER_ROWS),
         (Done(QUERY, "7", rows=10), caller("7", reset=True, rows=20), Refusal.OTHER_ROWS),
-        (Done(QUERY, "7", rows=10), caller("7"), Verdict.SKIP),
-        (Done(QUERY, "7"), caller("7", rows=20), Verdict.SKIP),
+        (Done(QUERY, "7", rows=10), caller("7"), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), caller("7", rows=20), BatchVerdict.SKIP),
         (Done(QUERY, "7"), caller("7", OTHER), Refusal.OTHER_QUERY),
         (Done(QUERY, "7"), caller("0", OTHER), Refusal.OTHER_QUERY),
-        (Done(QUERY, "7"), caller("0", OTHER, reset=True), Verdict.WRITE),
+        (Done(QUERY, "7"), caller("0", OTHER, reset=True), BatchVerdict.WRITE),
         (Done(QUERY, "7"), caller("8", OTHER, reset=True), Refusal.OTHER_QUERY),
         (Done(OTHER, "0", (QUERY,)), caller("0", reset=True), Refusal.RETIRED_QUERY),
         (Done(OTHER, "0", (QUERY,)), caller("1"), Refusal.RETIRED_QUERY),
     ],
 )
 def test_judge(
-    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: Verdict | Refusal
+    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | Refusal
 ) -> None:
     assert judge(state, who) is verdict
 
@@ -216,30 +216,30 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
 @pytest.mark.parametrize(
     ("state", "who", "verdict"),
     [
-        (Nothing(), job(), Verdict.WRITE),
-        (Nothing(), job(QUERY), Verdict.WRITE),
-        (Done(None, "7"), job(), Verdict.SKIP),
-        (Done(QUERY, "7"), job(QUERY), Verdict.SKIP),
-        (Done(QUERY, "7"), job(), Verdict.SKIP),
-        (Done(None, "7"), job(QUERY), Verdict.SKIP),
-        (DECIDED, job(QUERY), Verdict.SKIP),
+        (Nothing(), job(), BatchVerdict.WRITE),
+        (Nothing(), job(QUERY), BatchVerdict.WRITE),
+        (Done(None, "7"), job(), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), job(QUERY), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), job(), BatchVerdict.SKIP),
+        (Done(None, "7"), job(QUERY), BatchVerdict.SKIP),
+        (DECIDED, job(QUERY), BatchVerdict.SKIP),
         (Done(QUERY, "7"), job("new checkpoint"), Refusal.OTHER_QUERYS_BATCH),
         (Done(None, "7", rows=10), job(rows=20), Refusal.OTHER_JOBS_ROWS),
         (Done(QUERY, "7", rows=10), job(rows=20), Refusal.OTHER_JOBS_ROWS),
         (Done(QUERY, "7", rows=10), job(QUERY, rows=20), Refusal.OTHER_JOBS_ROWS),
-        (Done(QUERY, "7", rows=10), job(QUERY, rows=10), Verdict.SKIP),
-        (TO_A, replace(job(rows=10), topics=("a",)), Verdict.SKIP),
+        (Done(QUERY, "7", rows=10), job(QUERY, rows=10), BatchVerdict.SKIP),
+        (TO_A, replace(job(rows=10), topics=("a",)), BatchVerdict.SKIP),
         (TO_A, replace(job(rows=10), topics=("a", "b")), Refusal.OTHER_JOBS_ROWS),
-        (TO_A, job(rows=10), Verdict.SKIP),
-        (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"n"})), Verdict.SKIP),
+        (TO_A, job(rows=10), BatchVerdict.SKIP),
+        (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"n"})), BatchVerdict.SKIP),
         (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"m"})), Refusal.ANOTHER_WRITE),
         (FOUND, replace(job(QUERY), run="r"), Refusal.ANOTHER_WRITE),
-        (FOUND, replace(job(QUERY), run="s", nonces=frozenset({"m"})), Verdict.SKIP),
-        (FOUND, replace(job(QUERY), nonces=frozenset({"m"})), Verdict.SKIP),
+        (FOUND, replace(job(QUERY), run="s", nonces=frozenset({"m"})), BatchVerdict.SKIP),
+        (FOUND, replace(job(QUERY), nonces=frozenset({"m"})), BatchVerdict.SKIP),
     ],
 )
 def test_single_batch_of_a_batch_job(
-    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: Verdict | Refusal
+    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | Refusal
 ) -> None:
     assert judge(state, who) is verdict
 
@@ -250,10 +250,10 @@ def test_single_batch_of_a_batch_job(
         (None, 10, None, "s", Refusal.EARLIER_BATCH),
         (QUERY, 10, None, "s", Refusal.EARLIER_BATCH),
         (None, 10, QUERY, "s", Refusal.EARLIER_BATCH),
-        (QUERY, 10, QUERY, "s", Verdict.SKIP),
+        (QUERY, 10, QUERY, "s", BatchVerdict.SKIP),
         (QUERY, 10, OTHER, "s", Refusal.OTHER_QUERYS_BATCH),
-        (None, 10, None, None, Verdict.SKIP),
-        (None, None, None, "s", Verdict.SKIP),
+        (None, 10, None, None, BatchVerdict.SKIP),
+        (None, None, None, "s", BatchVerdict.SKIP),
     ],
 )
 def test_batch_before_the_latest_of_an_unknown_query_is_refused(
@@ -261,7 +261,7 @@ def test_batch_before_the_latest_of_an_unknown_query_is_refused(
     rows: int | None,
     query: str | None,
     run: str | None,
-    verdict: Verdict | Refusal,
+    verdict: BatchVerdict | Refusal,
 ) -> None:
     """A restarted query repeats only its latest batch; None rows are confirmed by an operator."""
     state = Done(written_by, "7", rows=rows, plannings=(Planning("r", "n"),))
@@ -269,6 +269,6 @@ def test_batch_before_the_latest_of_an_unknown_query_is_refused(
     earlier = replace(latest, is_followed=True)
     assert judge(state, earlier) is verdict
     if verdict is Refusal.EARLIER_BATCH:
-        assert judge(state, latest) is Verdict.SKIP
+        assert judge(state, latest) is BatchVerdict.SKIP
         assert abort_step(state, earlier) == AbortOurs()
-    assert judge(Nothing(), earlier) is Verdict.WRITE
+    assert judge(Nothing(), earlier) is BatchVerdict.WRITE

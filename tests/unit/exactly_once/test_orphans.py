@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing
-from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
+from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Txn:
 DECIDED = Decided("query", "7", (Txn("decided"),))
 
 
-def candidate(batch: str, name: str = "lost", query: str | None = "query") -> Candidate:
-    return Candidate(transactional_id=name, query=query, batch=batch, nonce="nonce")
+def candidate(batch: str, name: str = "lost", query: str | None = "query") -> OrphanCandidate:
+    return OrphanCandidate(transactional_id=name, query=query, batch=batch, nonce="nonce")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     ScopeKind,
-    Target,
     TaskTransactionalId,
+    WriteTarget,
     driver_id,
     new_nonce,
     parse_driver_id,
@@ -26,7 +26,7 @@ QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PREFIXES = st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")
 BATCH_IDS = st.text(min_size=1, max_size=20).filter(str.isprintable)
 TARGETS = st.builds(
-    Target,
+    WriteTarget,
     topic=st.none() | st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z") | st.just(NONCE),
     name=st.none() | BATCH_IDS,
 )
@@ -56,11 +56,13 @@ def test_ids_look_like_paths() -> None:
     day = Scope.batch("orders", "2026-11-20")
     assert driver_id(day) == "orders/batch/2026-11-20/topic-column"
     assert str(task_id(day)) == f"orders/batch/2026-11-20/topic-column/{NONCE}/3/1042"
-    scheduled = Scope.batch("orders", "scheduled__2026-11-20T00:00:00+00:00/ü", Target(topic="t"))
+    scheduled = Scope.batch(
+        "orders", "scheduled__2026-11-20T00:00:00+00:00/ü", WriteTarget(topic="t")
+    )
     assert (
         driver_id(scheduled) == "orders/batch/scheduled__2026-11-20T00:00:00+00:00%2F%C3%BC/topic=t"
     )
-    named = Scope.batch("orders", "7", Target(topic="events", name="late/2"))
+    named = Scope.batch("orders", "7", WriteTarget(topic="events", name="late/2"))
     assert driver_id(named) == "orders/batch/7/topic=events/name=late%2F2"
 
 
@@ -168,5 +170,5 @@ def test_messages_name_the_scope() -> None:
     assert str(Scope.stream("orders")) == "stream orders"
     day = Scope.batch("orders", "2026-11-20")
     assert str(day) == "batch 2026-11-20 of orders to the topics of its rows"
-    named = Scope.batch("orders", "7", Target(topic="events", name="late"))
+    named = Scope.batch("orders", "7", WriteTarget(topic="events", name="late"))
     assert str(named) == "batch 7 of orders named late to topic events"

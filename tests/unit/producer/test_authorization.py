@@ -83,7 +83,7 @@ def test_topic_without_describe_permission(may_create: str) -> None:
         error = caught.value
         assert (error.topic, error.error) == ("t", "TOPIC_AUTHORIZATION_FAILED")
         assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
-        assert "grant Write on topic t to User:ANONYMOUS" in str(error)
+        assert "Grant Write on topic t to User:ANONYMOUS" in str(error)
         assert command("Write", "--topic t") in str(error)
 
 
@@ -156,7 +156,7 @@ def test_producer_without_idempotent_write_permission(where: str) -> None:
         assert command("Write", "--topic t") in str(error)
         assert command("IdempotentWrite", "--cluster") in str(error)
         assert "kafka.enable.idempotence=false" in str(error)
-        assert str(error).index("grant Write on topic t") < str(error).index("grant Idempotent")
+        assert str(error).index("Grant Write on topic t") < str(error).index("grant Idempotent")
 
 
 @pytest.mark.parametrize("where", ["init", "produce"])
@@ -174,7 +174,7 @@ def test_error_identifies_the_dead_letter_topic() -> None:
         sim.send([b"bad"])
         error = fails(sim)
         assert error.topic == "dead"
-        assert "grant Write on the dead letter topic dead to User:ANONYMOUS" in str(error)
+        assert "Grant Write on the dead letter topic dead to User:ANONYMOUS" in str(error)
 
 
 def test_error_identifies_a_hidden_dead_letter_topic() -> None:
@@ -253,7 +253,7 @@ def test_rejected_batch_has_the_same_reason(caplog: pytest.LogCaptureFixture) ->
         sim.fault(Fault(error=TOPIC, extra={"error_message": "denied by policy"}))
         sim.send([b"a", b"b"])
         sim.finish()
-        right = "grant Write on topic t to User:ANONYMOUS"
+        right = "Grant Write on topic t to User:ANONYMOUS"
         expected = f"denied by policy; {right}: {command('Write', '--topic t')}"
         assert all(reason.endswith(expected) for reason in reasons(sim))
         (count,) = sim.report().poison

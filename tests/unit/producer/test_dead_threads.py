@@ -20,7 +20,7 @@ import pytest
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -62,7 +62,7 @@ def running_session(
 ) -> Iterator[ProducerSession]:
     """Create a session with threads that knows its topic and whose broker is unreachable."""
     one = Client(config(linger_ms=0, **options), connect=refused)
-    one.metadata.cluster = Cluster(
+    one.metadata.cluster = ClusterSnapshot(
         nodes=MappingProxyType({1: Node(1, "127.0.0.1", 9)}),
         topics=MappingProxyType({"t": topic("t", 2)}),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import Kind
+from spark_kafka_sink.config.option import OptionType
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from spark_kafka_sink.spark.plan import table_schema, write_options
 
@@ -73,7 +73,7 @@ def test_login_with_a_secret_is_rejected(login: str) -> None:
     assert "sentinel" not in str(caught.value)
 
 
-SECRETS = {option.name for option in SECURITY_OPTIONS if option.kind is Kind.PASSWORD}
+SECRETS = {option.name for option in SECURITY_OPTIONS if option.kind is OptionType.PASSWORD}
 PUBLIC = {
     "sasl.username",
     "ssl.truststore.certificates",

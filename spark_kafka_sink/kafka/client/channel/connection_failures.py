@@ -42,7 +42,7 @@ LASTING_S = 4.0
 """Seconds after which failures are not considered temporary. Restarts take less time."""
 
 
-class Verdict(Enum):
+class FailureKind(Enum):
     """The consequence of a failure for the next attempt."""
 
     TEMPORARY = auto()
@@ -63,7 +63,7 @@ class Diagnosis:
     """
 
     reason: str
-    verdict: Verdict = Verdict.TEMPORARY
+    verdict: FailureKind = FailureKind.TEMPORARY
     error: errors.KafkaProdError | None = None
     state: State = State.DISCONNECTED
     unanswered: bool = False
@@ -110,7 +110,7 @@ def _diagnose(error: Exception, at: Circumstances) -> Diagnosis:
     if isinstance(error, TimeoutError) or not isinstance(error, OSError):
         return Diagnosis(reason_of(error))
     if (mismatch := _mismatch(at)) is not None:
-        return Diagnosis(_text(mismatch), Verdict.MISMATCH, mismatch)
+        return Diagnosis(_text(mismatch), FailureKind.MISMATCH, mismatch)
     return Diagnosis(reason_of(error))
 
 
@@ -124,7 +124,7 @@ def reason_of(error: Exception) -> str:
 def _refused(error: errors.KafkaProdError, at: Circumstances) -> Diagnosis:
     named = copy(error)
     named.broker = named.broker or at.broker
-    return Diagnosis(_text(error), Verdict.REJECTED, named)
+    return Diagnosis(_text(error), FailureKind.REJECTED, named)
 
 
 def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
@@ -137,7 +137,7 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
         )
         return _refused(named, at)
     unclear = errors.BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
-    return Diagnosis(_text(unclear), Verdict.MISMATCH, unclear)
+    return Diagnosis(_text(unclear), FailureKind.MISMATCH, unclear)
 
 
 def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
@@ -148,7 +148,7 @@ def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
     if isinstance(failure, errors.TlsError):
         return _refused(failure, at)
     if (mismatch := _mismatch(at)) is not None:
-        return Diagnosis(_text(mismatch), Verdict.MISMATCH, mismatch)
+        return Diagnosis(_text(mismatch), FailureKind.MISMATCH, mismatch)
     return Diagnosis(_text(failure))
 
 
@@ -221,7 +221,7 @@ class _Streak:
 class ConnectionFailures:
     """Failures since the last success, by address; `fatal` is set once retrying is pointless.
 
-    Some failures are rejections (`Verdict.REJECTED`), such as a wrong password or an untrusted
+    Some failures are rejections (`FailureKind.REJECTED`), such as a wrong password or an untrusted
     certificate. Whether a rejection is fatal depends on earlier attempts:
 
     - No broker has accepted the client yet: a rejection is fatal once every bootstrap server has
@@ -233,8 +233,8 @@ class ConnectionFailures:
       and retries. The rejection is fatal once a broker has rejected the client `REPEATED` times
       over at least `LASTING_S`.
 
-    Other failures only suggest that the port uses a different protocol (`Verdict.MISMATCH`). Before
-    any broker has accepted the client, they are fatal once each bootstrap server has failed
+    Other failures only suggest that the port uses a different protocol (`FailureKind.MISMATCH`).
+    Before any broker has accepted the client, they are fatal once each bootstrap server has failed
     `REPEATED` times and such failures have lasted for `LASTING_S`. Afterwards they indicate a
     restarting broker, and are never fatal.
 
@@ -264,8 +264,8 @@ class ConnectionFailures:
         streak = self._streaks.setdefault(address, _Streak(diagnosis))
         streak.latest = diagnosis
         streak.times += 1
-        streak.rejections += diagnosis.verdict is Verdict.REJECTED
-        if diagnosis.verdict is Verdict.TEMPORARY:
+        streak.rejections += diagnosis.verdict is FailureKind.REJECTED
+        if diagnosis.verdict is FailureKind.TEMPORARY:
             return
         if streak.since is None:
             streak.since = now
@@ -288,12 +288,13 @@ class ConnectionFailures:
             return is_old and streak.rejections >= REPEATED
         if is_old and self._all_have_failed(REPEATED):
             return True
-        if streak.latest.verdict is not Verdict.REJECTED:
+        if streak.latest.verdict is not FailureKind.REJECTED:
             return False
         rejections = sum(streak.rejections for streak in self._streaks.values())
         servers = [self._streaks.get(address) for address in self._bootstrap_servers]
         is_rejected_by_all = all(
-            streak is not None and streak.latest.verdict is Verdict.REJECTED for streak in servers
+            streak is not None and streak.latest.verdict is FailureKind.REJECTED
+            for streak in servers
         )
         return is_rejected_by_all or (
             rejections >= REPEATED and (is_old or self._all_have_failed(1))

@@ -402,7 +402,7 @@ def _memory_file() -> int | None:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _CachedContext:
     """The cache entry of one configuration. Guarded by the cache's lock."""
 
     stamps: Stamps = ()
@@ -434,7 +434,7 @@ class ContextCache:
         self._settling = settling
         self._changed = threading.Condition()
         """Guards `_entries` and their fields. Not held while a file is read."""
-        self._entries: dict[TlsConfig, _Entry] = {}
+        self._entries: dict[TlsConfig, _CachedContext] = {}
 
     def context(self, config: TlsConfig) -> ssl.SSLContext:
         """Return the context for a new connection.
@@ -449,7 +449,7 @@ class ContextCache:
                 context.
         """
         with self._changed:
-            entry = self._entries.pop(config, None) or _Entry()
+            entry = self._entries.pop(config, None) or _CachedContext()
             self._entries[config] = entry  # Add the entry at the end, so that it is dropped last.
             self._forget()
             while entry.is_busy:
@@ -464,7 +464,7 @@ class ContextCache:
                 entry.is_busy = False
                 self._changed.notify_all()
 
-    def _wait_for_other_thread(self, entry: _Entry) -> None:
+    def _wait_for_other_thread(self, entry: _CachedContext) -> None:
         """Wait until the thread that reads the files has finished.
 
         Raises:
@@ -478,7 +478,7 @@ class ContextCache:
                 f"within {limit_s:g} s: does their file system respond?"
             )
 
-    def _current(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
+    def _current(self, config: TlsConfig, entry: _CachedContext) -> ssl.SSLContext:
         """Return the context for the current files.
 
         Called by the thread that has marked `entry` as busy.

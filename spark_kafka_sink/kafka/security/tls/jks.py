@@ -79,7 +79,7 @@ def read_jks(content: bytes, password: str | None) -> JksStore:
         JksFormatError: the file has a different format, or is truncated.
     """
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
-    reader = _Reader(body)
+    reader = _JksReader(body)
     if reader.take(4) != MAGIC or (version := reader.int32()) not in {1, 2}:
         raise JksFormatError
     if password is not None:
@@ -101,7 +101,7 @@ def read_jks(content: bytes, password: str | None) -> JksStore:
     return JksStore(tuple(keys), tuple(certificates))
 
 
-class _Reader:
+class _JksReader:
     def __init__(self, body: bytes) -> None:
         self._rest = BytesIO(body)
 

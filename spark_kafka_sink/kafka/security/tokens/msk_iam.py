@@ -24,7 +24,7 @@ from spark_kafka_sink.kafka.security.tokens.token import Token
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import MskIamLogin
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _BROKER = re.compile(
     r"\.kafka(?:-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\.?$"
 )
@@ -91,7 +91,7 @@ class MskIamSource:
             raise ValueError("none in the environment, the profile or the instance metadata")
         if self.login.debug_credentials:
             identity = self._sts(session).get_caller_identity()
-            _log.info("AWS_MSK_IAM: signed as %s", identity.get("Arn"))
+            _LOG.info("AWS_MSK_IAM: signed as %s", identity.get("Arn"))
         return credentials
 
     def _assume(self, session: boto3.Session, role_arn: str) -> Credentials:
@@ -99,7 +99,7 @@ class MskIamSource:
             RoleArn=role_arn, RoleSessionName=self.login.role_session_name or _ROLE_SESSION
         )
         if self.login.debug_credentials:
-            _log.info("AWS_MSK_IAM: signed as %s", answer["AssumedRoleUser"]["Arn"])
+            _LOG.info("AWS_MSK_IAM: signed as %s", answer["AssumedRoleUser"]["Arn"])
         credentials = answer["Credentials"]
         return Credentials(
             credentials["AccessKeyId"], credentials["SecretAccessKey"], credentials["SessionToken"]

@@ -193,7 +193,7 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
 
 
 @dataclass(slots=True)
-class _Entry:
+class _CachedToken:
     """The cache entry of a login. Guarded by the cache's lock."""
 
     token: Token | None = None
@@ -229,7 +229,7 @@ class TokenCache:
         self._jitter = jitter
         # Guards `_entries` and their content. Not held while a token is fetched.
         self._changed = Condition()
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Hashable, _CachedToken] = OrderedDict()
 
     def token(self, source: TokenSource, policy: RefreshPolicy) -> Token:
         """Return a valid token, from the cache or newly fetched.
@@ -252,7 +252,7 @@ class TokenCache:
             entry.fetching = True
         return self._fetch(entry, source, policy)
 
-    def _is_settled(self, entry: _Entry) -> bool:
+    def _is_settled(self, entry: _CachedToken) -> bool:
         return not entry.fetching or _usable(entry, self._clock.wall_ms()) is not None
 
     def forget(self, token: Token) -> None:
@@ -262,15 +262,15 @@ class TokenCache:
                 if entry.token is not None and entry.token.value == token.value:
                     entry.token = None
 
-    def _entry(self, key: Hashable) -> _Entry:
+    def _entry(self, key: Hashable) -> _CachedToken:
         with self._changed:
-            entry = self._entries.setdefault(key, _Entry())
+            entry = self._entries.setdefault(key, _CachedToken())
             self._entries.move_to_end(key)
             if len(self._entries) > MAX_CACHED:
                 self._entries.popitem(last=False)
             return entry
 
-    def _fetch(self, entry: _Entry, source: TokenSource, policy: RefreshPolicy) -> Token:
+    def _fetch(self, entry: _CachedToken, source: TokenSource, policy: RefreshPolicy) -> Token:
         try:
             token = source.fetch()
         except AuthenticationError as error:
@@ -286,7 +286,7 @@ class TokenCache:
                 entry.fetching = False
                 self._changed.notify_all()
 
-    def _failed(self, entry: _Entry, error: AuthenticationError) -> Token:
+    def _failed(self, entry: _CachedToken, error: AuthenticationError) -> Token:
         """Return the previous token if it is still valid.
 
         Raises:
@@ -301,7 +301,7 @@ class TokenCache:
         raise error
 
 
-def _usable(entry: _Entry, now_ms: int) -> Token | None:
+def _usable(entry: _CachedToken, now_ms: int) -> Token | None:
     """Return the cached token, or None if a token must be fetched now.
 
     Raises:

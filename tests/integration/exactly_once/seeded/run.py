@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
-from spark_kafka_sink.exactly_once.decision_rules import Refusal, Verdict
+from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict, Refusal
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
+from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget, new_nonce
 from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, FollowUp, draw
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
@@ -93,7 +93,9 @@ def _problem(broker: EmbeddedBroker, topic: str, plan: Plan) -> str | None:
 def _writes(query: Writes, topics: tuple[str, ...], batch: str) -> tuple[Writes, ...]:
     """Return the writes of a function that is called with a batch."""
     return tuple(
-        replace(query, topic=each, scope=Scope.batch(query.scope.prefix, batch, Target(topic=each)))
+        replace(
+            query, topic=each, scope=Scope.batch(query.scope.prefix, batch, WriteTarget(topic=each))
+        )
         for each in topics
     )
 
@@ -146,7 +148,7 @@ def _tasks(
     verdict = decision_rules.judge(query.committer.recover(), query.caller(batch, nonce))
     if isinstance(verdict, Refusal):
         raise TypeError(f"batch {batch} is refused: {verdict}")
-    if verdict is Verdict.SKIP:
+    if verdict is BatchVerdict.SKIP:
         return [query.result(TaskOutcome.SKIPPED, batch)] * TASKS
     if attempt.task_fault is not None:
         broker.faults.add(attempt.task_fault)

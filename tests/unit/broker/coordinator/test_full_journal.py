@@ -12,7 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock
-from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
+from spark_kafka_sink.broker.cluster.topics import TopicError, Topics, TopicSpec, TopicStore
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
@@ -87,7 +87,7 @@ def test_rejected_offsets_and_configs_are_unchanged(journal: FullJournal) -> Non
     offsets["t", 0] = CommittedOffset(offset=1)
     store = TopicStore(MemoryBackend(), journal)
     topics = Topics(BrokerConfig(), [1], store, (), lambda *_: None)
-    topic = topics.create(NewTopic(name="t", partitions=1))
+    topic = topics.create(TopicSpec(name="t", partitions=1))
     retention = topic.partitions[0].log.storage.config.retention_ms
     journal.room = 0
     with pytest.raises(NoSpaceError):
@@ -130,7 +130,7 @@ def test_topic_whose_journal_could_not_be_synced(
 ) -> None:
     """Its creation can be repeated."""
     topics = Topics(BrokerConfig(), [1], TopicStore(MemoryBackend(), journal), (), lambda *_: None)
-    new = NewTopic(name="t", partitions=1)
+    new = TopicSpec(name="t", partitions=1)
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", Mock(side_effect=NoSpaceError))
         with pytest.raises(TopicError):
@@ -143,17 +143,17 @@ def test_offsets_of_a_deleted_topic_are_not_inherited(journal: FullJournal, tmp_
     groups = GroupCoordinator(journal)
     store = TopicStore(MemoryBackend(), journal)
     topics = Topics(BrokerConfig(), [1], store, (), groups.forget_topic)
-    topic = topics.create(NewTopic(name="t", partitions=1))
+    topic = topics.create(TopicSpec(name="t", partitions=1))
     offsets = groups.get_or_create("g").offsets
     offsets["t", 0] = CommittedOffset(offset=1)
     journal.room = 3  # lines for the topic's deletion, but none for the offset's
     topics.delete(topic)
     assert not journal.room
     with pytest.raises(TopicError) as caught:
-        topics.create(NewTopic(name="t", partitions=1))
+        topics.create(TopicSpec(name="t", partitions=1))
     assert caught.value.error is ErrorCode.kafka_storage_error
     journal.room = 1_000
-    topics.create(NewTopic(name="t", partitions=1))
+    topics.create(TopicSpec(name="t", partitions=1))
     assert not offsets
     assert not GroupCoordinator(reopened(journal, tmp_path)).get_or_create("g").offsets
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.broker.security.acl import (
-    Denials,
-    Operation,
-    ResourceType,
-    denial_of,
-    parse_denial,
-)
+from spark_kafka_sink.broker.security.acl import Denials, denial_of, parse_denial
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
-WRITE, READ, TOPIC = Operation.WRITE, Operation.READ, ResourceType.TOPIC
+WRITE, READ, TOPIC = AclOperation.WRITE, AclOperation.READ, ResourceType.TOPIC
 
 
 @pytest.mark.parametrize(
@@ -32,7 +27,7 @@ WRITE, READ, TOPIC = Operation.WRITE, Operation.READ, ResourceType.TOPIC
     ],
 )
 def test_scope_of_a_denial(
-    text: str, user: str, operation: Operation, name: str, *, allowed: bool
+    text: str, user: str, operation: AclOperation, name: str, *, allowed: bool
 ) -> None:
     denials = Denials()
     denials.add(parse_denial(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from spark_kafka_sink.exactly_once.decision_record import Fate, Record
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
@@ -56,19 +56,21 @@ DECIDED = st.builds(
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Record:
+def records(draw: st.DrawFn) -> DecisionRecord:
     """Any record that a driver may write: decided, torn, done, or given up."""
     at_ms = draw(_LONG)
     if draw(st.booleans()):
         nothing = draw(st.builds(Nothing, _NONCES))
-        return Record(state=nothing, at_ms=at_ms, transactions=0, records=0)
+        return DecisionRecord(state=nothing, at_ms=at_ms, transactions=0, records=0)
     if draw(st.booleans()):
         state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS, _PLANNINGS, _TOPICS))
-        return Record(state=state, at_ms=at_ms, transactions=draw(_LONG), records=draw(_LONG))
+        return DecisionRecord(
+            state=state, at_ms=at_ms, transactions=draw(_LONG), records=draw(_LONG)
+        )
     decided = draw(DECIDED)
     count = len(decided.transactions)
     fates = draw(st.lists(st.sampled_from(Fate), min_size=count, max_size=count))
-    return Record.of(decided, at_ms, tuple(fates) if draw(st.booleans()) else ())
+    return DecisionRecord.of(decided, at_ms, tuple(fates) if draw(st.booleans()) else ())
 
 
 def task_transactions(
@@ -96,7 +98,7 @@ def task_transactions(
     )
 
 
-def decided(tasks: int, *, batch: str = "17", partitions: int = 1) -> Record:
+def decided(tasks: int, *, batch: str = "17", partitions: int = 1) -> DecisionRecord:
     """Create a decision about `task_transactions`."""
     transactions = task_transactions(tasks, batch=batch, partitions=partitions)
-    return Record.of(Decided("q", batch, transactions), 1_763_790_000_000)
+    return DecisionRecord.of(Decided("q", batch, transactions), 1_763_790_000_000)

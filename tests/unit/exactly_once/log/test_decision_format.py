@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.decision_record import Fate, Record, from_text, to_text
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate, from_text, to_text
 from spark_kafka_sink.exactly_once.decision_rules import Decided
 from tests.unit.exactly_once.log.decisions import decided, records, task_transactions
 
@@ -21,7 +21,7 @@ ANY_JSON = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(records())
-def test_round_trip(record: Record) -> None:
+def test_round_trip(record: DecisionRecord) -> None:
     text = to_text(record)
     assert text.isascii()
     assert "\n" not in text
@@ -41,7 +41,7 @@ def test_format_of_version_1_is_stable() -> None:
 def test_unnamed_partitions() -> None:
     (task,) = task_transactions(1, partitions=3)
     some = replace(task, partitions=task.partitions[:1], unnamed_partitions=2, unnamed_records=20)
-    record = Record.of(Decided("q", "17", (some,)), 1_763_790_000_000)
+    record = DecisionRecord.of(Decided("q", "17", (some,)), 1_763_790_000_000)
     text = to_text(record)
     assert '"partitions":{"events":[[0,10,0,9]]},"unnamed":[2,20]' in text
     assert from_text(text) == record
@@ -99,7 +99,7 @@ def test_fates_match_transactions() -> None:
     with pytest.raises(TransactionError, match="fates"):
         from_text(json.dumps(torn))
     with pytest.raises(ValueError, match="one fate"):
-        Record.of(decided(2).state, 0, (Fate.LOST,))  # type: ignore[arg-type]
+        DecisionRecord.of(decided(2).state, 0, (Fate.LOST,))  # type: ignore[arg-type]
 
 
 def _replace_one(value: object, data: st.DataObject) -> None:

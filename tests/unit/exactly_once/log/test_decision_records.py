@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.decision_record import (
     MAX_VALUE,
+    DecisionRecord,
     DecisionRecords,
     Message,
-    Record,
     chunks_of,
     messages_of,
     replacing,
 )
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
-from spark_kafka_sink.exactly_once.transactional_id import Scope, Target
+from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, records
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 SMALL = 400
-DONE = Record(state=Done("q", "17"), at_ms=1_763_790_000_000, transactions=9, records=90)
+DONE = DecisionRecord(state=Done("q", "17"), at_ms=1_763_790_000_000, transactions=9, records=90)
 
 
 def read(*batches: list[Message]) -> DecisionRecords:
@@ -37,7 +37,7 @@ def read(*batches: list[Message]) -> DecisionRecords:
 
 
 @pytest.mark.parametrize("record", [None, DONE, decided(2)])
-def test_compaction_removes_the_chunks_of_a_replaced_record(record: Record | None) -> None:
+def test_compaction_removes_the_chunks_of_a_replaced_record(record: DecisionRecord | None) -> None:
     chunks = messages_of(ORDERS, decided(9), SMALL)
     log = read(chunks)
     assert log.chunk_keys(ORDERS) == chunks_of(chunks) == set(range(len(chunks)))
@@ -63,7 +63,7 @@ def test_record_keeps_the_chunks_that_it_rewrites() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(records(), records())
-def test_latest_record_of_a_scope_counts(first: Record, second: Record) -> None:
+def test_latest_record_of_a_scope_counts(first: DecisionRecord, second: DecisionRecord) -> None:
     for limit in (SMALL, MAX_VALUE):
         log = [messages_of(ORDERS, first, SMALL), messages_of(ORDERS, second, limit)]
         assert read(*log).latest(ORDERS) == second
@@ -100,15 +100,15 @@ FOUND = (Planning("run", "nonce"),)
 def test_batch_is_followed_by_a_higher_number_of_foreach_batch(
     batch_id: str, later: Nothing | Decided[TaskTransaction] | Done, expected: bool
 ) -> None:
-    target = Target(topic="a")
+    target = WriteTarget(topic="a")
     name = "1" if isinstance(later, Nothing) else later.batch
-    record = Record(state=later, at_ms=1, transactions=0, records=0)
+    record = DecisionRecord(state=later, at_ms=1, transactions=0, records=0)
     log = read(messages_of(Scope.batch("orders", name, target), record))
     assert log.is_followed(Scope.batch("orders", batch_id, target)) is expected
     for other in (
         Scope.batch("order", batch_id, target),
-        Scope.batch("orders", batch_id, Target(topic="b")),
-        Scope.batch("orders", batch_id, Target(topic="a", name="late")),
+        Scope.batch("orders", batch_id, WriteTarget(topic="b")),
+        Scope.batch("orders", batch_id, WriteTarget(topic="a", name="late")),
         Scope.stream("orders"),
     ):
         assert not log.is_followed(other)
@@ -116,7 +116,7 @@ def test_batch_is_followed_by_a_higher_number_of_foreach_batch(
 
 @settings(max_examples=30, deadline=None)
 @given(records())
-def test_no_value_exceeds_the_limit(record: Record) -> None:
+def test_no_value_exceeds_the_limit(record: DecisionRecord) -> None:
     for _, value in messages_of(ORDERS, record, SMALL):
         assert value is not None
         assert len(value) <= SMALL

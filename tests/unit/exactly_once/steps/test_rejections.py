@@ -4,14 +4,14 @@ import pytest
 
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing, Planning, Refusal
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
-from spark_kafka_sink.exactly_once.transactional_id import Scope, Target
+from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
 from tests.unit.exactly_once.log.decisions import ORDERS
 
 CALLER = Caller(query="new", batch="3")
 
 
 def test_both_writes_of_a_batch_id_are_named() -> None:
-    scope = Scope.batch("orders", "7", Target(name="late"))
+    scope = Scope.batch("orders", "7", WriteTarget(name="late"))
     caller = Caller(query=None, batch="7", single=True, rows=10, topics=("c",))
     written = Done(None, "7", rows=10, topics=tuple("abdefgh"))
     text = str(refusal_error(Refusal.OTHER_JOBS_ROWS, scope, written, caller))

@@ -179,7 +179,7 @@ def test_large_frames_are_accepted_only_after_login() -> None:
     feed(connection, versions(1))
     with pytest.raises(ProtocolError) as caught:
         list(connection.received(large, NOW))
-    assert caught.value.hint == "Check that this is the address of a Kafka broker"
+    assert caught.value.hint == "Check that this is the address of a Kafka broker."
     connection = negotiating()
     feed(connection, versions(1))
     log_in(connection)

@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
-from spark_kafka_sink.kafka.client.cluster_snapshot import MAX_PARTITIONS, Cluster, Node
+from spark_kafka_sink.kafka.client.cluster_snapshot import MAX_PARTITIONS, ClusterSnapshot, Node
 from spark_kafka_sink.kafka.client.network_client import Network
 from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
@@ -82,11 +82,11 @@ def test_repeated_rebootstrap_requests_are_delayed(
 @pytest.mark.parametrize("index", [-1, -(1 << 31), MAX_PARTITIONS, (1 << 31) - 1])
 def test_invalid_partition_numbers_are_rejected(index: int) -> None:
     with pytest.raises(ProtocolError, match=str(index)):
-        Cluster().updated(metadata_response(0, index))
+        ClusterSnapshot().updated(metadata_response(0, index))
 
 
 def test_partitions_in_any_order_and_with_gaps() -> None:
-    info = Cluster().updated(metadata_response(3, 0)).topics["t"]
+    info = ClusterSnapshot().updated(metadata_response(3, 0)).topics["t"]
     assert info.leaders == (1, -1, -1, 1)
 
 
@@ -114,8 +114,10 @@ def test_invalid_metadata_is_requested_again(monkeypatch: pytest.MonkeyPatch) ->
 def test_broker_with_invalid_id_is_ignored(number: int) -> None:
     """Otherwise it would be confused with a bootstrap server, or with a missing leader."""
     nameless = {**NODE, "node_id": number}
-    assert list(Cluster().updated(metadata_response(0, nodes=(NODE, nameless))).nodes) == [1]
-    assert list(Cluster().with_nodes([Node(number, "h", 9_092)]).nodes) == []
+    assert list(ClusterSnapshot().updated(metadata_response(0, nodes=(NODE, nameless))).nodes) == [
+        1
+    ]
+    assert list(ClusterSnapshot().with_nodes([Node(number, "h", 9_092)]).nodes) == []
 
 
 def test_working_broker_does_not_hide_failures_of_another() -> None:

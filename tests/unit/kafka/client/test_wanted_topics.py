@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
@@ -115,7 +115,7 @@ def test_topic_errors_end_with_the_session() -> None:
     client = Client(config(bootstrap_servers="127.0.0.1:1"))
     client.attach(_Idle())
     client.metadata.want({"t", "refused"})
-    client.metadata.cluster = Cluster(
+    client.metadata.cluster = ClusterSnapshot(
         topics=MappingProxyType({"t": topic("t", 1)}), errors=MappingProxyType({"refused": 29})
     )
     client.metadata.updated_at = client.clock.monotonic()
@@ -130,7 +130,7 @@ def test_expired_metadata_ends_with_the_session() -> None:
     clock = ManualClock(seconds=100.0)
     client = Client(config(bootstrap_servers="127.0.0.1:1"), clock)
     client.attach(_Idle())
-    client.metadata.cluster = Cluster(topics=MappingProxyType({"t": topic("t", 4)}))
+    client.metadata.cluster = ClusterSnapshot(topics=MappingProxyType({"t": topic("t", 4)}))
     client.metadata.updated_at = clock.monotonic()
     client.detach()
     assert "t" in client.metadata.cluster.topics

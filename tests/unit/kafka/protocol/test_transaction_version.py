@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, Transa
 from spark_kafka_sink.kafka.protocol.versions import (
     NO_EPOCH,
     ApiKey,
-    Features,
+    BrokerFeatures,
     VersionRange,
     response_type,
 )
@@ -21,7 +21,7 @@ V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 KAFKA_4 = {ApiKey.PRODUCE: VersionRange(3, 13), ApiKey.END_TXN: VersionRange(0, 5)}
 
 
-def features(level: int | None, *, version: int = 4, epoch: int = 7) -> Features:
+def features(level: int | None, *, version: int = 4, epoch: int = 7) -> BrokerFeatures:
     """Create a response of this version with transaction.version."""
     values: dict[str, Any] = {"api_keys": []}
     if level is not None:
@@ -30,7 +30,7 @@ def features(level: int | None, *, version: int = 4, epoch: int = 7) -> Features
         supported = {"name": name, "min_version": 0, "max_version": 2}
         values |= {"finalized_features": [finalized], "supported_features": [supported]}
         values["finalized_features_epoch"] = epoch
-    return Features.of(build(response_type(ApiKey.API_VERSIONS, version), values))
+    return BrokerFeatures.of(build(response_type(ApiKey.API_VERSIONS, version), values))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
+from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, PartitionerName
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
@@ -110,6 +110,6 @@ def test_explicit_partitions_override_hashes() -> None:
 
 
 def test_every_hashing_partitioner_has_a_rule() -> None:
-    others = {Partitioner.RANDOM, Partitioner.ROUND_ROBIN, Partitioner.FUNCTION}
-    assert set(KEY_RULES) == set(Partitioner) - others
-    assert set(LIBRDKAFKA_PARTITIONERS) - set(KEY_RULES) == {Partitioner.RANDOM}
+    others = {PartitionerName.RANDOM, PartitionerName.ROUND_ROBIN, PartitionerName.FUNCTION}
+    assert set(KEY_RULES) == set(PartitionerName) - others
+    assert set(LIBRDKAFKA_PARTITIONERS) - set(KEY_RULES) == {PartitionerName.RANDOM}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.config.enums import Partitioner as Kind
+from spark_kafka_sink.config.enums import PartitionerName
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.partitioner import Partitioner
@@ -114,13 +114,13 @@ def test_target_has_number() -> None:
 
 
 def test_round_robin_continues_across_chunks_and_ignores_keys() -> None:
-    one = partitioner(partitioner_class=Kind.ROUND_ROBIN.value)
+    one = partitioner(partitioner_class=PartitionerName.ROUND_ROBIN.value)
     found = [partitions(one.assign(rows(5, keys=[b"k"] * 5), topics(3))) for _ in range(2)]
     assert found == [[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]]
 
 
 def test_round_robin_skips_partitions_without_leader() -> None:
-    one = partitioner(partitioner_class=Kind.ROUND_ROBIN.value)
+    one = partitioner(partitioner_class=PartitionerName.ROUND_ROBIN.value)
     whole = topic("a", 4)
     some, none = replace(whole, leaders=(-1, 1, -1, 1)), replace(whole, leaders=(-1,) * 4)
     assert partitions(one.assign(rows(5), (some,))) == [1, 3, 1, 3, 1]

@@ -9,7 +9,7 @@ from spark_kafka_sink.producer.buffer.breakers import (
     BatchOutcome,
     Breaker,
     BreakerState,
-    Tally,
+    OutcomeTally,
     Window,
 )
 
@@ -98,14 +98,14 @@ def test_window_slides() -> None:
         window.add(GOOD, float(second))
         window.add(RETRIED, float(second))
         assert window.tally(float(second)).total == 2 * min(second + 1, 10)
-    assert window.tally(29.0) == Tally(delivered=10, retried=10)
+    assert window.tally(29.0) == OutcomeTally(delivered=10, retried=10)
     assert window.tally(38.9).total == 2
-    assert window.tally(60.0) == Tally()
+    assert window.tally(60.0) == OutcomeTally()
 
 
 def test_percentages() -> None:
-    assert Tally(3, 1, 0).retry_percent == 25.0
-    assert Tally().retry_percent == 0.0
-    assert Tally(5, 5, 0).reaches(Thresholds(50), 10)
-    assert not Tally(5, 5, 0).reaches(Thresholds(51), 10)
-    assert not Tally(5, 5, 0).reaches(Thresholds(50), 11)
+    assert OutcomeTally(3, 1, 0).retry_percent == 25.0
+    assert OutcomeTally().retry_percent == 0.0
+    assert OutcomeTally(5, 5, 0).reaches(Thresholds(50), 10)
+    assert not OutcomeTally(5, 5, 0).reaches(Thresholds(51), 10)
+    assert not OutcomeTally(5, 5, 0).reaches(Thresholds(50), 11)

@@ -8,7 +8,11 @@ from types import MappingProxyType
 
 import pytest
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, TopicInfo, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import (
+    ClusterSnapshot,
+    TopicInfo,
+    TopicPartition,
+)
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from tests.support.harness.offline import topic
 
@@ -31,7 +35,7 @@ def find_full(
     held: dict[TopicPartition, int], topics: dict[str, TopicInfo], more: int, limit: int
 ) -> dict[str, set[int]]:
     """Return what `full` returns, and check that `is_full` agrees for each partition."""
-    quotas, there = BufferQuotas(limit, RLock()), Cluster(topics=MappingProxyType(topics))
+    quotas, there = BufferQuotas(limit, RLock()), ClusterSnapshot(topics=MappingProxyType(topics))
     quotas.add_topics(topics.values())
     for number, (partition, size) in enumerate(held.items()):
         quotas.change(partition, size)
@@ -99,8 +103,8 @@ def test_deleted_topic_counts_only_per_partition() -> None:
     assert found == {"t": {7}, "gone": {0}}
 
 
-def cluster(*topics: TopicInfo) -> Cluster:
-    return Cluster(topics=MappingProxyType(known(*topics)))
+def cluster(*topics: TopicInfo) -> ClusterSnapshot:
+    return ClusterSnapshot(topics=MappingProxyType(known(*topics)))
 
 
 def test_usage_per_partition_and_broker() -> None:

@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
 from spark_kafka_sink.producer.send.error_policy import (
-    Action,
+    BatchAction,
     Decision,
     Facts,
     decide,
@@ -22,31 +22,34 @@ FACTS = Facts(
     idempotent=True, head=True, records=10, ambiguous=False, expired=False, attempts_left=True
 )
 PLAIN = replace(FACTS, idempotent=False)
-COMPLETE = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
-FAIL_NOT, FAIL_POSSIBLY = Decision(Action.FAIL, NOT), Decision(Action.FAIL, POSSIBLY)
+COMPLETE = Decision(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
+FAIL_NOT, FAIL_POSSIBLY = Decision(BatchAction.FAIL, NOT), Decision(BatchAction.FAIL, POSSIBLY)
 REFRESH_CODES = (3, 5, 6, 9, 13, 56, 72, 74, 100, 103, DISCONNECTED, NOT_SENT)
 RETRY_CODES = (2, 7, 19, 20)
 UNKNOWN_CODES = (9_999, -300, 32_767)
 UNCLEAR_CODES = (3, 6, 7, 20, 56, -1, DISCONNECTED, *UNKNOWN_CODES)
 
 TABLE = [
-    (0, Action.COMPLETE, Action.COMPLETE),
-    *[(code, Action.REFRESH_AND_RETRY, Action.REFRESH_AND_RETRY) for code in REFRESH_CODES],
-    *[(code, Action.RETRY, Action.RETRY) for code in RETRY_CODES],
-    (10, Action.SPLIT, Action.SPLIT),
-    (18, Action.FAIL, Action.FAIL),
-    (45, Action.FAIL, Action.FAIL),
-    (46, Action.COMPLETE, Action.FAIL),
-    (59, Action.BUMP_AND_RETRY, Action.FAIL),
-    (47, Action.FAIL, Action.FAIL),
-    *[(code, Action.FATAL, Action.FATAL) for code in (90, 49, 31, 53)],
-    *[(code, Action.FAIL, Action.FAIL) for code in (87, 32, 29, 17, 21, 43, 76)],
-    *[(code, Action.FAIL, Action.FAIL) for code in (-1, *UNKNOWN_CODES)],
+    (0, BatchAction.COMPLETE, BatchAction.COMPLETE),
+    *[
+        (code, BatchAction.REFRESH_AND_RETRY, BatchAction.REFRESH_AND_RETRY)
+        for code in REFRESH_CODES
+    ],
+    *[(code, BatchAction.RETRY, BatchAction.RETRY) for code in RETRY_CODES],
+    (10, BatchAction.SPLIT, BatchAction.SPLIT),
+    (18, BatchAction.FAIL, BatchAction.FAIL),
+    (45, BatchAction.FAIL, BatchAction.FAIL),
+    (46, BatchAction.COMPLETE, BatchAction.FAIL),
+    (59, BatchAction.BUMP_AND_RETRY, BatchAction.FAIL),
+    (47, BatchAction.FAIL, BatchAction.FAIL),
+    *[(code, BatchAction.FATAL, BatchAction.FATAL) for code in (90, 49, 31, 53)],
+    *[(code, BatchAction.FAIL, BatchAction.FAIL) for code in (87, 32, 29, 17, 21, 43, 76)],
+    *[(code, BatchAction.FAIL, BatchAction.FAIL) for code in (-1, *UNKNOWN_CODES)],
 ]
 
 
 @pytest.mark.parametrize(("code", "idempotent", "plain"), TABLE)
-def test_action_for_first_response(code: int, idempotent: Action, plain: Action) -> None:
+def test_action_for_first_response(code: int, idempotent: BatchAction, plain: BatchAction) -> None:
     assert decide(code, FACTS).action is idempotent
     assert decide(code, PLAIN).action is plain
 
@@ -55,9 +58,9 @@ TRANSACTIONAL = replace(FACTS, transactional=True)
 
 
 @pytest.mark.parametrize(("code", "idempotent"), [(code, action) for code, action, _ in TABLE])
-def test_epoch_is_not_bumped_in_transaction(code: int, idempotent: Action) -> None:
-    bumps = idempotent is Action.BUMP_AND_RETRY
-    assert decide(code, TRANSACTIONAL).action is (Action.FAIL if bumps else idempotent)
+def test_epoch_is_not_bumped_in_transaction(code: int, idempotent: BatchAction) -> None:
+    bumps = idempotent is BatchAction.BUMP_AND_RETRY
+    assert decide(code, TRANSACTIONAL).action is (BatchAction.FAIL if bumps else idempotent)
 
 
 @pytest.mark.parametrize("code", [45, 47, 48, 59, 120])
@@ -66,18 +69,18 @@ def test_abortable_error_is_not_retried(code: int) -> None:
 
 
 def test_concurrent_transactions_error_is_retried() -> None:
-    assert decide(51, TRANSACTIONAL) == Decision(Action.RETRY)
+    assert decide(51, TRANSACTIONAL) == Decision(BatchAction.RETRY)
     assert decide(51, FACTS) == FAIL_NOT
     assert decide(51, replace(TRANSACTIONAL, expired=True)) == FAIL_NOT
 
 
 def test_sequence_gap_behind_another_batch_is_retried_in_transaction() -> None:
-    assert decide(45, replace(TRANSACTIONAL, head=False)) == Decision(Action.RETRY)
+    assert decide(45, replace(TRANSACTIONAL, head=False)) == Decision(BatchAction.RETRY)
 
 
 def test_every_action_is_reached() -> None:
     reached = {decide(code, FACTS).action for code, _, _ in TABLE}
-    assert reached == set(Action)
+    assert reached == set(BatchAction)
 
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
@@ -88,13 +91,14 @@ def test_retries_end_by_time_or_attempts(code: int, facts: Facts, end: dict[str,
     assert decide(code, replace(facts, **end)) == expected
 
 
-@pytest.mark.parametrize("code", [code for code, action, _ in TABLE if action is Action.FAIL])
+@pytest.mark.parametrize("code", [code for code, action, _ in TABLE if action is BatchAction.FAIL])
 def test_status_after_permanent_error(code: int) -> None:
     assert decide(code, FACTS) == (FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT)
 
 
 @pytest.mark.parametrize(
-    "code", [code for code, action, _ in TABLE if action not in (Action.COMPLETE, Action.SPLIT)]
+    "code",
+    [code for code, action, _ in TABLE if action not in (BatchAction.COMPLETE, BatchAction.SPLIT)],
 )
 def test_lost_response_leaves_doubt_permanently(code: int) -> None:
     late = replace(FACTS, ambiguous=True, expired=True)
@@ -108,7 +112,7 @@ def test_late_success_counts(code: int) -> None:
 
 
 def test_sequence_gap_behind_unsettled_batch_is_retried() -> None:
-    assert decide(45, replace(FACTS, head=False)).action is Action.RETRY
+    assert decide(45, replace(FACTS, head=False)).action is BatchAction.RETRY
     assert decide(45, replace(FACTS, head=False, expired=True)) == FAIL_NOT
     assert decide(45, replace(PLAIN, head=False)) == FAIL_NOT
 
@@ -122,7 +126,7 @@ def test_single_record_too_large_fails() -> None:
 
 
 def test_split_uses_no_attempt_but_time() -> None:
-    assert decide(10, replace(FACTS, attempts_left=False)).action is Action.SPLIT
+    assert decide(10, replace(FACTS, attempts_left=False)).action is BatchAction.SPLIT
     assert decide(10, replace(FACTS, expired=True)) == FAIL_NOT
 
 
@@ -132,7 +136,7 @@ def test_batch_too_large_may_be_in_the_log_from_an_earlier_attempt() -> None:
     """
     assert decide(10, replace(FACTS, records=1, ambiguous=True)) == FAIL_POSSIBLY
     for facts in (FACTS, PLAIN):
-        assert decide(10, replace(facts, ambiguous=True)).action is Action.SPLIT
+        assert decide(10, replace(facts, ambiguous=True)).action is BatchAction.SPLIT
 
 
 def test_rejected_records_may_be_in_the_log_from_an_earlier_attempt() -> None:
@@ -165,21 +169,21 @@ GAPLESS = replace(FACTS, gapless=True)
 
 @pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 45, 47, -1, 87])
 def test_gapless_makes_permanent_failure_fatal(code: int) -> None:
-    assert decide(code, FACTS).action is Action.FAIL
-    assert decide(code, GAPLESS) == Decision(Action.FATAL, decide(code, FACTS).status)
+    assert decide(code, FACTS).action is BatchAction.FAIL
+    assert decide(code, GAPLESS) == Decision(BatchAction.FATAL, decide(code, FACTS).status)
 
 
 def test_gapless_does_not_remove_records_from_batch() -> None:
-    assert decide(87, GAPLESS).action is Action.FATAL
-    assert decide(10, replace(GAPLESS, records=1)).action is Action.FATAL
-    assert decide(10, GAPLESS).action is Action.SPLIT
+    assert decide(87, GAPLESS).action is BatchAction.FATAL
+    assert decide(10, replace(GAPLESS, records=1)).action is BatchAction.FATAL
+    assert decide(10, GAPLESS).action is BatchAction.SPLIT
 
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES, 10])
 def test_gapless_allows_timeouts(code: int) -> None:
-    assert decide(code, replace(GAPLESS, expired=True)).action is Action.FAIL
+    assert decide(code, replace(GAPLESS, expired=True)).action is BatchAction.FAIL
 
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
 def test_gapless_does_not_allow_exhausted_retries(code: int) -> None:
-    assert decide(code, replace(GAPLESS, attempts_left=False)).action is Action.FATAL
+    assert decide(code, replace(GAPLESS, attempts_left=False)).action is BatchAction.FATAL

@@ -9,11 +9,11 @@ import pytest
 from spark_kafka_sink.producer.transactions.state import (
     ENDED,
     FAILED,
-    TransactionState,
+    ProducerTransactionState,
     next_state,
 )
 
-STATE = TransactionState
+STATE = ProducerTransactionState
 ALLOWED = {
     (STATE.UNINITIALIZED, STATE.INITIALIZING),
     (STATE.INITIALIZING, STATE.READY),

@@ -14,14 +14,14 @@ from spark_kafka_sink.spark.kafka_partitions import key_hashes
 from tests.integration.support.producer_writes import rows
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.enums import Partitioner as Kind
+    from spark_kafka_sink.config.enums import PartitionerName
 
 KEYS = [b"%d key" % number for number in range(300)] + [b"", None]
 COUNT = 7
 
 
 @pytest.mark.parametrize("kind", KEY_RULES)
-def test_keys_are_assigned_as_by_the_producer(kind: Kind) -> None:
+def test_keys_are_assigned_as_by_the_producer(kind: PartitionerName) -> None:
     config = ProducerConfig.parse(
         {"kafka.bootstrap.servers": "h:1", "kafka.partitioner": kind.value}
     )

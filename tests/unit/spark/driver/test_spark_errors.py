@@ -153,7 +153,7 @@ def test_error_in_a_script_names_sparks_python(
     assert error is not None
     assert "/elsewhere/python3" in str(error)
     hint = error.hint or ""
-    assert hint.startswith(f"set {variable}={sys.executable} before the driver starts")
+    assert hint.startswith(f"Set {variable}={sys.executable} before the driver starts")
     assert ("or call register(spark)" in hint) == (variable != "PYSPARK_PYTHON")
 
 

@@ -60,10 +60,10 @@ class Patch:
 
 def _never_skip(original: Function) -> Function:
     def judge(state: Any, caller: Any) -> Any:
-        from spark_kafka_sink.exactly_once.decision_rules import Verdict
+        from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict
 
         verdict = original(state, caller)
-        return Verdict.WRITE if verdict is Verdict.SKIP else verdict
+        return BatchVerdict.WRITE if verdict is BatchVerdict.SKIP else verdict
 
     return judge
 

@@ -8,12 +8,12 @@ from spark_kafka_sink.kafka.client.channel.connection_failures import (
     REPEATED,
     ConnectionFailures,
     Diagnosis,
-    Verdict,
+    FailureKind,
 )
 
 ONE, TWO = "one:1", "two:2"
-REFUSED = Diagnosis("no", Verdict.REJECTED, AuthenticationError("no"))
-MISMATCH = Diagnosis("what?", Verdict.MISMATCH, AuthenticationError("what?"))
+REFUSED = Diagnosis("no", FailureKind.REJECTED, AuthenticationError("no"))
+MISMATCH = Diagnosis("what?", FailureKind.MISMATCH, AuthenticationError("what?"))
 PASSING = Diagnosis("later")
 
 

@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol, TlsConfig
 from spark_kafka_sink.kafka.client.channel.connection_failures import (
     Circumstances,
-    Verdict,
+    FailureKind,
     diagnose,
 )
 from spark_kafka_sink.kafka.client.channel.transport import State
@@ -73,7 +73,7 @@ def test_server_that_closes_where_brokers_do_not(
 ) -> None:
     found = diagnose(error, at(protocol, state))
     assert says in found.reason
-    assert found.verdict is Verdict.MISMATCH
+    assert found.verdict is FailureKind.MISMATCH
     assert isinstance(found.error, kind)
     assert "b:9" in str(found.error)
 
@@ -92,18 +92,18 @@ def test_server_that_closes_where_brokers_do_not(
 )
 def test_ordinary_disconnect(circumstances: Circumstances) -> None:
     found = diagnose(GONE, circumstances)
-    assert (found.reason, found.verdict) == (str(GONE), Verdict.TEMPORARY)
+    assert (found.reason, found.verdict) == (str(GONE), FailureKind.TEMPORARY)
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_timeout_is_never_fatal(state: State) -> None:
-    assert diagnose(TimeoutError("too late"), at(BOTH, state)).verdict is Verdict.TEMPORARY
+    assert diagnose(TimeoutError("too late"), at(BOTH, state)).verdict is FailureKind.TEMPORARY
 
 
 @pytest.mark.parametrize("reason", ["WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"])
 def test_port_without_tls(reason: str) -> None:
     found = diagnose(tls_error(reason), at(BOTH, State.TLS_HANDSHAKE))
-    assert found.verdict is Verdict.REJECTED
+    assert found.verdict is FailureKind.REJECTED
     assert "does not use TLS" in found.reason
     assert "kafka.security.protocol" in found.reason
 
@@ -111,14 +111,14 @@ def test_port_without_tls(reason: str) -> None:
 def test_alert_after_the_handshake_is_fatal() -> None:
     error = tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")
     found = diagnose(error, at(SSL, State.NEGOTIATING))
-    assert found.verdict is Verdict.REJECTED
+    assert found.verdict is FailureKind.REJECTED
     assert isinstance(found.error, TlsError)
 
 
 def test_damaged_record_in_the_stream_is_transient() -> None:
     error = tls_error("DECRYPTION_FAILED_OR_BAD_RECORD_MAC")
     found = diagnose(error, at(SSL, State.READY, has_answered=True, is_accepted=True))
-    assert found.verdict is Verdict.TEMPORARY
+    assert found.verdict is FailureKind.TEMPORARY
     assert "DECRYPTION_FAILED" in found.reason
 
 
@@ -126,7 +126,7 @@ def test_tls_alert_to_a_plaintext_client() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x15\x03\x03\x00\x02\x02\x28")
     found = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
-    assert found.verdict is Verdict.REJECTED
+    assert found.verdict is FailureKind.REJECTED
     assert isinstance(found.error, BrokerUnavailableError)
     assert "kafka.security.protocol=SSL" in found.reason
     found = diagnose(seen.value, at(SASL, State.NEGOTIATING))
@@ -137,14 +137,14 @@ def test_http_server() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"HTTP/1.1 400 Bad Request")
     found = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
-    assert found.verdict is Verdict.MISMATCH  # a proxy may do so until its broker is up
+    assert found.verdict is FailureKind.MISMATCH  # a proxy may do so until its broker is up
     assert "web server" in found.reason
 
 
 def test_oversized_frame_is_not_a_rejection() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x01\x03\x03\x00")
-    assert diagnose(seen.value, at(PLAIN, State.NEGOTIATING)).verdict is Verdict.TEMPORARY
+    assert diagnose(seen.value, at(PLAIN, State.NEGOTIATING)).verdict is FailureKind.TEMPORARY
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_oversized_frame_is_not_a_rejection() -> None:
 )
 def test_rejection_names_the_broker_once(error: AuthenticationError | ConfigError) -> None:
     found = diagnose(error, at(SASL, State.AUTHENTICATING))
-    assert found.verdict is Verdict.REJECTED
+    assert found.verdict is FailureKind.REJECTED
     assert found.error is not None
     assert found.error.broker == (error.broker or "b:9")
     assert type(found.error) is type(error)
