@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.advisor import Advice, advise
     from spark_kafka_sink.report.delivery_counters import WriteStatus
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.text_and_html import summarize
+    from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
     from spark_kafka_sink.spark.kafka_partitions import repartition_by_kafka_partition
     from spark_kafka_sink.spark.last_report import last_report
@@ -148,7 +148,7 @@ _MODULES = {
     "read_records": "spark_kafka_sink.kafka.admin.topic_reader",
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
-    "summarize": "spark_kafka_sink.report.text_and_html",
+    "summarize": "spark_kafka_sink.report.summary",
     "warm_up": "spark_kafka_sink.spark.registration",
     "write": "spark_kafka_sink.spark.write",
 }

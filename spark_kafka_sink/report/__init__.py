@@ -7,6 +7,7 @@ In reading order:
 - `metrics`: the metrics of a running producer, which are part of the report
 - `delivery_report`: the report of a task or of a whole write
 - `delivery_counters`: the counters of a report and its JSON form
+- `merging`: how reports are merged, field by field
 - `partition_report`: the counters of one partition
 - `task_report`: the identity of a task, its one-line summary and its open transaction
 - `recreated_topics`: ids of the topics with acknowledged records
@@ -15,9 +16,11 @@ In reading order:
 - `packed_columns`: metrics and partition counters as columns, which are merged without creating
   objects
 - `packed_report`: a report as a task sends it to the driver
-- `text_and_html`: a report as text and as HTML; the lines of a dry run
+- `summary`: the lines of a report's summary; the report as text
+- `partition_table`: the table of a report's partitions
+- `notebook_html`: a report as HTML
 - `key_figures`: the key figures of a report with their units, and the comparison of two reports
-- `tables`: reports as tables for the terminal
+- `tables`: the summary, partitions, tasks and comparisons as tables for the terminal
 - `advice`: advice, the figures on which it is based, and the rules about Arrow batches
 - `advisor`: the rules that derive advice from a finished report
 - `storage`: writes and reads reports on any pyarrow file system

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.report.merging import counter, merge_groups, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,15 +20,15 @@ class CodecCost:
     """The compression.type. The configured codec has the configured level, and all other codecs
     have their default levels.
     """
-    batches: int = 0
+    batches: int = counter()
     """Number of batches compressed with this codec."""
-    records: int = 0
+    records: int = counter()
     """Number of records in these batches."""
-    bytes_uncompressed: int = 0
+    bytes_uncompressed: int = counter()
     """Size of these batches in bytes before compression, including headers."""
-    bytes_compressed: int = 0
+    bytes_compressed: int = counter()
     """Size of these batches in bytes as they would be sent."""
-    cpu_ns: int = 0
+    cpu_ns: int = counter()
     """CPU time of the compression in nanoseconds."""
 
     @property
@@ -49,22 +49,10 @@ class CodecCost:
     @classmethod
     def merge_all(cls, costs: Iterable[Self]) -> tuple[Self, ...]:
         """Add up the costs, one per codec, in the order of Kafka's codec numbers."""
-        groups: defaultdict[str, list[Self]] = defaultdict(list)
-        for cost in costs:
-            groups[cost.codec].append(cost)
-        return tuple(
-            cls(
-                codec=codec,
-                **{name: sum(getattr(cost, name) for cost in groups[codec]) for name in _COUNTERS},
-            )
-            for codec in sorted(groups, key=Codec.named)
-        )
+        return tuple(sorted(merge_groups(cls, costs), key=lambda cost: Codec.named(cost.codec)))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Parse the JSON object, which has the same fields."""
-        counters = {name: int(data[name]) for name in _COUNTERS}
+        counters = {name: int(data[name]) for name in rules_of(cls)}
         return cls(codec=Codec.named(data["codec"]).name.lower(), **counters)
-
-
-_COUNTERS = tuple(field.name for field in fields(CodecCost) if field.name != "codec")

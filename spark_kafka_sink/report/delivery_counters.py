@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.codec_cost import CodecCost
+from spark_kafka_sink.report.merging import (
+    counter,
+    distribution,
+    flat,
+    highest,
+    merge,
+    merge_groups,
+    merged,
+)
 from spark_kafka_sink.report.metrics.histogram import Histogram
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
     from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
@@ -31,32 +40,43 @@ TASKS_KEPT = 10_000
 """Maximum number of tasks listed with report.tasks=all. If there are more, only the slowest are
 listed.
 """
-_COUNTERS = (
-    "tasks",
-    "retried_tasks",
-    "retries",
-    "splits",
-    "throttle_ms",
-    "duration_max_ms",
-    "duration_sum_ms",
-)
-_FACTS = (
-    *("version", "status", "error", "dry_run", "transaction_outcome", "query_name", "query_id"),
-    *("batch_id", "started_at", "written_at", "duration_ms", "startup_ms"),
-)
 _TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
-_LATEST = ("error", "query_name", "query_id", "written_at")
-"""Text fields for which a merged report contains the greatest value."""
-_TEXTS = (*_LATEST, "started_at", "transaction_outcome")
 _AND = " + "
 """Separates the outcomes of a merged report."""
-_SUMMED = ("duration_ms", "startup_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
 _LATENCY_NAMES = {
     **{name: f"{name}_us" for name in ("mean", "p50", "p99", "total")},
     "low": "min_us",
     "high": "max_us",
 }
 """Names in the report for the names in `Histogram.to_dict`, because times have a unit."""
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return sorted(set(values))
+
+
+def _slowest(tasks: Iterable[TaskReport]) -> list[TaskReport]:
+    return sorted(tasks, reverse=True)
+
+
+def _sum_errors(errors: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
+    counts: Counter[str] = Counter()
+    for name, times in errors:
+        counts[name] += times
+    return sorted(counts.items())
+
+
+def _join_outcomes(outcomes: Iterable[str]) -> str:
+    """Return all different outcomes; the reports can be merged themselves."""
+    return _AND.join(_distinct(part for text in outcomes for part in text.split(_AND) if part))
+
+
+def _earliest(times: Iterable[str]) -> str:
+    return min(filter(None, times), default="")
+
+
+def _worst(statuses: Iterable[WriteStatus]) -> WriteStatus:
+    return max(statuses, key=tuple(WriteStatus).index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -68,11 +88,11 @@ class PoisonCount:
 
     reason: str
     """Name of the reason."""
-    dead_lettered: int = 0
+    dead_lettered: int = counter()
     """Number of rows sent to the dead letter topic."""
-    dropped: int = 0
+    dropped: int = counter()
     """Number of rows dropped because there is no dead letter topic."""
-    examples: tuple[str, ...] = ()
+    examples: tuple[str, ...] = merged(flat(_distinct, EXAMPLES_KEPT), ())
     """Descriptions of a few of these rows."""
 
     @classmethod
@@ -86,24 +106,9 @@ class PoisonCount:
         )
 
     @classmethod
-    def merge_all(cls, counts: Iterable[PoisonCount]) -> tuple[Self, ...]:
+    def merge_all(cls, counts: Iterable[Self]) -> tuple[Self, ...]:
         """Add up the counts, one per reason, sorted."""
-        dead_lettered: Counter[str] = Counter()
-        dropped: Counter[str] = Counter()
-        examples: dict[str, set[str]] = {}
-        for count in counts:
-            dead_lettered[count.reason] += count.dead_lettered
-            dropped[count.reason] += count.dropped
-            examples.setdefault(count.reason, set()).update(count.examples)
-        return tuple(
-            cls(
-                reason=reason,
-                dead_lettered=dead_lettered[reason],
-                dropped=dropped[reason],
-                examples=tuple(sorted(examples[reason])[:EXAMPLES_KEPT]),
-            )
-            for reason in sorted(examples)
-        )
+        return merge_groups(cls, counts)
 
 
 class WriteStatus(StrEnum):
@@ -120,7 +125,14 @@ class WriteStatus(StrEnum):
     """The write failed; the report counts what the finished tasks delivered."""
 
 
-_STATUSES = tuple(WriteStatus)
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "int": int,
+    "str": str,
+    "bool": bool,
+    "int | None": lambda number: number,
+    "WriteStatus": WriteStatus,
+}
+"""How to read a value from JSON, by the type of its field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +145,14 @@ class DeliveryCounters:
 
     version: int = VERSION
     """Version of this format; newer versions are rejected."""
-    status: WriteStatus = WriteStatus.SUCCEEDED
+    status: WriteStatus = merged(_worst, WriteStatus.SUCCEEDED)
     """`succeeded`, `failed`, or `running` from the start of the write until its end."""
-    error: str = ""
+    error: str = merged(max, "")
     """Why the write failed, or what is missing from this report; otherwise empty."""
-    dry_run: bool = False
+    dry_run: bool = merged(any, False)
     """True if nothing was sent, and all counters refer to what would have been sent (dryRun=true).
     """
-    transaction_outcome: str = ""
+    transaction_outcome: str = merged(_join_outcomes, "")
     """For exactly-once writes, how the batch became visible: `committed`, `rolled forward` (decided
     by an earlier driver), `already written`, `empty`, or `aborted`. Records of an aborted batch
     count as `persisted`, although consumers with isolation.level=read_committed receive none of
@@ -148,75 +160,75 @@ class DeliveryCounters:
     may still be open, their ids and the reason are included. A sum of reports contains all their
     outcomes, such as `aborted + committed`. Empty without exactly-once.
     """
-    query_name: str = ""
+    query_name: str = merged(max, "")
     """Name of the streaming query; empty if it has none, and for a batch write."""
-    query_id: str = ""
+    query_id: str = merged(max, "")
     """Id of the streaming query, if a task has reported it; also set for writes within
     foreachBatch.
     """
-    batch_id: int | None = None
+    batch_id: int | None = merged(highest, None)
     """Number of the micro-batch, or of the last one if several reports are merged; None for a batch
     write.
     """
-    started_at: str = ""
+    started_at: str = merged(_earliest, "")
     """When the driver planned the write, in UTC as ISO 8601; empty if unknown. If Spark started a
     Python worker for the planning, this is the time when the worker started.
     """
-    written_at: str = ""
+    written_at: str = merged(max, "")
     """When the driver wrote the report, in UTC as ISO 8601; empty until then."""
-    duration_ms: int = 0
+    duration_ms: int = counter()
     """Milliseconds of the whole write on the driver, from `started_at` to its end, including
     Spark's own part; the sum if several writes are merged; 0 if unknown. A monotonic clock measures
     it, except for a stream without `queryName`, `checkpointLocation` and `transactionalIdPrefix`.
     """
-    startup_ms: int = 0
+    startup_ms: int = counter()
     """Milliseconds of `duration_ms` in which Python workers started, before they planned, asked for
     their first rows, or committed. Of all tasks, only the slowest start counts. 0 if all workers
     were already running, and on systems other than Linux. The worker that looks up the format, once
     in a session, is not included.
     """
-    tasks: int = 0
+    tasks: int = counter()
     """Number of tasks that wrote."""
-    retried_tasks: int = 0
+    retried_tasks: int = counter()
     """Number of tasks whose report comes from a second or later attempt; records that a failed
     first attempt has written are not counted. If Spark runs a stage again, as after the loss of
     an executor with shuffle files, it numbers attempts from 0, and PySpark does not expose the
     attempt number of the stage: such tasks are not counted here.
     """
-    partitions: tuple[PartitionReport, ...] = ()
+    partitions: tuple[PartitionReport, ...] = merged(flat(PartitionReport.merge_all), ())
     """Counters of each partition, without duplicates, sorted by topic and partition."""
-    retries: int = 0
+    retries: int = counter()
     """Number of times that a batch was sent again."""
-    splits: int = 0
+    splits: int = counter()
     """Number of batches that the broker rejected for their size and that were split and sent again.
     """
-    errors: tuple[tuple[str, int], ...] = ()
+    errors: tuple[tuple[str, int], ...] = merged(flat(_sum_errors), ())
     """Kafka's names of the errors that occurred, including retried errors, with their counts."""
-    request_latency: Histogram = field(default_factory=Histogram)
+    request_latency: Histogram = distribution()
     """Time from sending a request to its response."""
-    queue_latency: Histogram = field(default_factory=Histogram)
+    queue_latency: Histogram = distribution()
     """Time from opening a batch to sending it for the first time."""
-    throttle_ms: int = 0
+    throttle_ms: int = counter()
     """Milliseconds of throttling requested by the brokers because of quotas."""
-    duration_max_ms: int = 0
+    duration_max_ms: int = merged(max)
     """Milliseconds of the slowest task, from its first rows; computing those rows is not included.
     """
-    duration_sum_ms: int = 0
+    duration_sum_ms: int = counter()
     """Total milliseconds of all tasks."""
-    slowest: tuple[TaskReport, ...] = ()
+    slowest: tuple[TaskReport, ...] = merged(flat(_slowest, SLOWEST_KEPT), ())
     """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
-    task_reports: tuple[TaskReport, ...] = ()
+    task_reports: tuple[TaskReport, ...] = merged(flat(_slowest, TASKS_KEPT), ())
     """With report.tasks=all, every task, slowest first, at most `TASKS_KEPT`."""
-    transactions: tuple[TransactionInfo, ...] = ()
+    transactions: tuple[TransactionInfo, ...] = merged(flat(sorted, TASKS_KEPT), ())
     """Transactions that tasks wrote in, sorted by id: at most ten, or 10,000 with report.tasks=all.
     Their outcome is in `transaction_outcome`. Empty if an earlier driver had decided the batch, and
     without exactly-once.
     """
-    metrics: ProducerMetrics = field(default_factory=ProducerMetrics)
+    metrics: ProducerMetrics = merged(ProducerMetrics.merge_all, ProducerMetrics())
     """Metrics of the producers."""
-    poison: tuple[PoisonCount, ...] = ()
+    poison: tuple[PoisonCount, ...] = merged(flat(PoisonCount.merge_all), ())
     """Rows that could not be written, by reason; only with errors.tolerance=all."""
-    codecs: tuple[CodecCost, ...] = ()
+    codecs: tuple[CodecCost, ...] = merged(flat(CodecCost.merge_all), ())
     """Size and cost of a sample of the batches with each codec; only for a dry run."""
 
     @property
@@ -312,47 +324,7 @@ class DeliveryCounters:
     @classmethod
     def merge_few(cls, reports: Sequence[DeliveryCounters]) -> Self:
         """Merge reports with few partitions, without NumPy, whose import takes 0.1 s."""
-        partitions = PartitionReport.merge_all(
-            part for report in reports for part in report.partitions
-        )
-        return replace(cls.merge_others(reports), partitions=partitions)
-
-    @classmethod
-    def merge_others(cls, reports: Sequence[DeliveryCounters]) -> Self:
-        """Merge everything except partitions and brokers; see `ReportParts`."""
-        slowest = sorted((task for report in reports for task in report.slowest), reverse=True)
-        tasks = sorted((task for report in reports for task in report.task_reports), reverse=True)
-        transactions = sorted(
-            transaction for report in reports for transaction in report.transactions
-        )
-        merged: dict[str, Any] = {
-            name: max((getattr(report, name) for report in reports), default="") for name in _LATEST
-        }
-        merged |= {name: sum(getattr(report, name) for report in reports) for name in _SUMMED}
-        return cls(
-            status=max(
-                (report.status for report in reports),
-                key=_STATUSES.index,
-                default=WriteStatus.SUCCEEDED,
-            ),
-            dry_run=any(report.dry_run for report in reports),
-            batch_id=max(
-                (n for report in reports if (n := report.batch_id) is not None), default=None
-            ),
-            started_at=min((at for report in reports if (at := report.started_at)), default=""),
-            duration_max_ms=max((report.duration_max_ms for report in reports), default=0),
-            errors=_merge_errors(reports),
-            transaction_outcome=_merge_outcomes(reports),
-            request_latency=Histogram.merge_all(report.request_latency for report in reports),
-            queue_latency=Histogram.merge_all(report.queue_latency for report in reports),
-            slowest=tuple(slowest[:SLOWEST_KEPT]),
-            task_reports=tuple(tasks[:TASKS_KEPT]),
-            transactions=tuple(transactions[:TASKS_KEPT]),
-            metrics=ProducerMetrics.merge_all(report.metrics for report in reports),
-            poison=PoisonCount.merge_all(count for report in reports for count in report.poison),
-            codecs=CodecCost.merge_all(cost for report in reports for cost in report.codecs),
-            **merged,
-        )
+        return merge(cls, reports)
 
     def to_json(self, *, compact: bool = False) -> str:
         """Return the report as JSON, starting with the version; `compact` omits line breaks.
@@ -370,7 +342,7 @@ class DeliveryCounters:
 
     def _to_dict(self) -> dict[str, Any]:
         return {
-            **{name: getattr(self, name) for name in (*_FACTS, *_TOTALS, *_COUNTERS)},
+            **{name: getattr(self, name) for name in (*_plain_fields(), *_TOTALS)},
             "errors": dict(self.errors),
             "request_latency": _latency_to_dict(self.request_latency),
             "queue_latency": _latency_to_dict(self.queue_latency),
@@ -401,13 +373,10 @@ class DeliveryCounters:
 
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
-        values: dict[str, Any] = {name: str(data[name]) for name in _TEXTS}
-        values |= {name: int(data[name]) for name in ("duration_ms", "startup_ms", *_COUNTERS)}
+        readers = _plain_fields()
+        del readers["version"]
         return cls(
-            **values,
-            status=WriteStatus(data["status"]),
-            dry_run=bool(data["dry_run"]),
-            batch_id=data["batch_id"],
+            **{name: read(data[name]) for name, read in readers.items()},
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
             request_latency=_latency_from_dict(data["request_latency"]),
             queue_latency=_latency_from_dict(data["queue_latency"]),
@@ -451,7 +420,7 @@ class ReportParts(Generic[R_co]):
         return type(self)(
             PartitionColumns.merge_all((self.partitions, *(other.partitions for other in others))),
             BrokerColumns.merge_all((self.brokers, *(other.brokers for other in others))),
-            self.others.merge_others((self.others, *(other.others for other in others))),
+            self.others.merge_few((self.others, *(other.others for other in others))),
         )
 
 
@@ -466,25 +435,13 @@ def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
     return Histogram.from_dict({names.get(name, name): value for name, value in data.items()})
 
 
-def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int], ...]:
-    counts: Counter[str] = Counter()
-    for report in reports:
-        counts.update(dict(report.errors))
-    return tuple(sorted(counts.items()))
-
-
-def _merge_outcomes(reports: Iterable[DeliveryCounters]) -> str:
-    """Return all different outcomes; the reports can be merged themselves."""
-    return _AND.join(
-        sorted(
-            {
-                outcome
-                for report in reports
-                for outcome in report.transaction_outcome.split(_AND)
-                if outcome
-            }
-        )
-    )
+def _plain_fields() -> dict[str, Callable[[Any], Any]]:
+    """Return the fields that are not objects or tuples, and how to read them from JSON."""
+    return {
+        field.name: _READERS[field.type]
+        for field in fields(DeliveryCounters)
+        if isinstance(field.type, str) and field.type in _READERS
+    }
 
 
 def _load(text: str | bytes) -> dict[str, Any]:

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from spark_kafka_sink.report.merging import highest, lowest, rules_of
 from spark_kafka_sink.report.metrics.histogram import Histogram
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
-from spark_kafka_sink.report.partition_report import (
-    HIGHEST,
-    LOWEST,
-    SAME,
-    SUMS,
-    PartitionReport,
-)
+from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,17 +22,10 @@ if TYPE_CHECKING:
 
 BrokerPlanes = tuple[tuple[tuple[int, str], ...], bytes]
 """Node ids and names, and all numbers."""
-COUNTERS: Final = (
-    "tx",
-    "tx_bytes",
-    "rx",
-    "rx_bytes",
-    "tx_errors",
-    "timeouts",
-    "connects",
-    "disconnects",
-)
-HISTOGRAMS: Final = ("int_latency", "outbuf_latency", "rtt", "throttle")
+COUNTERS: Final = tuple(name for name, rule in rules_of(BrokerMetrics).items() if rule is sum)
+HISTOGRAMS: Final = tuple(name for name in rules_of(BrokerMetrics) if name not in COUNTERS)
+RULES: Final = rules_of(PartitionReport)
+"""How each column of partitions is merged."""
 _NONE: Final = int(np.iinfo(np.int64).max)
 """Lowest value of an empty histogram."""
 _BUCKET_BITS: Final = 16
@@ -171,16 +159,13 @@ class BrokerColumns:
 
     def to_metrics(self) -> tuple[BrokerMetrics, ...]:
         """Return one object per broker."""
-        histograms = iter(self._histograms())
+        histograms: Iterator[Any] = iter(self._histograms())
         return tuple(
             BrokerMetrics(
                 node_id=node_id,
                 name=name,
                 **dict(zip(COUNTERS, counters, strict=True)),
-                int_latency=next(histograms),
-                outbuf_latency=next(histograms),
-                rtt=next(histograms),
-                throttle=next(histograms),
+                **{kind: next(histograms) for kind in HISTOGRAMS},
             )
             for (node_id, name), counters in zip(self.brokers, self.counters.tolist(), strict=True)
         )
@@ -234,7 +219,7 @@ class PartitionColumns:
         index = {topic: number << _TOPIC_SHIFT for number, topic in enumerate(topics)}
         keys = [index[part.topic] + part.partition + _FIRST_PARTITION for part in parts]
         values = {}
-        for name in (*SUMS, *LOWEST, *HIGHEST, *SAME):
+        for name in RULES:
             default = _default(name)
             numbers = [getattr(part, name) for part in parts]
             column = np.array([UNKNOWN if value is None else value for value in numbers], np.int64)
@@ -321,22 +306,23 @@ class PartitionColumns:
 
 
 def _default(name: str) -> int:
-    return 0 if name in SUMS else UNKNOWN
+    return 0 if RULES[name] is sum else UNKNOWN
 
 
 def _aggregated(name: str, column: Column, starts: Column) -> Column:
     """Return one number per group of rows; `starts` contains the first row of each group."""
-    if name in SUMS:
+    rule = RULES[name]
+    if rule is sum:
         return _numbers(np.add.reduceat(column, starts))
-    if name in HIGHEST:
+    if rule is highest:
         return _numbers(np.maximum.reduceat(column, starts))
-    if name in LOWEST:
-        highest = np.iinfo(np.int64).max
+    if rule is lowest:
+        limit = np.iinfo(np.int64).max
         known = column != UNKNOWN
-        lowest = np.minimum.reduceat(np.where(known, column, highest), starts)
-        return np.where(np.logical_or.reduceat(known, starts), lowest, UNKNOWN)
-    lowest = np.minimum.reduceat(column, starts)
-    return np.where(lowest == np.maximum.reduceat(column, starts), lowest, UNKNOWN)
+        least = np.minimum.reduceat(np.where(known, column, limit), starts)
+        return np.where(np.logical_or.reduceat(known, starts), least, UNKNOWN)
+    least = np.minimum.reduceat(column, starts)
+    return np.where(least == np.maximum.reduceat(column, starts), least, UNKNOWN)
 
 
 def _numbers(numbers: Any) -> Column:

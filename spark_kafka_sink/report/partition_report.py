@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
+from spark_kafka_sink.report.merging import counter, highest, lowest, merge_groups, merged, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-SUMS: Final = (
-    "batches",
-    "bytes_uncompressed",
-    "bytes_sent",
-    "persisted",
-    "possibly_persisted",
-    "not_persisted",
-    "sent",
-    "would_be_written",
-)
-LOWEST: Final = ("first_offset", "first_append_time")
-HIGHEST: Final = ("last_offset", "next_ack_seq", "next_err_seq", "last_append_time")
-SAME: Final = ("leader",)
-"""Fields that become None if the values of the added parts differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,68 +24,49 @@ class PartitionReport:
     """Name of the topic."""
     partition: int
     """Number of the partition; -1 for rows that failed before they got a partition."""
-    batches: int = 0
+    batches: int = counter()
     """Number of batches of acknowledged or sent records; for a dry run, number of batches built."""
-    bytes_uncompressed: int = 0
+    bytes_uncompressed: int = counter()
     """Bytes of these batches before compression, including headers."""
-    bytes_sent: int = 0
+    bytes_sent: int = counter()
     """Bytes of these batches after compression."""
-    first_offset: int | None = None
+    first_offset: int | None = merged(lowest, None)
     """Lowest acknowledged offset."""
-    last_offset: int | None = None
+    last_offset: int | None = merged(highest, None)
     """Highest acknowledged offset."""
-    persisted: int = 0
+    persisted: int = counter()
     """Number of acknowledged records."""
-    possibly_persisted: int = 0
+    possibly_persisted: int = counter()
     """Number of records that were sent completely, but whose response was lost or unclear."""
-    not_persisted: int = 0
+    not_persisted: int = counter()
     """Number of records that were never sent, or were rejected."""
-    sent: int = 0
+    sent: int = counter()
     """Number of records sent with acks=0."""
-    would_be_written: int = 0
+    would_be_written: int = counter()
     """Number of records that a dry run processed without sending them."""
-    leader: int | None = None
+    leader: int | None = merged(same, None)
     """Node id of the broker that received the last batch; None if tasks sent batches to different
     brokers.
     """
-    next_ack_seq: int | None = None
+    next_ack_seq: int | None = merged(highest, None)
     """Sequence number after the last acknowledged record of an idempotent producer; the highest of
     all sessions.
     """
-    next_err_seq: int | None = None
+    next_err_seq: int | None = merged(highest, None)
     """Sequence number after the last record with a response, either an acknowledgement or an error.
     """
-    first_append_time: int | None = None
+    first_append_time: int | None = merged(lowest, None)
     """When the broker appended the first batch, in milliseconds since 1970; only for topics with
     message.timestamp.type=LogAppendTime.
     """
-    last_append_time: int | None = None
+    last_append_time: int | None = merged(highest, None)
     """When the broker appended the last batch, in milliseconds since 1970; only with LogAppendTime.
     """
 
     @classmethod
     def merge_all(cls, parts: Iterable[Self]) -> tuple[Self, ...]:
         """Add up reports of the same partition, and return one per partition in ascending order."""
-        groups: defaultdict[tuple[str, int], list[Self]] = defaultdict(list)
-        for part in parts:
-            groups[part.key].append(part)
-        return tuple(cls._added(groups[key]) for key in sorted(groups))
-
-    @classmethod
-    def _added(cls, parts: list[Self]) -> Self:
-        def known(name: str) -> list[int]:
-            return [value for part in parts if (value := getattr(part, name)) is not None]
-
-        leaders = {part.leader for part in parts}
-        counts: dict[str, Any] = {name: sum(known(name)) for name in SUMS}
-        counts |= {name: min(known(name), default=None) for name in LOWEST}
-        counts |= {name: max(known(name), default=None) for name in HIGHEST}
-        return cls(
-            topic=parts[0].topic,
-            partition=parts[0].partition,
-            leader=leaders.pop() if len(leaders) == 1 else None,
-            **counts,
-        )
+        return merge_groups(cls, parts)
 
     @property
     def key(self) -> tuple[str, int]:

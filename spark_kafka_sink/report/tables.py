@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.text import plural, size_text
-from spark_kafka_sink.report import text_and_html
 from spark_kafka_sink.report.advisor import advise
-from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.partition_table import omitted_caption, partition_table
+from spark_kafka_sink.report.summary import summary_rows, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +25,8 @@ MAX_MICRO_BATCHES = 50
 MAX_PARTITIONS = 50
 """Maximum number of partitions in the table, in which partitions with failures come first."""
 WIDTH = 160
+_OTHER_TABLES = {"topic", "", "advice"}
+"""Lines of the summary whose content is in another table."""
 
 
 def print_report(
@@ -46,7 +47,10 @@ def print_report(
         out.print(_micro_batches(parts))
     if report.codecs:
         out.print(_codecs(report))
-    out.print(_dry_run_partitions(report) if report.dry_run else _partitions(report))
+    partitions = partition_table(report, MAX_PARTITIONS)
+    first, *numbers = partitions.columns
+    columns = (first, *(f">{name}" for name in numbers))
+    out.print(make_table(partitions.title, columns, partitions.rows, partitions.caption))
     if report.slowest:
         out.print(_slowest(report, parts))
     if report.errors:
@@ -122,66 +126,18 @@ def make_table(
     return table
 
 
-def more_caption(left_out: int, noun: str) -> str | None:
-    """Return the caption of a table that omits rows, or None if it contains all rows."""
-    return f"and {plural(left_out, noun)}" if left_out > 0 else None
-
-
 def _totals(report: DeliveryReport, summed: int) -> Table:
     """Return the table of totals; `summed` is the number of added reports, or 0 for one report."""
-    title = text_and_html.dry_run_title(report) if report.dry_run else "Delivery"
     of = f": sum of {plural(summed, 'report')}" if summed else ""
-    table = Table(title=f"{title}{of}", show_header=False)
-    rows = (
-        ("status", f"{report.status} {report.error}".strip()),
-        ("last written at" if summed else "written at", report.written_at or "unknown"),
-        *([] if summed else _stream(report)),
-        ("rows", f"{report.rows:,}"),
-        ("dead letters", f"{report.dead_lettered:,}"),
-        ("rows dropped", f"{report.dropped:,}"),
-        ("records", f"{report.records:,}"),
-        ("persisted", f"{report.persisted:,}"),
-        *_dry_run(report),
-        ("encoded", size_text(report.bytes_uncompressed)),
-        (_sent(report), size_text(report.bytes_sent)),
-        ("tasks", f"{report.tasks:,} ({report.retried_tasks:,} retried)"),
-        ("batches sent again", f"{report.retries:,}"),
-        ("batches split", f"{report.splits:,}"),
-        ("throttled", f"{report.throttle_ms:,} ms"),
-        ("all writes, added up" if summed else "whole write", _seconds(report.duration_ms)),
-        *_startup(report),
-        ("slowest task", _seconds(report.duration_max_ms)),
-        *_latencies(report),
-    )
-    for row in rows:
-        table.add_row(*row)
+    table = Table(title=f"{title(report)}{of}", show_header=False)
+    written_at = "last written at" if summed else "written at"
+    rows = [(written_at, report.written_at or "unknown"), *summary_rows(report)]
+    if report.batch_id is not None and not summed:
+        rows.insert(0, ("micro-batch", f"{report.batch_id} {report.query_name or report.query_id}"))
+    for name, text in rows:
+        if name not in _OTHER_TABLES:
+            table.add_row("time, added up" if name == "time" and summed else name, text)
     return table
-
-
-def _startup(report: DeliveryReport) -> list[tuple[str, str]]:
-    if not report.startup_ms:
-        return []
-    return [("start of Python workers", _seconds(report.startup_ms))]
-
-
-def _latencies(report: DeliveryReport) -> list[tuple[str, str]]:
-    if report.dry_run:
-        return []
-    return [
-        ("request latency", text_and_html.latency_text(report.request_latency)),
-        ("queue latency", text_and_html.latency_text(report.queue_latency)),
-    ]
-
-
-def _dry_run(report: DeliveryReport) -> list[tuple[str, str]]:
-    if not report.dry_run:
-        return []
-    rows = [row for row in text_and_html.dry_run_rows(report) if row[0] in {"batches", "skew"}]
-    return [("would be written", f"{report.would_be_written:,}"), *rows]
-
-
-def _sent(report: DeliveryReport) -> str:
-    return "bytes to be sent" if report.dry_run else "bytes sent"
 
 
 def _codecs(report: DeliveryReport) -> Table:
@@ -202,65 +158,6 @@ def _codecs(report: DeliveryReport) -> Table:
         ("codec", ">ratio", ">bytes to be sent", ">CPU µs per record", ">CPU ns per byte"),
         rows,
         f"{batches} of {size_text(sample.bytes_uncompressed)} measured",
-    )
-
-
-def _stream(report: DeliveryReport) -> list[tuple[str, str]]:
-    if report.batch_id is None:
-        return []
-    return [("micro-batch", f"{report.batch_id} {report.query_name or report.query_id}")]
-
-
-def _seconds(ms: int) -> str:
-    return f"{ms / 1000:,.1f} s" if ms else "unknown"
-
-
-def _partitions(report: DeliveryReport) -> Table:
-    def is_delivered(part: PartitionReport) -> bool:
-        return not (part.possibly_persisted or part.not_persisted)
-
-    chosen = sorted(report.partitions, key=lambda p: (is_delivered(p), p.key))[:MAX_PARTITIONS]
-    rows = [_partition_cells(part) for part in chosen]
-    zero = _partition_cells(PartitionReport(topic="", partition=0))
-    shown = [
-        name
-        for name, empty in zero.items()
-        if name == "persisted" or any(cells[name] != empty for cells in rows)
-    ]
-    return make_table(
-        "Partitions",
-        ("partition", *(f">{name}" for name in shown)),
-        (
-            (place_name(*part.key), *(cells[name] for name in shown))
-            for part, cells in zip(chosen, rows, strict=True)
-        ),
-        more_caption(len(report.partitions) - len(chosen), "more partition"),
-    )
-
-
-def _partition_cells(part: PartitionReport) -> dict[str, str]:
-    """Return a partition's cells by column. Columns whose cells are all empty are omitted later."""
-    return {
-        "persisted": f"{part.persisted:,}",
-        "possibly": f"{part.possibly_persisted:,}",
-        "not": f"{part.not_persisted:,}",
-        "sent": f"{part.sent:,}",
-        "batches": f"{part.batches:,}",
-        "bytes": size_text(part.bytes_sent),
-        "offsets": ""
-        if part.first_offset is None
-        else f"{part.first_offset:,}..{part.last_offset:,}",
-    }
-
-
-def _dry_run_partitions(report: DeliveryReport) -> Table:
-    rows = text_and_html.partition_rows(report)
-    first, *numbers = text_and_html.PARTITION_COLUMNS
-    return make_table(
-        "Partitions, the largest first",
-        (first, *(f">{name}" for name in numbers)),
-        rows[:MAX_PARTITIONS],
-        more_caption(len(rows) - MAX_PARTITIONS, "more partition"),
     )
 
 
@@ -286,7 +183,7 @@ def _micro_batches(parts: Sequence[DeliveryReport]) -> Table:
         "Micro-batches",
         ("micro-batch", "started at", "status", *numbers),
         rows,
-        more_caption(len(parts) - MAX_MICRO_BATCHES, "earlier report"),
+        omitted_caption(len(parts) - MAX_MICRO_BATCHES, "earlier report"),
     )
 
 
@@ -297,7 +194,15 @@ def _batch_name(report: DeliveryReport) -> str:
 
 def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
     """Return the table of the slowest tasks, with their micro-batches if these are known."""
-    numbers = ("partition", "attempt", "seconds", "records", _sent(report), "retries", "poison")
+    numbers = (
+        "partition",
+        "attempt",
+        "seconds",
+        "records",
+        "bytes to be sent" if report.dry_run else "bytes sent",
+        "retries",
+        "poison",
+    )
     tasks = [(_batch_name(part), task) for part in parts or (report,) for task in part.slowest]
     tasks.sort(key=itemgetter(1), reverse=True)
     rows = (

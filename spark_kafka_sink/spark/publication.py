@@ -25,7 +25,7 @@ from spark_kafka_sink.report.storage import (
     read_report,
     write_report,
 )
-from spark_kafka_sink.report.text_and_html import summarize, summary_line
+from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.spark import internals
 from spark_kafka_sink.spark.abort_files import WriteOrigin, describe_error, now
 from spark_kafka_sink.spark.log_lines import log_success

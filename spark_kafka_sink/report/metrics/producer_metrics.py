@@ -11,12 +11,20 @@ call `build`. The result can be slightly out of date.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field, fields
+from collections import Counter
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from spark_kafka_sink.report.merging import (
+    counter,
+    distribution,
+    flat,
+    merge,
+    merge_groups,
+    merged,
+)
 from spark_kafka_sink.report.metrics.histogram import Histogram, HistogramBuilder
 
 if TYPE_CHECKING:
@@ -26,8 +34,6 @@ MILLION = 1_000_000
 """Factor for compression rates, which are stored in millionths because sums of whole numbers are
 exact in any order.
 """
-_KEYS = ("node_id", "name", "topic")
-"""Fields that identify a broker or topic."""
 _READERS: dict[str, Callable[[Any], Any]] = {
     "Histogram": Histogram.from_dict,
     "int": int,
@@ -43,32 +49,32 @@ class BrokerMetrics:
     """The broker's id."""
     name: str
     """The broker's address as host:port."""
-    tx: int = 0
+    tx: int = counter()
     """Number of completely written requests, including those of connection handshakes."""
-    tx_bytes: int = 0
+    tx_bytes: int = counter()
     """Bytes sent."""
-    rx: int = 0
+    rx: int = counter()
     """Number of responses received, including those of connection handshakes."""
-    rx_bytes: int = 0
+    rx_bytes: int = counter()
     """Bytes received."""
-    tx_errors: int = 0
+    tx_errors: int = counter()
     """Number of requests that never got a response."""
-    timeouts: int = 0
+    timeouts: int = counter()
     """Number of requests in `tx_errors` that were in flight when the oldest request exceeded
     request.timeout.ms.
     """
-    connects: int = 0
+    connects: int = counter()
     """Number of connection attempts."""
-    disconnects: int = 0
+    disconnects: int = counter()
     """Number of connections and connection attempts that ended."""
-    int_latency: Histogram = field(default_factory=Histogram)
+    int_latency: Histogram = distribution()
     """For each record, the time from the arrival of its chunk to the first request with its batch.
     """
-    outbuf_latency: Histogram = field(default_factory=Histogram)
+    outbuf_latency: Histogram = distribution()
     """Time from sending a request until it is completely written to the socket."""
-    rtt: Histogram = field(default_factory=Histogram)
+    rtt: Histogram = distribution()
     """Time from when a request is completely written until its response arrives."""
-    throttle: Histogram = field(default_factory=Histogram)
+    throttle: Histogram = distribution()
     """Pause requested by each Produce response, in milliseconds."""
 
 
@@ -78,17 +84,17 @@ class TopicMetrics:
 
     topic: str
     """The topic's name."""
-    partitions: int = 0
+    partitions: int = merged(max)
     """Number of the topic's partitions, including those without records; 0 if unknown."""
-    keyed_records: int = 0
+    keyed_records: int = counter()
     """Number of rows whose partition was chosen by the hash of the key."""
-    assigned_records: int = 0
+    assigned_records: int = counter()
     """Number of rows whose partition comes from the column `partition`."""
-    retried_records: int = 0
+    retried_records: int = counter()
     """Number of records in retried batches, counted at each retry."""
-    batch_size: Histogram = field(default_factory=Histogram)
+    batch_size: Histogram = distribution()
     """Bytes per batch on the wire."""
-    batch_records: Histogram = field(default_factory=Histogram)
+    batch_records: Histogram = distribution()
     """Records per batch."""
 
 
@@ -99,41 +105,41 @@ class ProducerMetrics:
     `ProducerMetrics()` is the identity element of `merge_all`.
     """
 
-    fill_time: Histogram = field(default_factory=Histogram)
+    fill_time: Histogram = distribution()
     """Time from a batch's first record until it was closed."""
-    compression_time: Histogram = field(default_factory=Histogram)
+    compression_time: Histogram = distribution()
     """Compression time of a batch."""
-    compression_rate: Histogram = field(default_factory=Histogram)
+    compression_rate: Histogram = distribution()
     """Compressed size divided by uncompressed size, in millionths; compressed batches only."""
-    request_records: Histogram = field(default_factory=Histogram)
+    request_records: Histogram = distribution()
     """Records per Produce request."""
-    closed_full: int = 0
+    closed_full: int = counter()
     """Number of batches closed because they had reached batch.size."""
-    closed_linger: int = 0
+    closed_linger: int = counter()
     """Number of batches closed because linger.ms had passed."""
-    closed_flush: int = 0
+    closed_flush: int = counter()
     """Number of batches closed because the task had no more rows."""
-    closed_memory: int = 0
+    closed_memory: int = counter()
     """Number of batches closed early because the writer waited for free buffer memory."""
-    buffer_waits: int = 0
+    buffer_waits: int = counter()
     """Number of times that `write()` waited for free buffer memory."""
-    buffer_wait: int = 0
+    buffer_wait: int = counter()
     """Total time that `write()` waited for free buffer memory."""
-    append_time: int = 0
+    append_time: int = counter()
     """Total time of `write()`, including `buffer_wait`, validation, encoding and the wait for the
     first metadata.
     """
-    flush_time: int = 0
+    flush_time: int = counter()
     """Total time that tasks waited for the last acknowledgements, after their last row."""
-    buffer_peak: int = 0
+    buffer_peak: int = merged(max)
     """Maximum number of bytes in the buffer."""
-    serialize_time: int = 0
+    serialize_time: int = counter()
     """Total time that tasks spent serializing columns; 0 if key and value are raw columns."""
-    brokers: tuple[BrokerMetrics, ...] = ()
+    brokers: tuple[BrokerMetrics, ...] = merged(flat(partial(merge_groups, BrokerMetrics)), ())
     """Metrics per broker, sorted by node id."""
-    topics: tuple[TopicMetrics, ...] = ()
+    topics: tuple[TopicMetrics, ...] = merged(flat(partial(merge_groups, TopicMetrics)), ())
     """Metrics per topic, sorted by name."""
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = merged(max, ())
     """The producer's options that the advisor uses, under Kafka's names."""
 
     @property
@@ -177,14 +183,7 @@ class ProducerMetrics:
 
         If settings differ, the result contains the greatest value.
         """
-        metrics = list(parts)
-        return cls(
-            **_added(cls, metrics),
-            buffer_peak=max((part.buffer_peak for part in metrics), default=0),
-            brokers=_merged(BrokerMetrics, [broker for part in metrics for broker in part.brokers]),
-            topics=_merged(TopicMetrics, [topic for part in metrics for topic in part.topics]),
-            settings=max((part.settings for part in metrics), default=()),
-        )
+        return merge(cls, [cls(), *parts])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics for JSON."""
@@ -206,38 +205,6 @@ class ProducerMetrics:
             topics=tuple(TopicMetrics(**_read(TopicMetrics, topic)) for topic in data["topics"]),
             settings=tuple(sorted((str(k), str(v)) for k, v in data["settings"].items())),
         )
-
-
-Part = TypeVar("Part", BrokerMetrics, TopicMetrics)
-
-
-def _key(part: Any) -> dict[str, Any]:
-    return {name: getattr(part, name) for name in _KEYS if hasattr(part, name)}
-
-
-def _merged(kind: type[Part], parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Merge the parts of each broker or topic, and sort them."""
-    groups: defaultdict[tuple[Any, ...], list[Part]] = defaultdict(list)
-    for part in parts:
-        groups[tuple(_key(part).values())].append(part)
-    return tuple(
-        same[0] if len(same) == 1 else kind(**_key(same[0]), **_added(kind, same))
-        for _, same in sorted(groups.items(), key=itemgetter(0))
-    )
-
-
-def _added(kind: type, parts: list[Any]) -> dict[str, Any]:
-    """Add up the counters and histograms of several parts."""
-    added: dict[str, Any] = {}
-    for name, type_name in _columns(kind):
-        values = [getattr(part, name) for part in parts]
-        if type_name == "Histogram":
-            added[name] = Histogram.merge_all(values)
-        elif name == "partitions":
-            added[name] = max(values)
-        elif name not in (*_KEYS, "buffer_peak"):
-            added[name] = sum(values)
-    return added
 
 
 def _columns(kind: type) -> list[tuple[str, str]]:

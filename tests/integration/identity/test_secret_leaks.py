@@ -18,9 +18,9 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.export.java_metrics import java_metrics
+from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.tables import print_advice, print_report
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.report.text_and_html import summarize
 from tests.integration.support.producer_writes import rows
 
 if TYPE_CHECKING:

@@ -57,8 +57,8 @@ def test_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.Monk
         made = replace(REPORT, batch_id=number, query_name="ticks", slowest=(task,))
         (tmp_path / f"batch-{number}.json").write_text(made.to_json())
     text = _run(str(tmp_path))
-    assert "Delivery: sum of 3 reports" in text
-    assert "all writes, added up" in text
+    assert "Kafka delivery report: sum of 3 reports" in text
+    assert "time, added up" in text
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines()]
     listed = [row[0] for row in cells if len(row) == 9 and row[0].endswith("ticks")]
     assert listed == ["0 ticks", "1 ticks", "2 ticks"]

@@ -28,8 +28,8 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
-from spark_kafka_sink.report.text_and_html import summarize
 
 SETTINGS = {
     "batch.size": "1048576",

@@ -13,9 +13,10 @@ from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.key_figures import figures_of
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.notebook_html import to_html
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.report.tables import print_report
-from spark_kafka_sink.report.text_and_html import summarize, summary_line, to_html
 
 
 def cost(codec: str, ratio: float, us_per_record: float) -> CodecCost:

@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.delivery_counters import PoisonCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.text_and_html import summary_line
+from spark_kafka_sink.report.summary import summary_line
 from tests.unit.report.strategies import reports
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ import pytest
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.report import text_and_html
+from spark_kafka_sink.report import summary
 from spark_kafka_sink.report.delivery_counters import PoisonCount, WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report, write_report
+from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.report.text_and_html import summarize
 from spark_kafka_sink.spark import publication, writer
 from spark_kafka_sink.spark.abort_files import ErrorFile, PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
@@ -185,9 +185,7 @@ def test_report_without_a_field() -> None:
     _commit_and_abort(_task(), DeliveryMessage(older))
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(publication, "summarize"), (text_and_html, "advise")]
-)
+@pytest.mark.parametrize(("module", "name"), [(publication, "summarize"), (summary, "advise")])
 def test_failing_summary(
     module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

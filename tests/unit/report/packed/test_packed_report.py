@@ -11,21 +11,14 @@ from hypothesis import strategies as st
 from spark_kafka_sink.report import packed_report
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
-from spark_kafka_sink.report.packed_columns import COUNTERS, HISTOGRAMS, PartitionColumns
+from spark_kafka_sink.report.packed_columns import COUNTERS, HISTOGRAMS, RULES, PartitionColumns
 from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
-from spark_kafka_sink.report.partition_report import (
-    HIGHEST,
-    LOWEST,
-    SAME,
-    SUMS,
-    PartitionReport,
-)
+from spark_kafka_sink.report.partition_report import PartitionReport
 from tests.unit.report.strategies import reports
 
 
 def test_every_partition_field_has_a_merge_rule() -> None:
-    named = (*SUMS, *LOWEST, *HIGHEST, *SAME)
-    assert {"topic", "partition", *named} == {each.name for each in fields(PartitionReport)}
+    assert {"topic", "partition", *RULES} == {each.name for each in fields(PartitionReport)}
 
 
 def test_every_broker_field_has_a_column() -> None:

@@ -1,12 +1,8 @@
-"""Format the delivery report as text, and as HTML for notebooks.
-
-The HTML tables have no style, so that the notebook's dark or light style applies.
-"""
+"""The summary of a delivery report: its lines, as text or for HTML and terminal tables."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from html import escape
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.arguments import REPORT, check_argument
@@ -17,29 +13,18 @@ from spark_kafka_sink.report.advisor import HINT, advise
 from spark_kafka_sink.report.delivery_counters import DeliveryCounters, WriteStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from spark_kafka_sink.report.codec_cost import CodecCost
     from spark_kafka_sink.report.metrics.histogram import Histogram
     from spark_kafka_sink.report.partition_report import PartitionReport
 
-
 KB = 1_000
-PARTITION_COLUMNS = (
-    "partition",
-    "would be written",
-    "times the mean",
-    "batches",
-    "encoded",
-    "to be sent",
-)
 TOPICS_SHOWN = 8
 ERRORS_SHOWN = 5
 ADVICE_SHOWN = 3
 _SHOWN_STARTUP_S = 0.05
 """Minimum startup time of Python workers to display, because less would be rounded to 0.0 s."""
-PARTITIONS_SHOWN = 20
-_COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent", "offsets")
 
 
 def dry_run_title(report: DeliveryCounters) -> str:
@@ -49,35 +34,14 @@ def dry_run_title(report: DeliveryCounters) -> str:
     return "Kafka dry run: nothing was sent"
 
 
-def dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
+def _dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return the summary lines for a dry run, which replace the latencies."""
     if not report.batches:
         return []
     return [("batches", _batches(report)), *_skew(report), *_codecs(report)]
 
 
-def partition_rows(report: DeliveryCounters) -> list[tuple[str, ...]]:
-    """Return the rows of the table `PARTITION_COLUMNS`, largest partitions first."""
-    groups: defaultdict[str, list[int]] = defaultdict(list)
-    for part in report.partitions:
-        groups[part.topic].append(part.bytes_uncompressed)
-    means = {topic: sum(sizes) / len(sizes) for topic, sizes in groups.items()}
-    return [
-        (
-            place_name(part.topic, part.partition),
-            f"{part.would_be_written:,}",
-            f"{part.bytes_uncompressed / (means[part.topic] or 1):,.2f}",
-            f"{part.batches:,}",
-            size_text(part.bytes_uncompressed),
-            size_text(part.bytes_sent),
-        )
-        for part in sorted(
-            report.partitions, key=lambda partition: (-partition.bytes_uncompressed, partition.key)
-        )
-    ]
-
-
-def codec_text(cost: CodecCost) -> str:
+def _codec_text(cost: CodecCost) -> str:
     """Return a codec's ratio and cost in one line."""
     if not cost.cpu_ns:
         return f"{cost.ratio:,.1f} to 1"
@@ -123,7 +87,7 @@ def _codecs(report: DeliveryCounters) -> list[tuple[str, str]]:
     measured = report.codecs[0]
     size = size_text(measured.bytes_uncompressed)
     sample = f"measured on {measured.batches:,} of the batches, {size}"
-    return [("codecs", sample), *((f"  {cost.codec}", codec_text(cost)) for cost in report.codecs)]
+    return [("codecs", sample), *((f"  {cost.codec}", _codec_text(cost)) for cost in report.codecs)]
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
@@ -163,7 +127,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
         ("size", _size(report)),
         ("spread", _spread(report)),
         ("time", _time(report, duration_ms)),
-        *(dry_run_rows(report) if report.dry_run else _latencies(report)),
+        *(_dry_run_rows(report) if report.dry_run else _latencies(report)),
         *_formats(report),
         ("problems", _problems(report)),
         *_poison(report),
@@ -293,11 +257,9 @@ def _latencies(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def _latency(times: Histogram) -> str:
-    return latency_text(times) if times.count else "none measured"
-
-
-def latency_text(times: Histogram) -> str:
     """Return the median, the 99th percentile and the maximum in milliseconds."""
+    if not times.count:
+        return "none measured"
     p50, p99 = times.percentile(50) / 1_000, times.percentile(99) / 1_000
     return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {times.high / 1_000:,.1f} ms"
 
@@ -348,52 +310,3 @@ def _records(parts: Sequence[PartitionReport]) -> int:
 
 def _lost(parts: Sequence[PartitionReport]) -> int:
     return _records(parts) - sum(part.as_intended for part in parts)
-
-
-def to_html(report: DeliveryCounters) -> str:
-    """Return the report as one `div`. Everything that comes from data is escaped."""
-    facts = "".join(
-        f"<tr><th style='text-align:left;white-space:pre'>{escape(name)}</th>"
-        f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for name, text in summary_rows(report)
-    )
-    return f"<div><b>{title(report)}</b><table>{facts}</table>{_partition_table(report)}</div>"
-
-
-def _partition_table(report: DeliveryCounters) -> str:
-    """Return the partition table: undelivered partitions first, or largest first for a dry run."""
-    parts = report.partitions
-    if not parts:
-        return ""
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    if report.dry_run:
-        columns, rows = PARTITION_COLUMNS, partition_rows(report)[:PARTITIONS_SHOWN]
-    else:
-        order = sorted(parts, key=lambda part: (part.records == part.persisted, part.key))
-        columns, rows = _COLUMNS, [_row(partition) for partition in order[:PARTITIONS_SHOWN]]
-    head = "".join(f"<th>{name}</th>" for name in columns)
-    body = "".join(map(_cells, rows))
-    omitted = len(parts) - PARTITIONS_SHOWN
-    rest = f"<p>and {plural(omitted, 'more partition')}</p>" if omitted > 0 else ""
-    return (
-        f"<details><summary>{plural(len(parts), 'partition')}</summary>"
-        f"<table><tr>{head}</tr>{body}</table>{rest}</details>"
-    )
-
-
-def _row(part: PartitionReport) -> tuple[str, ...]:
-    offsets = "" if part.first_offset is None else f"{part.first_offset:,} to {part.last_offset:,}"
-    return (
-        place_name(part.topic, part.partition),
-        f"{part.persisted:,}",
-        f"{part.records - part.persisted:,}",
-        f"{part.batches:,}",
-        size_text(part.bytes_uncompressed),
-        size_text(part.bytes_sent),
-        offsets,
-    )
-
-
-def _cells(texts: Iterable[str]) -> str:
-    return "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>"

@@ -9,8 +9,8 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.report.text_and_html import summarize, summary_line
 from tests.unit.report.strategies import reports
 
 

@@ -1,0 +1,87 @@
+"""How reports are merged: each field declares its rule, which `merge` and `merge_groups` apply.
+
+A field without a rule belongs to the key: the parts of one broker, topic, partition, codec or
+reason are merged. Rules are associative and commutative; a default value is their identity.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import field, fields
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from spark_kafka_sink.report.metrics.histogram import Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+_RULE: Final = "merge"
+_EMPTY: Final = Histogram()
+T = TypeVar("T")
+
+
+class Rule(Protocol):
+    """Returns the merged value of the values of one field."""
+
+    def __call__(self, values: Iterable[Any], /) -> Any:
+        """Merge the values; there is at least one."""
+
+
+def merged(rule: Rule, default: Any = 0) -> Any:
+    """Declare a field of a report and the rule by which it is merged."""
+    return field(default=default, metadata={_RULE: rule})
+
+
+def counter() -> Any:
+    """Declare a field that is added up."""
+    return merged(sum)
+
+
+def distribution() -> Any:
+    """Declare a field with a histogram."""
+    return merged(Histogram.merge_all, _EMPTY)
+
+
+def lowest(values: Iterable[Any]) -> Any:
+    """Return the lowest known value, or None."""
+    return min((value for value in values if value is not None), default=None)
+
+
+def highest(values: Iterable[Any]) -> Any:
+    """Return the highest known value, or None."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def same(values: Iterable[Any]) -> Any:
+    """Return the value if all are equal, otherwise None."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def flat(rule: Callable[[Iterable[Any]], Any], most: int | None = None) -> Rule:
+    """Return the rule for tuples: apply `rule` to all their items, and keep the first `most`."""
+    return lambda values: tuple(rule(item for value in values for item in value))[:most]
+
+
+def rules_of(kind: Any) -> Mapping[str, Rule]:
+    """Return the rule of each field that is merged."""
+    return {part.name: part.metadata[_RULE] for part in fields(kind) if _RULE in part.metadata}
+
+
+def merge(kind: type[T], parts: Sequence[Any]) -> T:
+    """Merge at least one part with the same key. The result has the class `kind`."""
+    rules = rules_of(kind)
+    keys = {f.name: getattr(parts[0], f.name) for f in fields(kind) if f.name not in rules}  # type: ignore[arg-type]
+    values = {name: rule([getattr(part, name) for part in parts]) for name, rule in rules.items()}
+    return kind(**keys, **values)
+
+
+def merge_groups(kind: type[T], parts: Iterable[T]) -> tuple[T, ...]:
+    """Merge the parts with equal keys. The result is sorted by key."""
+    rules, groups = rules_of(kind), defaultdict(list)
+    key = attrgetter(*(f.name for f in fields(kind) if f.name not in rules))  # type: ignore[arg-type]
+    for part in parts:
+        groups[key(part)].append(part)
+    return tuple(merge(kind, group) for _, group in sorted(groups.items(), key=itemgetter(0)))
