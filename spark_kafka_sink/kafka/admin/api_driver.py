@@ -29,7 +29,7 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import Values, encode_request
-from spark_kafka_sink.kafka.protocol.transactions import find_coordinator
+from spark_kafka_sink.kafka.protocol.transactions import coordinators_in, find_coordinator
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -386,20 +386,14 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
 
     def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[Node]]:
         """See `ApiHandler`."""
-        coordinators = getattr(outcome.response, "coordinators", None)
-        if coordinators is None:
-            return {keys[0]: _coordinator(outcome.response)}
-        return {coordinator.key: _coordinator(coordinator) for coordinator in coordinators}
-
-
-def _coordinator(response: object) -> KeyResult[Node]:
-    code = int(getattr(response, "error_code", 0))
-    node_id, host, port = (getattr(response, name) for name in ("node_id", "host", "port"))
-    return KeyResult(
-        code=code,
-        message=getattr(response, "error_message", None),
-        value=None if code else Node(int(node_id), host, int(port)),
-    )
+        return {
+            coordinator.key: KeyResult(
+                code=coordinator.code,
+                message=coordinator.message,
+                value=None if coordinator.code else Node(*coordinator[-3:]),
+            )
+            for coordinator in coordinators_in(outcome.response, keys)
+        }
 
 
 class CoordinatorStrategy(Lookup[str]):

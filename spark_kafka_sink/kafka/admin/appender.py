@@ -35,7 +35,11 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes, produce
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, add_partitions
+from spark_kafka_sink.kafka.protocol.transactions import (
+    OpenTransaction,
+    add_partitions,
+    partition_errors,
+)
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
@@ -85,9 +89,7 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
 
     def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
-        topic = only(outcome.response.results_by_topic_v3_and_below, outcome)
-        partition = only(topic.results_by_partition, outcome)
-        return KeyResult(code=int(partition.partition_error_code))
+        return KeyResult(code=only([*partition_errors(outcome.response).values()], outcome))
 
 
 class ProduceHandler(LeaderHandler[int]):

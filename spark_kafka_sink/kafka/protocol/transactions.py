@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, BrokerFeatures, VersionRange
 
@@ -120,6 +120,44 @@ def find_coordinator(transactional_ids: Sequence[str]) -> Values:
         "key_type": _KEY_TYPE,
         "key": transactional_ids[0],
         "coordinator_keys": transactional_ids,
+    }
+
+
+class Coordinator(NamedTuple):
+    """The result of FindCoordinator for one key; the address is only valid if `code` is 0."""
+
+    key: str
+    code: int
+    message: str | None
+    node_id: int
+    host: str
+    port: int
+
+
+def coordinators_in(response: Any, keys: Sequence[str]) -> list[Coordinator]:
+    """Return the coordinators in a response; before version 4, only that of the first key."""
+    listed = getattr(response, "coordinators", None)
+    single = zip(keys, [response], strict=False)
+    results = single if listed is None else ((part.key, part) for part in listed)
+    return [
+        Coordinator(
+            str(key),
+            int(result.error_code),
+            result.error_message,
+            int(result.node_id),
+            str(result.host),
+            int(result.port),
+        )
+        for key, result in results
+    ]
+
+
+def partition_errors(response: Any) -> dict[tuple[str, int], int]:
+    """Return the error code of AddPartitionsToTxn for each partition, up to version 3."""
+    return {
+        (str(topic.name), int(result.partition_index)): int(result.partition_error_code)
+        for topic in response.results_by_topic_v3_and_below
+        for result in topic.results_by_partition
     }
 
 

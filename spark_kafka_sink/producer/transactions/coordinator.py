@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
-from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import error_codes, transactions
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
@@ -191,8 +191,11 @@ class CoordinatorLookup:
             DeliveryError: the broker rejects the request.
         """
         self._is_requested = False
-        code, node = coordinator(completion.response)
-        if node is None:
+        response, code = completion.response, int(ClientErrorCode.disconnected)
+        if response is not None:
+            (found,) = transactions.coordinators_in(response, [self._transactional_id])
+            code, node = found.code, Node(*found[-3:])
+        if code:
             self.problem = error_name(code)
             if decide(completion.request.api, code) not in RETRYING:
                 raise coordinator_error(completion, code, self._transactional_id, self._acls)
@@ -294,24 +297,3 @@ def opened(response: Any, settings: TransactionSettings, connection: Connection)
         epoch=int(response.producer_epoch),
         version=connection.transaction_version,
     )
-
-
-def coordinator(response: Any | None) -> tuple[int, Node | None]:
-    """Return the error code of FindCoordinator, and the coordinator if the code is 0."""
-    coordinators = getattr(response, "coordinators", None)
-    answer = coordinators[0] if coordinators else response
-    code = error_code(answer)
-    if answer is None or code:
-        return code, None
-    return code, Node(int(answer.node_id), str(answer.host), int(answer.port))
-
-
-def partition_errors(response: Any) -> dict[TopicPartition, int]:
-    """Return the error code of AddPartitionsToTxn for each partition."""
-    return {
-        TopicPartition(str(topic.name), int(result.partition_index)): int(
-            result.partition_error_code
-        )
-        for topic in response.results_by_topic_v3_and_below
-        for result in topic.results_by_partition
-    }

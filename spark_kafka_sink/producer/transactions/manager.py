@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
 from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import transactions
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.kafka.client.connection import Connection
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.messages import Values
@@ -371,7 +371,8 @@ class TransactionManager:
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
         refused: set[int] = set()
-        for partition, code in coordinator.partition_errors(completion.response).items():
+        for place, code in transactions.partition_errors(completion.response).items():
+            partition = TopicPartition(*place)
             action = coordinator.decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
                 self.partitions.added(partition)
