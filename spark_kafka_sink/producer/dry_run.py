@@ -10,6 +10,7 @@ MiB. The early samples cover small tasks, and the late samples cover data that c
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.config.enums import Codec
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
     from spark_kafka_sink.report.builder import ReportBuilder
 
@@ -94,34 +94,37 @@ class CodecSampler:
         return compress(codec, data, self._levels.get(codec))
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class DryRunSender(Sender):
     """A sender that drains batches but sends nothing; it has no producer id."""
 
-    def __init__(self, session: SessionContext) -> None:
-        if session.config.enable_idempotence:
+    report: ReportBuilder
+    sampler: CodecSampler
+    _listed: dict[str, int] = field(default_factory=dict, init=False)
+    """Number of each topic's partitions that are already in the report."""
+
+    def __post_init__(self) -> None:
+        if self.client.config.enable_idempotence:
             raise AssertionError("a dry run must not request a producer id")
-        super().__init__(session)
-        self._sampler = CodecSampler(session.config, session.report)
-        self._listed: dict[str, int] = {}
-        """Number of each topic's partitions that are already in the report."""
 
     def _transmit(
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
         del request
-        self._count_request(node_id, drained)
+        node = self.client.metadata.cluster.nodes[node_id]
+        self.listeners.requested([batch for _, batch in drained], node)
         for state, batch in drained:
-            self._listeners.sent(batch, self._metadata.cluster.nodes[node_id], 0, now)
+            self.listeners.sent(batch, node, 0, now)
             self._list_partitions(batch.partition.topic)
-            self._sampler.offer(batch)
-            self._completion.complete_dry_run(state, batch)
+            self.sampler.offer(batch)
+            self.completion.complete_dry_run(state, batch)
         # Notify the writer as a response would, because more may be drained now.
-        self._network.wakeup()
+        self.client.network.wakeup()
 
     def _list_partitions(self, topic: str) -> None:
         """Add all partitions of a topic to the report, including those that get no records."""
-        leaders = self._metadata.cluster.topics[topic].leaders
+        leaders = self.client.metadata.cluster.topics[topic].leaders
         for partition in range(self._listed.get(topic, 0), len(leaders)):
             if leaders[partition] != NO_LEADER:
-                self._report.set_leader(topic, partition, leaders[partition])
+                self.report.set_leader(topic, partition, leaders[partition])
         self._listed[topic] = len(leaders)

@@ -10,7 +10,10 @@ from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.metrics.producer_metrics import BatchSent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+    from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.report.builder import ReportBuilder
@@ -21,6 +24,40 @@ class ReportListener(BatchListener):
 
     def __init__(self, report: ReportBuilder) -> None:
         self._report = report
+
+    def requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
+        """Count the request, and whether it contains a retried batch."""
+        meters = self._report.meters
+        meters.request(sum(batch.records for batch in batches))
+        meters.brokers.of(node).retries += any(batch.attempts > 1 for batch in batches)
+
+    def responded(self, completion: Completion) -> None:
+        """Record the latency and the throttle time."""
+        self._report.request_latency(completion.latency)
+        meter = self._report.meters.brokers.of(completion.node)
+        meter.throttle.add(completion.throttle_ms)
+
+    def answered(
+        self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
+    ) -> None:
+        """Store the sequence after a failed batch."""
+        del completion, action
+        if response.code and batch.sequence >= 0:
+            self._report.set_failed_sequence(*batch.partition, batch.next_sequence)
+
+    def throttled(self, ms: int) -> None:
+        """Add the throttle time."""
+        self._report.throttled(ms)
+
+    def rejected(self, error: str) -> None:
+        """Count the error."""
+        self._report.refused(error)
+
+    def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool) -> None:
+        """Count a batch that was too large for the broker."""
+        del batch, pieces
+        if is_new:
+            self._report.split()
 
     def sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
         """Store the leader; record the times and sizes of a batch that is sent first."""

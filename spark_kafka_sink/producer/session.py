@@ -19,10 +19,9 @@ from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
 from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
 from spark_kafka_sink.producer.append.validator import RowValidator
-from spark_kafka_sink.producer.context import SessionContext, SessionSettings, make_context
+from spark_kafka_sink.producer.context import SessionSettings, make_context, make_sender
 from spark_kafka_sink.producer.producer_id import ProducerState
 from spark_kafka_sink.producer.row_error import RowError
-from spark_kafka_sink.producer.send.sender import Sender
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -105,7 +104,7 @@ class ProducerSession:
         )
         self._sticky = StickyPartitioner(client, self._accumulator, self.context.breakers)
         self._encoder = ChunkEncoder(client, self._accumulator)
-        self._sender = _make_sender(self.context)
+        self._sender = make_sender(self.context)
         self._slices = 0
         self.context.events.opened(client.name, client.config.buffer_memory)
         client.network.name_client(self.context.settings.client_id)
@@ -279,12 +278,3 @@ class ProducerSession:
         for letters in self._validator.send_to_dlq(rows, errors):
             for part in self._admission.split(letters):
                 self._write(part, arrived_ms)
-
-
-def _make_sender(context: SessionContext) -> Sender:
-    """Create the sender, which is a `DryRunSender` for a dry run."""
-    if not context.settings.dry_run:
-        return Sender(context)
-    from spark_kafka_sink.producer.dry_run import DryRunSender  # rarely needed
-
-    return DryRunSender(context)

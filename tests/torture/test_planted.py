@@ -80,7 +80,7 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
 
     def complete(self: Sender, completion: Completion) -> None:
         original(self, completion)
-        for state in self._partitions:
+        for state in self.completion.partitions:
             for batch in reversed(state.retries):
                 if batch.ambiguous and batch.sequence >= 0:
                     _rewind(state, batch.sequence)
@@ -131,7 +131,7 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
         if state._must_renumber:
             in_flight, state._in_flight = state._in_flight, []
             known_by = state._known_by
-            self._completion.renumber(state)
+            self.completion.renumber(state)
             state._in_flight, state._known_by = in_flight, known_by
 
     with patch.object(ResponseHandler, "_retry", retry):

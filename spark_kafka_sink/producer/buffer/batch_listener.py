@@ -1,16 +1,18 @@
-"""The interface through which reports, metrics and debug events follow the batches of a session."""
+"""The interface through which reports, metrics and debug events follow a session."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.common.delivery_status import DeliveryStatus
-    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
+    from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.producer_id import ProducerState
 
 
 class BatchListener:
@@ -23,8 +25,34 @@ class BatchListener:
     def appended(self, batch: ProducerBatch, records: int) -> None:
         """Handle records that were appended to an open batch."""
 
+    def producer_id_received(self, producer_state: ProducerState) -> None:
+        """Handle an InitProducerId response."""
+
+    def sequence_assigned(self, batch: ProducerBatch) -> None:
+        """Handle a batch that was assigned a sequence."""
+
+    def renumbered(self, partition: TopicPartition, sequence: int) -> None:
+        """Handle a partition whose batches get new sequences, starting at `sequence`."""
+
+    def epoch_bumped(self, partition: TopicPartition, producer_state: ProducerState) -> None:
+        """Handle a partition that restarts at sequence 0 in a new epoch."""
+
+    def requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
+        """Handle a Produce request with these batches."""
+
     def sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
         """Handle a batch in a request to `node`; `correlation` is 0 if the connection was lost."""
+
+    def responded(self, completion: Completion) -> None:
+        """Handle a Produce response, before its batches."""
+
+    def answered(
+        self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
+    ) -> None:
+        """Handle the response to a batch, or its loss, and the resulting action."""
+
+    def throttled(self, ms: int) -> None:
+        """Handle the throttle time in a response."""
 
     def acknowledged(
         self, batch: ProducerBatch, status: DeliveryStatus, response: PartitionResponse | None
@@ -34,39 +62,33 @@ class BatchListener:
     def retried(self, batch: ProducerBatch, error: str) -> None:
         """Handle a batch that will be sent again after this error."""
 
+    def rejected(self, error: str) -> None:
+        """Handle the error of a batch whose records are handled separately."""
+
+    def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool) -> None:
+        """Handle a batch that was replaced; `is_new` is True if it was too large for the broker."""
+
     def failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Handle a batch that will never be acknowledged."""
 
 
 class BatchListeners(BatchListener):
-    """Notifies several listeners, in order."""
+    """Notifies several listeners in order; calls a method that only one implements directly."""
 
     def __init__(self, listeners: Sequence[BatchListener] = ()) -> None:
-        self._listeners = tuple(listeners)
+        for name, default in vars(BatchListener).items():
+            methods = [
+                getattr(listener, name)
+                for listener in listeners
+                if getattr(type(listener), name) is not default
+            ]
+            if methods and not name.startswith("_"):
+                setattr(self, name, methods[0] if len(methods) == 1 else _all(methods))
 
-    def appended(self, batch: ProducerBatch, records: int) -> None:
-        """Notify all listeners."""
-        for listener in self._listeners:
-            listener.appended(batch, records)
 
-    def sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
-        """Notify all listeners."""
-        for listener in self._listeners:
-            listener.sent(batch, node, correlation, now)
+def _all(methods: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    def notify(*args: Any, **kwargs: Any) -> None:
+        for method in methods:
+            method(*args, **kwargs)
 
-    def acknowledged(
-        self, batch: ProducerBatch, status: DeliveryStatus, response: PartitionResponse | None
-    ) -> None:
-        """Notify all listeners."""
-        for listener in self._listeners:
-            listener.acknowledged(batch, status, response)
-
-    def retried(self, batch: ProducerBatch, error: str) -> None:
-        """Notify all listeners."""
-        for listener in self._listeners:
-            listener.retried(batch, error)
-
-    def failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
-        """Notify all listeners."""
-        for listener in self._listeners:
-            listener.failed(batch, status, error)
+    return notify

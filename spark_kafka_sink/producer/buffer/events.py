@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import Debug
+from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.delivery_status import DeliveryStatus
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
     from spark_kafka_sink.kafka.client.request import Completion
+    from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerState
 
@@ -103,7 +105,7 @@ class ProducerEvents(BatchListener):
             )
 
     def answered(
-        self, batch: ProducerBatch, completion: Completion, error: str, action: str, offset: int
+        self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
     ) -> None:
         """Log the response to the batch's request, or its loss, and the resulting action."""
         if (log_event := self._debug.msg) is not None:
@@ -113,9 +115,9 @@ class ProducerEvents(BatchListener):
                 base_sequence=batch.sequence,
                 broker=completion.node.node_id,
                 correlation=completion.correlation_id,
-                error=error,
+                error=error_name(response.code),
                 action=action,
-                offset=offset,
+                offset=response.base_offset,
                 age_ms=_ms(completion.latency),
             )
 
@@ -124,8 +126,9 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.msg) is not None:
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
-    def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
+    def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool) -> None:
         """Log that the batch was split into these pieces."""
+        del is_new
         if (log_event := self._debug.queue) is not None:
             log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
 

@@ -11,6 +11,7 @@ Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
@@ -23,11 +24,21 @@ from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable
+
+    from spark_kafka_sink.common.delivery_status import PartitionStatus
     from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.send.batch_split import Answer
     from spark_kafka_sink.producer.send.partition_state import PartitionState
+    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+    from spark_kafka_sink.report.recreated_topics import WrittenTopics
 
 
 _ABANDONED = "SESSION_FAILED"
@@ -37,20 +48,26 @@ _GAP = error_name(ErrorCode.out_of_order_sequence_number)
 _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class BatchCompletion:
-    """Completes batches: updates the report and the events, and frees their memory."""
+    """Completes batches: notifies the listeners, and frees the batches' memory."""
 
-    def __init__(self, session: SessionContext) -> None:
-        self.failure: KafkaProdError | None = None
-        """The first permanent failure. `finish_failure` adds the delivery statuses."""
-        self._session = session
-        self._accumulator = session.accumulator
-        self.partitions = PartitionStates()
-        self.timeout = DeliveryTimeout(session.client)
-        self._client = session.client
-        self._events = session.events
-        self._listeners = session.listeners
-        self._transactions = session.transactions
+    client: Client
+    producer_state: ProducerState
+    accumulator: Accumulator
+    listeners: BatchListener
+    failures: Callable[[], tuple[PartitionStatus, ...]]
+    """Returns the delivery statuses of the failed records."""
+    written: WrittenTopics
+    acls: AclAdvisor
+    transactions: TransactionManager | None
+    partitions: PartitionStates = field(default_factory=PartitionStates)
+    timeout: DeliveryTimeout = field(init=False)
+    failure: KafkaProdError | None = None
+    """The first permanent failure. `finish_failure` adds the delivery statuses."""
+
+    def __post_init__(self) -> None:
+        self.timeout = DeliveryTimeout(self.client)
 
     def acknowledge(self, answer: Answer, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
@@ -60,42 +77,53 @@ class BatchCompletion:
         self._count_by_topic(batch)
         if error is not None:
             self.fail_session(error)
-        if self._transactions is not None:
-            self._transactions.acknowledged()
-        self._listeners.acknowledged(batch, DeliveryStatus.PERSISTED, response)
-        self._accumulator.complete(batch)
+        if self.transactions is not None:
+            self.transactions.acknowledged()
+        self.listeners.acknowledged(batch, DeliveryStatus.PERSISTED, response)
+        self.accumulator.complete(batch)
 
     def _count_by_topic(self, batch: ProducerBatch) -> None:
-        topic, session = batch.partition.topic, self._session
-        if batch.topic_id is None:
-            return
-        session.written.add(topic, batch.topic_id, batch.records, session.clock.wall_ms())
-        if deleted := session.written.deleted_records(topic, batch.topic_id):
+        topic, topic_id = batch.partition.topic, batch.topic_id
+        if topic_id is not None:
+            self.written.add(topic, topic_id, batch.records, self.client.clock.wall_ms())
+            self._check_recreated(topic, topic_id)
+
+    def check_recreated_topics(self) -> None:
+        """Fail the session if a topic was recreated, even if nothing is left to send.
+
+        Otherwise a transaction could be committed although acknowledged records are lost.
+        """
+        for topic, info in self.client.metadata.cluster.topics.items():
+            if info.topic_id:
+                self._check_recreated(topic, info.topic_id)
+
+    def _check_recreated(self, topic: str, topic_id: uuid.UUID) -> None:
+        if deleted := self.written.deleted_records(topic, topic_id):
             self.fail_session(recreated_topic_error(topic, deleted))
 
     def complete_unacknowledged(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch that was written to the socket with acks=0."""
         self.timeout.progressed(state.leader)
         state.remove(batch)
-        self._listeners.acknowledged(batch, DeliveryStatus.SENT, None)
-        self._accumulator.complete(batch)
+        self.listeners.acknowledged(batch, DeliveryStatus.SENT, None)
+        self.accumulator.complete(batch)
 
     def complete_dry_run(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch of a dry run without sending it."""
         state.remove(batch)
-        self._listeners.acknowledged(batch, DeliveryStatus.WOULD_BE_WRITTEN, None)
-        self._accumulator.complete(batch)
+        self.listeners.acknowledged(batch, DeliveryStatus.WOULD_BE_WRITTEN, None)
+        self.accumulator.complete(batch)
 
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Fail a batch permanently; the batch must already be removed from all queues."""
         # Store the error first: flush may be waiting for this batch.
-        self._accumulator.state.mark_failed()
-        self._listeners.failed(batch, status, error)
-        self._accumulator.complete(batch)
+        self.accumulator.state.mark_failed()
+        self.listeners.failed(batch, status, error)
+        self.accumulator.complete(batch)
 
     def fail_removed_partitions(self, now: float) -> None:
         """Fail batches for partitions that no longer exist after their topic was recreated."""
-        removed = self._client.metadata.removed_partitions
+        removed = self.client.metadata.removed_partitions
         if not removed:
             return
 
@@ -103,37 +131,36 @@ class BatchCompletion:
             return removed.remaining(*batch.partition, now) is not None
 
         waiting = self.partitions.take_retries(is_removed)
-        for batch in waiting + self._accumulator.take_while(is_removed):
+        for batch in waiting + self.accumulator.take_while(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.partition, now) or 0
             self.fail_session(batch_failure.removed_partition_error(batch, remaining))
 
     def fail_session(self, error: KafkaProdError) -> None:
         """Store the first permanent failure, which ends the session."""
-        self._accumulator.state.mark_failed()
+        self.accumulator.state.mark_failed()
         if self.failure is not None:
             return
         self.failure = error
-        if self._transactions is not None:
-            if self._transactions.begun:
-                mark_uncommittable(error, self._transactions.settings)
-            self._transactions.fail()
+        if self.transactions is not None:
+            if self.transactions.begun:
+                mark_uncommittable(error, self.transactions.settings)
+            self.transactions.fail()
 
     def renumber(self, state: PartitionState) -> None:
         """Assign new sequences to a partition's batches; fail batches for which this is unsafe."""
-        producer, session = self._session.producer_state, self._session
-        renumbering = state.renumber(producer)
+        renumbering = state.renumber(self.producer_state)
         if renumbering.torn:
             for batch in renumbering.lost:
                 self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
             self.fail_session(batch_failure.gap_error(state.partition))
             return
         if renumbering.sequence is not None:
-            self._events.renumbered(state.partition, renumbering.sequence)
+            self.listeners.renumbered(state.partition, renumbering.sequence)
             return
-        self._events.epoch_bumped(state.partition, producer)
+        self.listeners.epoch_bumped(state.partition, self.producer_state)
         for batch in renumbering.lost:
-            error = batch_failure.batch_error(batch, _UNKNOWN_PRODUCER, session.acls)
+            error = batch_failure.batch_error(batch, _UNKNOWN_PRODUCER, self.acls)
             code = error_name(_UNKNOWN_PRODUCER.code)
             self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, code)
             self.fail_session(error)
@@ -146,14 +173,14 @@ class BatchCompletion:
 
         expired = self.partitions.take_retries(is_expired)
         expired += self.partitions.take_in_flight(is_expired)
-        expired += self._accumulator.take_while(is_expired)
+        expired += self.accumulator.take_while(is_expired)
         if not expired:
             return
-        failures = dict(self._client.network.failures.reasons)
-        if self._transactions and (problem := self._transactions.problem):
+        failures = dict(self.client.network.failures.reasons)
+        if self.transactions and (problem := self.transactions.problem):
             failures["the transaction's coordinator"] = problem
-        throttled_ms = self._accumulator.state.throttled_ms
-        timeout_ms = self._client.config.delivery_timeout_ms
+        throttled_ms = self.accumulator.state.throttled_ms
+        timeout_ms = self.client.config.delivery_timeout_ms
         for batch in expired:
             self.fail(batch, status_of(batch), _EXPIRED)
             self.fail_session(
@@ -163,7 +190,7 @@ class BatchCompletion:
     def finish_failure(self) -> None:
         """After a failure, fail the remaining batches and the session when nothing is in flight."""
         failure = self.failure
-        if failure is None or self._accumulator.state.error is not None:
+        if failure is None or self.accumulator.state.error is not None:
             return
         if any(state.is_busy for state in self.partitions):
             return
@@ -171,11 +198,11 @@ class BatchCompletion:
         def fail_rest(batches: list[ProducerBatch]) -> None:
             for batch in batches:
                 self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
-            failure.statuses = self._session.report.failures()
+            failure.statuses = self.failures()
 
         for batch in self.partitions.take_retries(lambda _: True):
             self.fail(batch, status_of(batch), _ABANDONED)
-        self._accumulator.fail(failure, fail_rest)
+        self.accumulator.fail(failure, fail_rest)
 
     def abandon(self, error: KafkaProdError) -> None:
         """Fail the session without waiting for responses: in-flight batches may be in the log."""

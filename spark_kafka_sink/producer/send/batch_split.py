@@ -10,7 +10,7 @@ KIP-467.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -32,10 +32,13 @@ from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.batch_failure import too_large
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.enums import Codec
+    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
     from spark_kafka_sink.kafka.records.decoder import Record
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.bad_rows import BadRows
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.rows import RowNumbers
     from spark_kafka_sink.producer.send.partition_state import PartitionState
@@ -177,16 +180,18 @@ class Remedy(Enum):
     """The rejected records are unknown: the batch is halved until each bad record is isolated."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordErrorHandler:
     """Decides how to handle rejected records, and separates them from their batch.
 
     Sender thread only. The records are counted in `BadRows`, which has its own lock.
     """
 
-    def __init__(self, context: SessionContext) -> None:
-        self._config = context.config
-        self._context = context
-        self._clock = context.clock
+    config: ProducerConfig
+    clock: Clock
+    bad_rows: BadRows
+    dead_letters: DeadLetterTopic | None
+    acls: AclAdvisor
 
     def remedy(self, answer: Answer) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
@@ -195,12 +200,8 @@ class RecordErrorHandler:
         instead; dead letters rejected for other reasons have no remedy. An ambiguous batch has no
         remedy either, because its records may have been appended before the rejection.
         """
-        letters, batch, fault = self._context.dead_letters, answer.batch, answer.fault
-        if (
-            batch.ambiguous
-            or not self._context.bad_rows.policy.tolerant
-            or fault is RejectionCause.OTHER
-        ):
+        letters, batch, fault = self.dead_letters, answer.batch, answer.fault
+        if batch.ambiguous or not self.bad_rows.policy.tolerant or fault is RejectionCause.OTHER:
             return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
             return self._corrected(answer, letters) or Remedy.NONE
@@ -225,7 +226,7 @@ class RecordErrorHandler:
         rest = piece_of(batch, kept)
         rest.rows = [_without(batch.row_numbers(), bad)]
         rest.label, rest.order, rest.attempts = batch.label, batch.order, batch.attempts
-        recompress(rest, batch.codec, self._config.compression_level)
+        recompress(rest, batch.codec, self.config.compression_level)
         return [rest], refused
 
     def letters(self, answer: Answer, refused: list[Record]) -> list[ProducerBatch]:
@@ -233,7 +234,7 @@ class RecordErrorHandler:
 
         The list is empty if there is no dead letter topic.
         """
-        topic, batch = self._context.dead_letters, answer.batch
+        topic, batch = self.dead_letters, answer.batch
         if topic is None:
             return []
         if answer.response.code == ErrorCode.invalid_timestamp:
@@ -252,13 +253,13 @@ class RecordErrorHandler:
         letter_rows = topic.letters(rows, errors, details)
         partition = TopicPartition(topic.name, UNASSIGNED)
         sizes = encoder.size_bounds(letter_rows.columns)
-        bounds = ranges_within(sizes, self._config.batch_size - HEADER_SIZE)
+        bounds = ranges_within(sizes, self.config.batch_size - HEADER_SIZE)
         letters = [
             closed_batch(partition, batch.created, letter_rows.columns.slice(start, stop))
             for start, stop in bounds
         ]
         for letter in letters:
-            recompress(letter, batch.codec, self._config.compression_level)
+            recompress(letter, batch.codec, self.config.compression_level)
         return letters
 
     def _corrected(self, answer: Answer, letters: DeadLetterTopic) -> ProducerBatch | None:
@@ -290,12 +291,12 @@ class RecordErrorHandler:
         piece = piece_of(batch, records)
         piece.label, piece.order = (*batch.label, 0), (*batch.order, 0)
         piece.number(batch.producer_id, batch.epoch, batch.sequence)
-        recompress(piece, batch.codec, self._config.compression_level)
+        recompress(piece, batch.codec, self.config.compression_level)
         return piece
 
     def _with_current_time(self, records: list[Record]) -> list[Record]:
         """Return the records with the current time as timestamp."""
-        now = self._clock.wall_ms()
+        now = self.clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
     def _message(self, answer: Answer) -> str:
@@ -303,7 +304,7 @@ class RecordErrorHandler:
         message, code = answer.response.message or "", answer.response.code
         if code not in error_codes.AUTHORIZATION_FAILED:
             return message
-        hint = self._context.acls.hint(code, answer.batch.partition.topic)
+        hint = self.acls.hint(code, answer.batch.partition.topic)
         return f"{message}; {hint}" if message else hint
 
     def _count(self, answer: Answer, count: int) -> None:
@@ -315,7 +316,7 @@ class RecordErrorHandler:
             f"{batch.partition}: {text}"
             for text in texts or [self._message(answer) or answer.error]
         ]
-        self._context.bad_rows.refused(answer.row_error, count, examples)
+        self.bad_rows.refused(answer.row_error, count, examples)
 
 
 def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:

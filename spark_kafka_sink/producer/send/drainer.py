@@ -43,8 +43,6 @@ class Drained:
 
     - `room`: bytes that can be added to each broker's request; 0 if it cannot be sent now.
     - `unready`: brokers that batches wait for, but that are not connected.
-    - `unavailable`: brokers that get no unassigned batches because they have not responded for too
-      long.
     - `more`: more batches may be sent in later requests.
     - `stale`: a partition has no leader.
     - `to_renumber`: partitions that need new sequences before more batches are sent.
@@ -54,7 +52,6 @@ class Drained:
     room: dict[int, int]
     now: float
     unready: Collection[int] = ()
-    unavailable: frozenset[int] = frozenset()
     requests: dict[int, list[DrainedBatch]] = field(default_factory=dict)
     more: bool = False
     stale: bool = False
@@ -119,15 +116,15 @@ class Drainer:
     def drain(self, now: float) -> Drained:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
-        unavailable = self._unavailable_brokers(now)
+        self._breakers.unavailable = self._unavailable_brokers(now)
         queues = self._accumulator.waiting(self._partitions.retried())
         if not queues:
-            return Drained({}, now, unavailable=unavailable)
+            return Drained({}, now)
         waiting = [(queue, self._led(cluster, queue.topic)) for queue in queues]
         leaders = _leaders(waiting)
         ready = {leader for leader in leaders if self._network.is_ready(cluster.nodes[leader], now)}
         room = {leader: self._room(leader, now) if leader in ready else 0 for leader in leaders}
-        drained = Drained(room, now, leaders - ready, unavailable)
+        drained = Drained(room, now, leaders - ready)
         for queue, led in waiting:
             leader = led.get(queue.partition)
             if queue.partition == UNASSIGNED:
@@ -288,7 +285,7 @@ class Drainer:
         room, taken = drained.room, drained.taken(topic)
         partitions = [
             partition
-            for partition in candidates(leaders, drained.unavailable)
+            for partition in candidates(leaders, self._breakers.unavailable)
             if room[leaders[partition]] > 0 and partition not in taken
         ]
         loads = None

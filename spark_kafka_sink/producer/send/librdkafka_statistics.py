@@ -13,6 +13,7 @@ import json
 import logging
 import math
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.debug_log import visible_logger
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import InFlightRequest
-    from spark_kafka_sink.producer.buffer.accumulator import Contents
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator, Contents
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.send.partition_state import PartitionStates
+    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+    from spark_kafka_sink.report.builder import ReportBuilder
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeter
 
@@ -132,6 +136,7 @@ def _write_file(path: str, lines: list[str]) -> None:
         _LOG.warning("cannot write the statistics: %s", text_of(error))
 
 
+@dataclass(kw_only=True, eq=False)
 class Statistics:
     """Statistics of one session's sender, queues and connections.
 
@@ -140,25 +145,29 @@ class Statistics:
     client's connections, which a later session may already use.
     """
 
-    def __init__(self, session: SessionContext, partitions: PartitionStates) -> None:
-        self._name = session.events.session
-        self._client = session.client
-        self._accumulator = session.accumulator
-        self._producer_state = session.producer_state
-        self._report = session.report
-        self._states = partitions
-        self._started = now = session.clock.monotonic()
-        self._interval = session.config.statistics_interval_ms / 1000 or math.inf
+    name: str
+    """The session's name."""
+    path: str | None
+    """Path of the files, without suffix; None for the log."""
+    client: Client
+    accumulator: Accumulator
+    producer_state: ProducerState
+    report: ReportBuilder
+    partitions: PartitionStates
+    transactions: TransactionManager | None
+
+    def __post_init__(self) -> None:
+        interval_ms = self.client.config.statistics_interval_ms
+        self._started = now = self.client.clock.monotonic()
+        self._interval = interval_ms / 1000 or math.inf
         self._due = now + self._interval
-        path = session.settings.statistics_path
-        self._files = None if path is None else StatisticsFiles(path)
-        self._is_enabled = path is not None or session.config.statistics_interval_ms > 0
-        self._transactions = session.transactions
-        self._cluster = self._client.metadata.cluster
-        self._updated_at = self._client.metadata.updated_at
+        self._files = None if self.path is None else StatisticsFiles(self.path)
+        self._is_enabled = self.path is not None or interval_ms > 0
+        self._cluster = self.client.metadata.cluster
+        self._updated_at = self.client.metadata.updated_at
         self._topics_since: dict[str, float] = {}
         """Time of the first batch to each topic."""
-        self._identity = self._producer_state.producer_id, self._producer_state.epoch
+        self._identity = self.producer_state.producer_id, self.producer_state.epoch
         self._identities = 0
         """Number of producer ids and epochs granted since the session started."""
         self._idempotence_state = self._transaction_state = "Init", now
@@ -168,8 +177,8 @@ class Statistics:
         """Write a line if statistics are enabled and the interval has passed."""
         if not self._is_enabled:
             return
-        self._cluster = self._client.metadata.cluster
-        self._updated_at = self._client.metadata.updated_at
+        self._cluster = self.client.metadata.cluster
+        self._updated_at = self.client.metadata.updated_at
         self._observe(now)
         if now >= self._due:
             self._due = now + self._interval
@@ -196,8 +205,8 @@ class Statistics:
 
     def _observe(self, now: float) -> None:
         """Record changes since the last iteration."""
-        producer, transactions = self._producer_state, self._transactions
-        if self._client.config.enable_idempotence:
+        producer, transactions = self.producer_state, self.transactions
+        if self.client.config.enable_idempotence:
             state = _IDEMPOTENCE_STATES[producer.state]
             self._idempotence_state = _since(self._idempotence_state, state, now)
         if transactions is not None:
@@ -207,22 +216,22 @@ class Statistics:
         if identity != self._identity:
             self._identity = identity
             self._identities += identity[0] >= 0
-        if len(self._topics_since) < len(self._report.meters.topics):
-            for topic in self._report.meters.topics.copy():
+        if len(self._topics_since) < len(self.report.meters.topics):
+            for topic in self.report.meters.topics.copy():
                 self._topics_since.setdefault(topic, now)
 
     def collect(self, now: float) -> dict[str, Any]:
         """Return the values of a line, and start new windows."""
         age = now - self._started
-        self._accumulator.pool.measure(self._report.meters)
-        report = self._report.build(TaskInfo(), int(age * 1000))
-        waiting, incomplete = self._accumulator.contents()
+        self.accumulator.pool.measure(self.report.meters)
+        report = self.report.build(TaskInfo(), int(age * 1000))
+        waiting, incomplete = self.accumulator.contents()
         return {
-            "name": self._name,
-            "client_id": self._client.network.client_id,
+            "name": self.name,
+            "client_id": self.client.network.client_id,
             "type": "producer",
             "ts": int(now * 1_000_000),
-            "time": self._client.clock.wall_ms() // 1000,
+            "time": self.client.clock.wall_ms() // 1000,
             "age": int(age * 1_000_000),
             **self._totals(report, waiting, incomplete),
             "brokers": self._brokers(now),
@@ -234,8 +243,8 @@ class Statistics:
     def _totals(
         self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], incomplete: int
     ) -> dict[str, Any]:
-        brokers, memory = report.metrics.brokers, self._accumulator.pool
-        sent = [batch for state in self._states for batch in (*state.in_flight, *state.retries)]
+        brokers, memory = report.metrics.brokers, self.accumulator.pool
+        sent = [batch for state in self.partitions for batch in (*state.in_flight, *state.retries)]
         unsent = sum(held.open_records + held.queued_records for held in waiting.values())
         return {
             "msg_cnt": unsent + _records(sent),
@@ -252,9 +261,9 @@ class Statistics:
         }
 
     def _brokers(self, now: float) -> dict[str, Any]:
-        connections = {broker.node.node_id: broker for broker in self._client.network.brokers()}
+        connections = {broker.node.node_id: broker for broker in self.client.network.brokers()}
         brokers: dict[str, Any] = {}
-        for meter in self._report.meters.brokers.values():
+        for meter in self.report.meters.brokers.values():
             is_learned = meter.node_id >= 0
             name = f"{meter.name}/{meter.node_id if is_learned else 'bootstrap'}"
             brokers[name] = {
@@ -270,17 +279,17 @@ class Statistics:
         return brokers
 
     def _toppars(self, node_id: int) -> dict[str, Any]:
-        led = [state.partition for state in self._states if state.leader == node_id]
+        led = [state.partition for state in self.partitions if state.leader == node_id]
         return {str(partition): partition._asdict() for partition in led}
 
     def _topics(
         self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], now: float
     ) -> dict[str, Any]:
         parts = {part.key: part for part in report.partitions}
-        for topic, partition in (*waiting, *(state.partition for state in self._states)):
+        for topic, partition in (*waiting, *(state.partition for state in self.partitions)):
             part = PartitionReport(topic=topic, partition=partition)
             parts.setdefault((topic, partition), part)
-        names = {topic for topic, _ in parts} | self._report.meters.topics.keys()
+        names = {topic for topic, _ in parts} | self.report.meters.topics.keys()
         topics = {name: self._topic(name, now) for name in sorted(names)}
         for (topic, partition), part in sorted(parts.items()):
             topics[topic]["partitions"][str(partition)] = self._partition(part, waiting)
@@ -288,7 +297,7 @@ class Statistics:
 
     def _topic(self, name: str, now: float) -> dict[str, Any]:
         """Return the statistics of a topic, without its partitions."""
-        meter = self._report.meters.topics.get(name)
+        meter = self.report.meters.topics.get(name)
         windows = {} if meter is None else meter.roll()
         known = name in self._cluster.topics and self._updated_at is not None
         return {
@@ -305,7 +314,7 @@ class Statistics:
     ) -> dict[str, Any]:
         partition = TopicPartition(part.topic, part.partition)
         open_records, open_bytes, records, size = waiting.get(partition, (0, 0, 0, 0))
-        state = self._states.get(partition)
+        state = self.partitions.get(partition)
         in_flight, retries = (state.in_flight, state.retries) if state else ((), ())
         topic = self._cluster.topics.get(part.topic)
         is_known = topic is not None and 0 <= part.partition < topic.partition_count
@@ -328,7 +337,7 @@ class Statistics:
         }
 
     def _eos(self, now: float) -> dict[str, Any]:
-        transactions = self._transactions
+        transactions = self.transactions
         idempotence_state, idempotence_since = self._idempotence_state
         transaction_state, transaction_since = self._transaction_state
         return {
@@ -337,20 +346,20 @@ class Statistics:
             "txn_state": transaction_state,
             "txn_stateage": int((now - transaction_since) * 1000),
             "txn_may_enq": transactions is not None and transactions.state not in FAILED,
-            "producer_id": self._producer_state.producer_id,
-            "producer_epoch": self._producer_state.epoch,
+            "producer_id": self.producer_state.producer_id,
+            "producer_epoch": self.producer_state.epoch,
             "epoch_cnt": self._identities,
         }
 
     def _gauges(self, now: float) -> dict[str, float]:
         """Return the current values of the Java producer's gauges."""
-        network, memory = self._client.network, self._accumulator.pool
+        network, memory = self.client.network, self.accumulator.pool
         return {
             "requests-in-flight": sum(
                 len(broker.connection.in_flight) for broker in network.brokers()
             ),
             "buffer-available-bytes": max(0, memory.limit - memory.used),
-            "waiting-threads": int(self._accumulator.pool.waiting_since is not None),
+            "waiting-threads": int(self.accumulator.pool.waiting_since is not None),
             "metadata-age": -1.0 if self._updated_at is None else now - self._updated_at,
             "connection-count": len(list(network.connected())),
         }

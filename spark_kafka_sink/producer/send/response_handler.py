@@ -5,6 +5,7 @@ Sender thread only. Source: ``Sender.handleProduceResponse``, KIP-219, KIP-951.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
@@ -39,10 +40,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.common.errors import ProtocolError
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import ProduceResponse, TopicKey
+    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+    from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
 
@@ -69,19 +75,18 @@ response (KIP-219).
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResponseHandler:
     """Completes batches, returns them to their partition's retry queue, or splits them."""
 
-    def __init__(self, session: SessionContext, completion: BatchCompletion) -> None:
-        self._session = session
-        self._accumulator = session.accumulator
-        self._partitions = completion.partitions
-        self._timeout = completion.timeout
-        self._completion = completion
-        self._client = session.client
-        self._config = session.config
-        self._report = session.report
-        self._record_errors = RecordErrorHandler(session)
+    client: Client
+    producer_state: ProducerState
+    accumulator: Accumulator
+    completion: BatchCompletion
+    record_errors: RecordErrorHandler
+    breakers: CircuitBreakers
+    listeners: BatchListener
+    acls: AclAdvisor
 
     def handle_response(
         self, completion: Completion, drained: list[DrainedBatch], now: float
@@ -91,10 +96,10 @@ class ResponseHandler:
         partition_responses: dict[tuple[TopicKey, int], PartitionResponse] = {}
         default = _LOST if completion.written else _UNSENT
         if response is not None:
-            self._client.metadata.learn_nodes(response.nodes)
+            self.client.metadata.learn_nodes(response.nodes)
             partition_responses, default = response.partitions, _MISSING
         else:
-            self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
+            self.client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= TOPIC_IDS
         for state, batch in drained:
             if state.contains(batch):  # otherwise, the batch has expired
@@ -103,24 +108,23 @@ class ResponseHandler:
                 result = partition_responses.get((key, batch.partition.partition), default)
                 self._apply(Answer(state, batch, result), completion, now)
             if state.can_renumber:
-                self._completion.renumber(state)
+                self.completion.renumber(state)
         if response is not None:
-            self._report.request_latency(completion.latency)
-            self._report.meters.brokers.of(completion.node).throttle.add(response.throttle_ms)
+            self.listeners.responded(completion)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """Complete the batches of a request with acks=0, which has no response."""
         for state, batch in drained:
             if state.contains(batch):
-                self._completion.complete_unacknowledged(state, batch)
+                self.completion.complete_unacknowledged(state, batch)
 
     def handle_unsendable(self, drained: list[DrainedBatch], error: ProtocolError) -> None:
         """Fail batches that cannot be sent in any Produce version that the broker supports."""
         name = error.error or error_name(ErrorCode.unsupported_version)
         for state, batch in drained:
             state.remove(batch)
-            self._completion.fail(batch, status_of(batch), name)
-        self._completion.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
+            self.completion.fail(batch, status_of(batch), name)
+        self.completion.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
 
     def _apply(self, answer: Answer, completion: Completion, now: float) -> None:
         batch, code, decision = answer.batch, answer.response.code, _COMPLETED
@@ -128,15 +132,15 @@ class ResponseHandler:
             decision = decide(code, self._facts(answer, now))
             if is_unclear(code):
                 batch.ambiguous = True
-        self._log(answer, completion, decision.action)
+        self.listeners.answered(batch, completion, answer.response, decision.action.name)
         match decision.action:
             case BatchAction.COMPLETE:
-                self._completion.acknowledge(answer, now)
+                self.completion.acknowledge(answer, now)
             case BatchAction.RETRY | BatchAction.REFRESH_AND_RETRY | BatchAction.BUMP_AND_RETRY:
                 self._retry(answer, decision.action, now)
             case BatchAction.SPLIT:
-                self._report.refused(answer.error)
-                limits, topic = self._client.batch_size_limits, batch.partition.topic
+                self.listeners.rejected(answer.error)
+                limits, topic = self.client.batch_size_limits, batch.partition.topic
                 self._split(answer.state, batch, limits.refused(topic, batch.raw_size, now))
             case BatchAction.FAIL | BatchAction.FATAL:
                 self._fail_or_remedy(answer, decision)
@@ -146,24 +150,15 @@ class ResponseHandler:
     def _facts(self, answer: Answer, now: float) -> Facts:
         batch = answer.batch
         return Facts(
-            idempotent=self._config.enable_idempotence,
+            idempotent=self.client.config.enable_idempotence,
             head=answer.state.is_head(batch),
             records=batch.records,
             ambiguous=batch.ambiguous,
-            expired=self._timeout.is_expired(batch, now),
-            attempts_left=batch.attempts <= self._config.retries,
-            gapless=self._config.enable_gapless_guarantee,
-            transactional=self._session.transactions is not None,
-            own_epoch=self._session.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
-        )
-
-    def _log(self, answer: Answer, completion: Completion, action: BatchAction) -> None:
-        """Add the response to the report and to the events."""
-        batch, response = answer.batch, answer.response
-        if response.code and batch.sequence >= 0:
-            self._report.set_failed_sequence(*batch.partition, batch.next_sequence)
-        self._session.events.answered(
-            batch, completion, answer.error, action.name, response.base_offset
+            expired=self.completion.timeout.is_expired(batch, now),
+            attempts_left=batch.attempts <= self.client.config.retries,
+            gapless=self.client.config.enable_gapless_guarantee,
+            transactional=self.completion.transactions is not None,
+            own_epoch=self.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
         )
 
     def _record_outcome(
@@ -175,43 +170,43 @@ class ResponseHandler:
             return
         node_id, breakers = (
             None if fault is RejectionCause.TOPIC else leader,
-            self._session.breakers,
+            self.breakers,
         )
         if reason := breakers.record(answer.batch.partition, node_id, outcome, answer.error, now):
-            self._completion.fail_session(reason)
+            self.completion.fail_session(reason)
 
     # The methods below retry batches.
 
     def _retry(self, answer: Answer, action: BatchAction, now: float) -> None:
         state, batch, response = answer
         if response.code in error_codes.FENCED:
-            self._session.producer_state.epoch_rejected()
-        at = now + retry_delay(self._config, batch.attempts - 1, self._client.random)
+            self.producer_state.epoch_rejected()
+        at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
         if action is BatchAction.REFRESH_AND_RETRY:
-            metadata, partition = self._client.metadata, batch.partition
+            metadata, partition = self.client.metadata, batch.partition
             metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951
             if metadata.cluster.leader(*partition) in {NO_LEADER, state.leader}:
                 metadata.refresh()
             else:
                 at = now
         state.retry(batch, at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
-        batch.timed_from = self._timeout.start_of(batch)
+        batch.timed_from = self.completion.timeout.start_of(batch)
         batch.retried, batch.refused = True, max(response.code, 0) or batch.refused
-        self._session.listeners.retried(batch, answer.error)
+        self.listeners.retried(batch, answer.error)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""
         pause_ms = completion.throttle_ms
         if not pause_ms:
             return
-        self._report.throttled(pause_ms)
-        self._session.breakers.throttled(now)
+        self.listeners.throttled(pause_ms)
+        self.breakers.throttled(now)
         request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
         by_produce = request.api is ApiKey.PRODUCE
         if not by_produce or request.version >= _CLIENT_THROTTLES:
-            self._timeout.paused(node_id, now, seconds, by_produce=by_produce)
-            self._client.network.throttle(node_id, seconds, now)
-            self._accumulator.state.throttled(pause_ms)
+            self.completion.timeout.paused(node_id, now, seconds, by_produce=by_produce)
+            self.client.network.throttle(node_id, seconds, now)
+            self.accumulator.state.throttled(pause_ms)
 
     # The methods below handle topics that are rejected while batches wait for them.
 
@@ -223,20 +218,22 @@ class ResponseHandler:
         Batches in flight wait for their responses; batches being compressed wait for the next
         metadata. `error` creates the error for a topic that was rejected for a different reason.
         """
-        error = error or self._session.acls.unauthorized_topic
+        error = error or self.acls.unauthorized_topic
 
         def is_refused(batch: ProducerBatch) -> bool:
             return batch.partition.topic in topics and batch.ready
 
-        waiting = self._partitions.take_retries(is_refused)
-        for batch in waiting + self._accumulator.take_while(is_refused):
-            state = self._partitions.get(batch.partition) or PartitionState(batch.partition)
+        waiting = self.completion.partitions.take_retries(is_refused)
+        for batch in waiting + self.accumulator.take_while(is_refused):
+            state = self.completion.partitions.get(batch.partition) or PartitionState(
+                batch.partition
+            )
             answer = Answer(state, batch, _DENIED)
-            if self._record_errors.remedy(answer) is Remedy.SET_ASIDE:
+            if self.record_errors.remedy(answer) is Remedy.SET_ASIDE:
                 self._set_aside(answer)
                 continue
-            self._completion.fail(batch, status_of(batch), answer.error)
-            self._completion.fail_session(error(batch.partition.topic))
+            self.completion.fail(batch, status_of(batch), answer.error)
+            self.completion.fail_session(error(batch.partition.topic))
 
     # The methods below handle batches that are too large or contain rejected records.
 
@@ -245,22 +242,20 @@ class ResponseHandler:
         state, batch, response = answer
         remedy: Remedy | ProducerBatch = Remedy.NONE
         if decision.action is not BatchAction.FATAL:
-            remedy = self._record_errors.remedy(answer)
+            remedy = self.record_errors.remedy(answer)
         if remedy is not Remedy.NONE:
-            self._report.refused(answer.error)
+            self.listeners.rejected(answer.error)
         match remedy:
             case Remedy.SET_ASIDE:
                 self._set_aside(answer)
             case Remedy.HALVE:
                 self._split(state, batch, half(batch.raw_size))
             case Remedy.NONE:
-                transactional = self._session.transactions is not None
-                error = batch_error(
-                    batch, response, self._session.acls, transactional=transactional
-                )
+                transactional = self.completion.transactions is not None
+                error = batch_error(batch, response, self.acls, transactional=transactional)
                 state.remove(batch)
-                self._completion.fail(batch, decision.status, answer.error)
-                self._completion.fail_session(error)
+                self.completion.fail(batch, decision.status, answer.error)
+                self.completion.fail_session(error)
             case replacement:
                 self._replace(state, batch, [replacement])
 
@@ -270,26 +265,30 @@ class ResponseHandler:
         Some of the batch's sequences stay unused, so later batches need new sequences. If too many
         rows are bad, fail the session.
         """
-        rest, refused = self._record_errors.divide(answer)
+        rest, refused = self.record_errors.divide(answer)
         if answer.state.contains(answer.batch):  # otherwise, the batch is in no queue
             answer.state.replace(answer.batch, rest)
         answer.state.leave_gap(answer.batch)
-        for letter in self._record_errors.letters(answer, refused):
-            self._accumulator.add_closed(letter)
+        for letter in self.record_errors.letters(answer, refused):
+            self.accumulator.add_closed(letter)
         try:
-            self._session.bad_rows.check_ratio()
+            self.record_errors.bad_rows.check_ratio()
         except DeliveryError as error:
-            self._completion.fail_session(error)
-        self._accumulator.replace(answer.batch, rest)
+            self.completion.fail_session(error)
+        self.accumulator.replace(answer.batch, rest)
 
     def _split(self, state: PartitionState, batch: ProducerBatch, size: int) -> None:
-        pieces = split(batch, size, self._config.compression_level)
-        self._report.split()
-        self._replace(state, batch, pieces)
+        pieces = split(batch, size, self.client.config.compression_level)
+        self._replace(state, batch, pieces, is_new=True)
 
     def _replace(
-        self, state: PartitionState, batch: ProducerBatch, pieces: list[ProducerBatch]
+        self,
+        state: PartitionState,
+        batch: ProducerBatch,
+        pieces: list[ProducerBatch],
+        *,
+        is_new: bool = False,
     ) -> None:
-        self._session.events.split(batch, pieces)
+        self.listeners.split(batch, pieces, is_new=is_new)
         state.replace(batch, pieces)
-        self._accumulator.replace(batch, pieces)
+        self.accumulator.replace(batch, pieces)

@@ -48,7 +48,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     """Return the calls of the drainer if each partition has a state, and one has a retry."""
     sim.session.append(rows(partitions))
     sim.finish()
-    state = sim.session._sender._partitions.of(TopicPartition("t", 0))
+    state = sim.session._sender.completion.partitions.of(TopicPartition("t", 0))
     sim.session.append(rows(1))
     sim.session.context.accumulator.close_due(sim.clock.monotonic() + 1)
     batch = sim.session.context.accumulator.head(state.partition)
@@ -56,7 +56,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     sim.session.context.accumulator.drain(batch, state.partition)
     state.sent(batch, 1)
     state.retry(batch, sim.clock.monotonic() + 10)
-    return calls(lambda: sim.session._sender._drainer.drain(sim.clock.monotonic()))
+    return calls(lambda: sim.session._sender.drainer.drain(sim.clock.monotonic()))
 
 
 def append_under_pressure(sim: World, partitions: int) -> int:

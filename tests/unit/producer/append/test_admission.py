@@ -153,7 +153,9 @@ def unassigned_records(sim: World) -> list[ProducerBatch]:
 def in_flight(sim: World, *partitions: int) -> int:
     """Return the number of records sent to these partitions and not yet acknowledged."""
     mine = [
-        each for each in sim.session._sender._partitions if each.partition.partition in partitions
+        each
+        for each in sim.session._sender.completion.partitions
+        if each.partition.partition in partitions
     ]
     return sum(batch.records for each in mine for batch in each.in_flight)
 

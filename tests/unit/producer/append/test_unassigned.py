@@ -99,7 +99,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(100, None)
         sim.steps(20)
-        in_flight = sum(len(each.in_flight) for each in sim.session._sender._partitions)
+        in_flight = sum(len(each.in_flight) for each in sim.session._sender.completion.partitions)
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80
         quotas = sim.session.context.accumulator.quotas
@@ -112,7 +112,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
 
 
 def first_choices(sim: World) -> Counter[int]:
-    drainer, now = sim.session._sender._drainer, sim.clock.monotonic()
+    drainer, now = sim.session._sender.drainer, sim.clock.monotonic()
     leaders = {0: 1, 1: 2}
     draws = [drainer._drawn("t", leaders, Drained({1: 99, 2: 99}, now)) for _ in range(4_000)]
     return Counter(next(draw) for draw in draws)
@@ -393,7 +393,7 @@ def test_statistics_contain_unassigned_batches() -> None:
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(25, None)
         sim.steps(10)
-        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
+        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
         part = line["topics"]["t"]["partitions"]["-1"]
         assert (part["xmit_msgq_cnt"], part["leader"], part["msgs_inflight"]) == (15, -1, 0)
         assert line["msg_cnt"] == 75
