@@ -1,7 +1,7 @@
 """One task's producer session, and its progress.
 
 The writer thread calls `ProducerSession`. Each chunk of rows passes through the stages of `append`
-once: validate, split, admit, route, plan, encode, append.
+once: validate, admit, route, plan, encode, append.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from spark_kafka_sink.producer.append.chunk import AdmittedChunk, Chunk
+    from spark_kafka_sink.producer.append.chunk import AdmittedChunk
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -126,7 +126,7 @@ class ProducerSession:
         started, arrived_ms = clock.monotonic(), clock.wall_ms()
         self.context.report.meters.serialize_time += rows.serialize_s
         for chunk in self._validator.validate(rows):
-            for part in self._admission.split(chunk):
+            for part in self._admission.admit(chunk):
                 errors = self._write(part, arrived_ms)
                 if errors is not None:
                     self._send_to_dlq(part.rows, errors, arrived_ms)
@@ -232,15 +232,14 @@ class ProducerSession:
         finally:
             self._accumulator.close()
 
-    def _write(self, chunk: Chunk, arrived_ms: int) -> NDArray[np.int8] | None:
-        """Admit, route, plan, encode and append a chunk that may be appended at once.
+    def _write(self, chunk: AdmittedChunk, arrived_ms: int) -> NDArray[np.int8] | None:
+        """Route, plan, encode and append an admitted chunk.
 
         Return the `RowError` of each row, shape (n,), or None if all rows were written.
         """
-        admitted = self._admission.admit(chunk)
-        reserved = admitted.size
+        reserved = chunk.size
         try:
-            routed = self._route(admitted)
+            routed = self._route(chunk)
             errors = self._find_open_breakers(routed)
             if errors is not None:
                 routed = routed.take(np.flatnonzero(errors == RowError.NONE))
@@ -276,5 +275,5 @@ class ProducerSession:
     def _send_to_dlq(self, rows: Rows, errors: NDArray[np.int8], arrived_ms: int) -> None:
         """Append dead letters for the rows that were not written."""
         for letters in self._validator.send_to_dlq(rows, errors):
-            for part in self._admission.split(letters):
+            for part in self._admission.admit(letters):
                 self._write(part, arrived_ms)

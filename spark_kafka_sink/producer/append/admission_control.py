@@ -76,21 +76,22 @@ class AdmissionControl:
             broken.add(UNASSIGNED)
         return frozenset(broken)
 
-    def split(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Yield the chunk in parts of acceptable size; an oversized row gets its own part."""
-        rows, sizes = len(chunk), chunk.sizes
-        if rows <= self._chunk_rows and chunk.size <= self._chunk_bytes:
-            yield chunk
-            return
-        for start, stop in ranges_within(sizes, self._chunk_bytes, self._chunk_rows):
-            yield chunk.slice(start, stop)
+    def admit(self, chunk: Chunk) -> Iterator[AdmittedChunk]:
+        """Yield the chunk in parts of acceptable size, each charged to the buffer when it is due.
 
-    def admit(self, chunk: Chunk) -> AdmittedChunk:
-        """Wait for the rate limits and for buffer space, and charge the chunk to the buffer.
+        An oversized row gets its own part.
 
         Raises:
             KafkaProdError: the session failed, or the buffer was full for max.block.ms.
         """
+        if len(chunk) <= self._chunk_rows and chunk.size <= self._chunk_bytes:
+            yield self._reserve(chunk)
+            return
+        for start, stop in ranges_within(chunk.sizes, self._chunk_bytes, self._chunk_rows):
+            yield self._reserve(chunk.slice(start, stop))
+
+    def _reserve(self, chunk: Chunk) -> AdmittedChunk:
+        """Wait for the rate limits and for buffer space, and charge the chunk to the buffer."""
         while True:
             self._limiter.refill(self._client.clock.monotonic(), self._breakers.ramp)
             wait = self._limiter.wait
