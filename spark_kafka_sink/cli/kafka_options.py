@@ -12,13 +12,14 @@ import typer
 
 from spark_kafka_sink.cli.demo.run import BOOTSTRAP
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.common.quiet_log import quiet_log
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.names import KNOWN_NAMES, SERIALIZERS, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
-from spark_kafka_sink.diagnostics.broker_queries import connect, quiet_log
+from spark_kafka_sink.diagnostics.broker_queries import connect
 from spark_kafka_sink.diagnostics.doctor import SECONDS
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 

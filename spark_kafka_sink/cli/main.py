@@ -16,9 +16,10 @@ from spark_kafka_sink.cli.broker import BrokerArguments, serve
 from spark_kafka_sink.cli.demo.run import BOOTSTRAP, DemoOptions, run_demo
 from spark_kafka_sink.cli.read import read, verify
 from spark_kafka_sink.cli.transactions import transactions
+from spark_kafka_sink.common.quiet_log import quiet_log
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import Intent, quiet_log
+from spark_kafka_sink.diagnostics.broker_queries import Intent
 from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
 from spark_kafka_sink.report.delivery_report import DeliveryReport

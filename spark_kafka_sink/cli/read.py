@@ -23,9 +23,9 @@ from spark_kafka_sink.cli.kafka_options import (
     wait_for_broker,
 )
 from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.common.quiet_log import quiet_log
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.diagnostics.broker_queries import quiet_log
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import IsolationLevel
 from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader

@@ -10,6 +10,7 @@ In reading order:
 - `clock`: a clock that tests can replace, and a deadline for calls without a timeout
 - `time_zones`: UTC offsets of time zones with the names that Spark accepts, and the host's zone
 - `debug_log`: the events of kafka.debug, and warnings that are logged once per process
+- `quiet_log`: drop the log lines of a check whose result is reported separately
 - `local_path`: local paths with ~ for the home directory
 - `arguments`: checks of arguments to public functions
 - `optional_dependencies`: optional dependencies, and the supported PySpark releases

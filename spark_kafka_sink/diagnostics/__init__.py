@@ -1,12 +1,15 @@
 """Check step by step whether a write with a given configuration would work.
 
 The command `kafkaprod doctor` runs these checks for a user, and the driver runs them before a
-write. `finding` and `topics` do no I/O; the other modules query the brokers.
+write. Only `broker_queries`, `produce_check`, `preflight` and `doctor` query the brokers.
 
 In reading order:
 
 - `finding`: the result of one check, with step, severity, text and hint
-- `topics`: check a topic's existence, settings and permissions against the write
+- `connection_checks`: judge connections, by step and by broker
+- `topic_facts`: what is known about a topic
+- `topic_checks`: check a topic's existence, partitions, leaders and permissions
+- `topic_settings`: check a topic's settings against the write
 - `broker_queries`: query the brokers for the data of these checks, with a deadline for each query
 - `produce_check`: check that a leader accepts records, by sending a probe or a single record
 - `preflight`: the checks that the driver runs before any task

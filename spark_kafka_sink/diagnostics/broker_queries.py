@@ -2,56 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, replace
-from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.similar_names import similar
-from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.diagnostics import topics as topic_checks
+from spark_kafka_sink.diagnostics import connection_checks, topic_checks, topic_settings
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 from spark_kafka_sink.kafka.admin import topic_admin
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
-from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis, FailureKind
-from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.security.acl import Acl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
-STEP_OF: Mapping[State, Step] = {
-    State.DISCONNECTED: Step.CONNECT,
-    State.LOADING_STORES: Step.TLS,
-    State.RESOLVING: Step.RESOLVE,
-    State.CONNECTING: Step.CONNECT,
-    State.TLS_HANDSHAKE: Step.TLS,
-    State.NEGOTIATING: Step.VERSIONS,
-    State.SASL_HANDSHAKE: Step.LOGIN,
-    State.AUTHENTICATING: Step.LOGIN,
-    State.READY: Step.METADATA,
-    State.DRAINING: Step.LOGIN,
-}
-"""The step in which a connection failed, by the state of the connection."""
-_HINTS: Mapping[Step, str] = {
-    Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve it.",
-    Step.CONNECT: "Check the host and port, that the broker is running, and that no firewall "
-    "blocks the connection.",
-    Step.TLS: "Check that this port is a TLS listener (kafka.security.protocol).",
-    Step.VERSIONS: "Check kafka.security.protocol, and that a Kafka broker uses this port.",
-    Step.LOGIN: "Check kafka.sasl.mechanism and the broker's log.",
-    Step.METADATA: "Check the broker's log.",
-}
 _AUTO_CREATE: Final = "auto.create.topics.enable"
 _MAX_POLL_S: Final = 1.0
 _PROPAGATION_S: Final = 1.0
@@ -59,122 +31,6 @@ _PROPAGATION_S: Final = 1.0
 _UNUSED_ID: Final = "kafkaprod-doctor"
 """Suffix after the prefix in an unused transactional id. No scope has this name."""
 _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
-
-
-@contextmanager
-def quiet_log(name: str) -> Iterator[None]:
-    """Drop what this thread logs with a logger and its children; other threads are unaffected."""
-    own = get_ident()
-
-    def is_of_other_thread(record: logging.LogRecord) -> bool:
-        return record.thread != own
-
-    # Python does not pass the records of child loggers to the filters of their parents.
-    loggers = [
-        logger
-        for key, logger in list(logging.Logger.manager.loggerDict.items())
-        if isinstance(logger, logging.Logger) and f"{key}.".startswith(f"{name}.")
-    ]
-    for logger in loggers:
-        logger.addFilter(is_of_other_thread)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(is_of_other_thread)
-
-
-def step_of_error(error: errors.KafkaProdError) -> Step:
-    """Return the step for a client error whose connection state is unknown."""
-    if isinstance(error, errors.TlsError):
-        return Step.TLS
-    if isinstance(error, errors.AuthenticationError):
-        return Step.LOGIN
-    return Step.VERSIONS if isinstance(error, errors.ProtocolError) else Step.CONNECT
-
-
-def passed_before(step: Step) -> tuple[Step, ...]:
-    """Return the steps of a connection that passed before `step` failed, in order."""
-    steps = (Step.RESOLVE, Step.CONNECT, Step.TLS, Step.VERSIONS, Step.LOGIN)
-    return steps[: steps.index(step)] if step in steps else steps
-
-
-def no_response(state: State, seconds: float) -> Diagnosis:
-    """Return the diagnosis of a connection attempt that timed out."""
-    return Diagnosis(f"no response within {seconds:g} s", state=state, unanswered=True)
-
-
-def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
-    """Return the finding for a failed connection attempt."""
-    error = diagnosis.error
-    step = STEP_OF[diagnosis.state]
-    if isinstance(error, errors.AuthenticationError) and step is Step.METADATA:
-        step = Step.LOGIN  # The listener requires SASL, but the client sent a different request.
-    if error is None:
-        error = errors.BrokerUnavailableError(f"{server}: {diagnosis.reason}", hint=_HINTS[step])
-    return Finding.failure(step, error, local=not _is_refused(diagnosis))
-
-
-def _is_refused(diagnosis: Diagnosis) -> bool:
-    """Return True if a broker rejected the client for a reason that is the same on every host.
-
-    In contrast, trust in a certificate and the availability of a ticket or token can depend on the
-    host.
-    """
-    error = diagnosis.error
-    if diagnosis.verdict is not FailureKind.REJECTED or error is None:
-        return False
-    return error.error is not None or isinstance(error, errors.BrokerUnavailableError)
-
-
-def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
-    """Return one finding for all bootstrap servers if none of them could be reached.
-
-    The finding is `local` if a server did not respond at all, or if no server was tried.
-
-    Args:
-        findings: one finding for each server that was tried.
-        servers: number of bootstrap servers.
-    """
-    if not findings:
-        return Finding.failure(
-            Step.CONNECT,
-            errors.BrokerUnavailableError(
-                "no bootstrap server responded", hint=_HINTS[Step.CONNECT]
-            ),
-            local=True,
-        )
-    first, local = findings[0], any(finding.local for finding in findings)
-    if len(findings) == 1 and first.error is not None:
-        error = copy(first.error)
-    else:
-        reasons = "; ".join(finding.text for finding in findings)
-        error = errors.BrokerUnavailableError(
-            f"none of {plural(servers, 'bootstrap server')} can be used: {reasons}",
-            hint=_HINTS[first.step],
-        )
-    return Finding.failure(first.step, error, local=local)
-
-
-def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
-    """Return the finding for the brokers' advertised addresses, to which tasks connect.
-
-    Args:
-        failures: findings of the unreachable brokers, by a name such as "broker 1".
-        brokers: number of brokers.
-    """
-    if not failures:
-        which = "it" if brokers == 1 else f"each of {brokers}"
-        return Finding.ok(Step.BROKERS, f"{which} can be reached at its advertised address")
-    details = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
-    error = errors.BrokerUnavailableError(
-        f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the advertised "
-        f"{'address' if len(failures) == 1 else 'addresses'}. {details}",
-        hint="Set advertised.listeners on the brokers to addresses that clients can reach, or "
-        "make these names and ports reachable from here and from the executors.",
-    )
-    local = all(finding.local for finding in failures.values())
-    return Finding.failure(Step.BROKERS, error, local=local)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +70,8 @@ def connect(
     except errors.KafkaProdError as error:
         tried = error.broker and client.failures.diagnosis(error.broker)
         if tried:
-            return judge_connection(str(error.broker), tried)
-        return Finding.failure(step_of_error(error), error, local=True)
+            return connection_checks.judge_connection(str(error.broker), tried)
+        return Finding.failure(connection_checks.step_of_error(error), error, local=True)
     return None
 
 
@@ -228,15 +84,15 @@ def _all_refuse(client: BlockingClient) -> bool:
 def _unreachable(client: BlockingClient, seconds: float) -> Finding:
     servers = client.config.bootstrap_servers
     under_way = {
-        str(broker.node): no_response(broker.connection.state, seconds)
+        str(broker.node): connection_checks.no_response(broker.connection.state, seconds)
         for broker in client.brokers()
     }
     findings = []
     for server in servers:
         diagnosis = client.failures.diagnosis(server) or under_way.get(server)
         if diagnosis is not None:
-            findings.append(judge_connection(server, diagnosis))
-    return judge_unreachable(findings, len(servers))
+            findings.append(connection_checks.judge_connection(server, diagnosis))
+    return connection_checks.judge_unreachable(findings, len(servers))
 
 
 def create_topics(client: BlockingClient, config: SinkConfig) -> None:
@@ -267,11 +123,11 @@ def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list
             client.pause(_PROPAGATION_S, None)
             facts = _with_similar(client, _ask(client, intent, topics, deadline), deadline)
     except errors.KafkaProdError as error:
-        return [Finding.warning(step_of_error(error), error, local=True)]
+        return [Finding.warning(connection_checks.step_of_error(error), error, local=True)]
     return [finding for topic in facts for finding in _judge(topic, intent)]
 
 
-def _fails(facts: topic_checks.TopicFacts, intent: Intent) -> bool:
+def _fails(facts: TopicFacts, intent: Intent) -> bool:
     """Return True if the topic is missing and the write would not create it."""
     if not facts.is_missing:
         return False
@@ -279,8 +135,8 @@ def _fails(facts: topic_checks.TopicFacts, intent: Intent) -> bool:
 
 
 def _with_similar(
-    client: BlockingClient, facts: list[topic_checks.TopicFacts], deadline: float
-) -> list[topic_checks.TopicFacts]:
+    client: BlockingClient, facts: list[TopicFacts], deadline: float
+) -> list[TopicFacts]:
     """Add the names of similar existing topics to the facts of missing topics."""
     if not any(topic.is_missing for topic in facts):
         return facts
@@ -294,7 +150,7 @@ def _with_similar(
     ]
 
 
-def _judge(facts: topic_checks.TopicFacts, intent: Intent) -> list[Finding]:
+def _judge(facts: TopicFacts, intent: Intent) -> list[Finding]:
     producer = intent.config.producer
     if (
         facts.is_missing
@@ -305,16 +161,16 @@ def _judge(facts: topic_checks.TopicFacts, intent: Intent) -> list[Finding]:
     findings = [topic_checks.judge_topic(facts, producer)]
     if facts.name == intent.config.topic:
         findings += topic_checks.judge_partitions(facts, intent.config.topic_creation.partitions)
-        findings += topic_checks.judge_buffer(facts, producer, intent.has_key)
+        findings += topic_settings.judge_buffer(facts, producer, intent.has_key)
     if facts.exists:
-        findings += topic_checks.judge_settings(facts, intent.config, intent.has_key)
+        findings += topic_settings.judge_settings(facts, intent.config, intent.has_key)
         findings.append(topic_checks.judge_permissions(facts, producer))
     return findings
 
 
 def _ask(
     client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
-) -> list[topic_checks.TopicFacts]:
+) -> list[TopicFacts]:
     """Query the descriptions and the settings of topics concurrently."""
     described = ApiDriver(client, topic_admin.DescribeTopicsHandler(operations=True), topics)
     handler: topic_admin.DescribeConfigsHandler[str] = topic_admin.DescribeConfigsHandler(
@@ -332,7 +188,7 @@ def _ask(
         missing = topic.code == ErrorCode.unknown_topic_or_partition
         may_be_created = by_sink is not None or intent.config.producer.allow_auto_create_topics
         all_facts.append(
-            topic_checks.TopicFacts(
+            TopicFacts(
                 name=name,
                 code=topic.code,
                 description=topic.value,
@@ -350,7 +206,7 @@ def _ask(
 
 def _creation(
     client: BlockingClient, name: str, by_sink: topic_admin.NewTopic | None, deadline: float
-) -> topic_checks.Creation:
+) -> Creation:
     """Return what the brokers would do to create a topic, without creating it."""
     topic = by_sink or topic_admin.NewTopic(name=name, partitions=None)
     value = topic_admin.TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
@@ -358,10 +214,10 @@ def _creation(
     handler = topic_admin.CreateTopicsHandler([topic], validate_only=True)
     driver = ApiDriver(client, handler, (name,))
     if not driver.run(deadline):
-        return topic_checks.Creation(by_sink=by_sink is not None, auto_create=auto_create)
+        return Creation(by_sink=by_sink is not None, auto_create=auto_create)
     result = driver.results[name]
     code = 0 if result.code == ErrorCode.topic_already_exists else result.code
-    return topic_checks.Creation(
+    return Creation(
         by_sink=by_sink is not None, auto_create=auto_create, code=code, message=result.message
     )
 
@@ -394,7 +250,7 @@ def judge_transactional_ids(
     try:
         code = TransactionAdmin(client).end([nobody], commit=False, deadline=deadline)[name]
     except errors.KafkaProdError as error:
-        return [Finding.warning(step_of_error(error), error, local=True)]
+        return [Finding.warning(connection_checks.step_of_error(error), error, local=True)]
     acl = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
     if code in _ALLOWED:
         principal = topic_checks.guide_of(config.producer).principal

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.diagnostics import broker_queries
+from spark_kafka_sink.diagnostics import broker_queries, connection_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.formats.registry import Candidate, Registry
@@ -83,7 +83,7 @@ class Doctor:
         try:
             yield from self._examine_cluster()
         except KafkaProdError as error:
-            yield Finding.failure(broker_queries.step_of_error(error), error)
+            yield Finding.failure(connection_checks.step_of_error(error), error)
 
     @property
     def _producer(self) -> ProducerConfig:
@@ -100,10 +100,10 @@ class Doctor:
             diagnosis = _reach(client, server, self.seconds)
             broker = next(iter(client.brokers()), None)
             failure = (
-                None if diagnosis is None else broker_queries.judge_connection(server, diagnosis)
+                None if diagnosis is None else connection_checks.judge_connection(server, diagnosis)
             )
             reached = Step.METADATA if failure is None else failure.step
-            for step in broker_queries.passed_before(reached):
+            for step in connection_checks.passed_before(reached):
                 text = None if broker is None else _passed(step, broker, self._producer)
                 if text is not None:
                     yield Finding.ok(step, text)
@@ -147,13 +147,13 @@ class Doctor:
                 continue
             known = client.failures.diagnosis(str(node))
             if known is None and node in states:
-                known = broker_queries.no_response(states[node], self.seconds)
+                known = connection_checks.no_response(states[node], self.seconds)
             if known is not None:
-                failures[f"broker {node.node_id}"] = broker_queries.judge_connection(
+                failures[f"broker {node.node_id}"] = connection_checks.judge_connection(
                     str(node), known
                 )
         client.abandon()
-        return broker_queries.judge_brokers(failures, len(nodes))
+        return connection_checks.judge_brokers(failures, len(nodes))
 
     def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
         topic = self.intent.config.topic
@@ -184,7 +184,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
                 return client.failures.diagnosis(server)
             if left <= 0:
                 return (
-                    broker_queries.no_response(brokers[0].connection.state, seconds)
+                    connection_checks.no_response(brokers[0].connection.state, seconds)
                     if brokers
                     else None
                 )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.quiet_log import quiet_log
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics import broker_queries
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
@@ -82,7 +83,7 @@ def examine(intent: broker_queries.Intent) -> list[Finding]:
             broker_queries.create_topics(client, config)
             return []
         seconds, start = min(SECONDS, config.producer.max_block_ms / 1000), client.now()
-        with broker_queries.quiet_log("spark_kafka_sink.kafka.client"):
+        with quiet_log("spark_kafka_sink.kafka.client"):
             failure = broker_queries.connect(
                 client, seconds, seconds if mode is Preflight.FAIL else REFUSED_S
             )

@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import capitalized
 from spark_kafka_sink.diagnostics.finding import Finding, Step
-from spark_kafka_sink.diagnostics.topics import denied, guide_of
+from spark_kafka_sink.diagnostics.topic_checks import denied, guide_of
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.kafka.admin.appender import ProduceHandler
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup

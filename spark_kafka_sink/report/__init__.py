@@ -7,7 +7,6 @@ In reading order:
 - `metrics`: the metrics of a running producer, which are part of the report
 - `delivery_report`: the report of a task or of a whole write
 - `delivery_counters`: the counters of a report and its JSON form
-- `merging`: how reports are merged, field by field
 - `partition_report`: the counters of one partition
 - `task_report`: the identity of a task, its one-line summary and its open transaction
 - `recreated_topics`: ids of the topics with acknowledged records

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.report.merging import counter, merge_groups, rules_of
+from spark_kafka_sink.report.metrics.merging import counter, merge_groups, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.codec_cost import CodecCost
-from spark_kafka_sink.report.merging import (
+from spark_kafka_sink.report.metrics.histogram import Histogram
+from spark_kafka_sink.report.metrics.merging import (
     counter,
     distribution,
     flat,
@@ -19,7 +20,6 @@ from spark_kafka_sink.report.merging import (
     merge_groups,
     merged,
 )
-from spark_kafka_sink.report.metrics.histogram import Histogram
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo

@@ -6,7 +6,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
-from spark_kafka_sink.report.merging import counter, highest, lowest, merge_groups, merged, same
+from spark_kafka_sink.report.metrics.merging import (
+    counter,
+    highest,
+    lowest,
+    merge_groups,
+    merged,
+    same,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

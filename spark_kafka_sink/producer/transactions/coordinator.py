@@ -193,8 +193,8 @@ class CoordinatorLookup:
         self._is_requested = False
         response, code = completion.response, int(ClientErrorCode.disconnected)
         if response is not None:
-            (found,) = transactions.coordinators_in(response, [self._transactional_id])
-            code, node = found.code, Node(*found[-3:])
+            (result,) = transactions.coordinators_in(response, [self._transactional_id])
+            code, node = result.code, Node(*result[-3:])
         if code:
             self.problem = error_name(code)
             if decide(completion.request.api, code) not in RETRYING:

@@ -17,7 +17,8 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from spark_kafka_sink.report.merging import (
+from spark_kafka_sink.report.metrics.histogram import Histogram, HistogramBuilder
+from spark_kafka_sink.report.metrics.merging import (
     counter,
     distribution,
     flat,
@@ -25,7 +26,6 @@ from spark_kafka_sink.report.merging import (
     merge_groups,
     merged,
 )
-from spark_kafka_sink.report.metrics.histogram import Histogram, HistogramBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

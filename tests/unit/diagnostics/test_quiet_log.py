@@ -6,7 +6,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.diagnostics.broker_queries import quiet_log
+from spark_kafka_sink.common.quiet_log import quiet_log
 
 if TYPE_CHECKING:
     import pytest

@@ -9,16 +9,11 @@ import pytest
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
-from spark_kafka_sink.diagnostics.broker_queries import judge_connection, judge_unreachable
+from spark_kafka_sink.diagnostics.connection_checks import judge_connection, judge_unreachable
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
-from spark_kafka_sink.diagnostics.topics import (
-    Creation,
-    TopicFacts,
-    judge_buffer,
-    judge_permissions,
-    judge_settings,
-    judge_topic,
-)
+from spark_kafka_sink.diagnostics.topic_checks import judge_permissions, judge_topic
+from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
+from spark_kafka_sink.diagnostics.topic_settings import judge_buffer, judge_settings
 from spark_kafka_sink.kafka.admin.topic_admin import PartitionDescription, TopicDescription
 from spark_kafka_sink.kafka.client.channel.connection_failures import Circumstances, diagnose
 from spark_kafka_sink.kafka.client.channel.transport import State

@@ -1,0 +1,132 @@
+"""Judge the connections to the brokers, by step and by broker."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis, FailureKind
+from spark_kafka_sink.kafka.client.channel.transport import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+STEP_OF: Mapping[State, Step] = {
+    State.DISCONNECTED: Step.CONNECT,
+    State.LOADING_STORES: Step.TLS,
+    State.RESOLVING: Step.RESOLVE,
+    State.CONNECTING: Step.CONNECT,
+    State.TLS_HANDSHAKE: Step.TLS,
+    State.NEGOTIATING: Step.VERSIONS,
+    State.SASL_HANDSHAKE: Step.LOGIN,
+    State.AUTHENTICATING: Step.LOGIN,
+    State.READY: Step.METADATA,
+    State.DRAINING: Step.LOGIN,
+}
+"""The step in which a connection failed, by the state of the connection."""
+_HINTS: Mapping[Step, str] = {
+    Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve it.",
+    Step.CONNECT: "Check the host and port, that the broker is running, and that no firewall "
+    "blocks the connection.",
+    Step.TLS: "Check that this port is a TLS listener (kafka.security.protocol).",
+    Step.VERSIONS: "Check kafka.security.protocol, and that a Kafka broker uses this port.",
+    Step.LOGIN: "Check kafka.sasl.mechanism and the broker's log.",
+    Step.METADATA: "Check the broker's log.",
+}
+
+
+def step_of_error(error: errors.KafkaProdError) -> Step:
+    """Return the step for a client error whose connection state is unknown."""
+    if isinstance(error, errors.TlsError):
+        return Step.TLS
+    if isinstance(error, errors.AuthenticationError):
+        return Step.LOGIN
+    return Step.VERSIONS if isinstance(error, errors.ProtocolError) else Step.CONNECT
+
+
+def passed_before(step: Step) -> tuple[Step, ...]:
+    """Return the steps of a connection that passed before `step` failed, in order."""
+    steps = (Step.RESOLVE, Step.CONNECT, Step.TLS, Step.VERSIONS, Step.LOGIN)
+    return steps[: steps.index(step)] if step in steps else steps
+
+
+def no_response(state: State, seconds: float) -> Diagnosis:
+    """Return the diagnosis of a connection attempt that timed out."""
+    return Diagnosis(f"no response within {seconds:g} s", state=state, unanswered=True)
+
+
+def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
+    """Return the finding for a failed connection attempt."""
+    error = diagnosis.error
+    step = STEP_OF[diagnosis.state]
+    if isinstance(error, errors.AuthenticationError) and step is Step.METADATA:
+        step = Step.LOGIN  # The listener requires SASL, but the client sent a different request.
+    if error is None:
+        error = errors.BrokerUnavailableError(f"{server}: {diagnosis.reason}", hint=_HINTS[step])
+    return Finding.failure(step, error, local=not _is_refused(diagnosis))
+
+
+def _is_refused(diagnosis: Diagnosis) -> bool:
+    """Return True if a broker rejected the client for a reason that is the same on every host.
+
+    In contrast, trust in a certificate and the availability of a ticket or token can depend on the
+    host.
+    """
+    error = diagnosis.error
+    if diagnosis.verdict is not FailureKind.REJECTED or error is None:
+        return False
+    return error.error is not None or isinstance(error, errors.BrokerUnavailableError)
+
+
+def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
+    """Return one finding for all bootstrap servers if none of them could be reached.
+
+    The finding is `local` if a server did not respond at all, or if no server was tried.
+
+    Args:
+        findings: one finding for each server that was tried.
+        servers: number of bootstrap servers.
+    """
+    if not findings:
+        return Finding.failure(
+            Step.CONNECT,
+            errors.BrokerUnavailableError(
+                "no bootstrap server responded", hint=_HINTS[Step.CONNECT]
+            ),
+            local=True,
+        )
+    first, local = findings[0], any(finding.local for finding in findings)
+    if len(findings) == 1 and first.error is not None:
+        error = copy(first.error)
+    else:
+        reasons = "; ".join(finding.text for finding in findings)
+        error = errors.BrokerUnavailableError(
+            f"none of {plural(servers, 'bootstrap server')} can be used: {reasons}",
+            hint=_HINTS[first.step],
+        )
+    return Finding.failure(first.step, error, local=local)
+
+
+def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
+    """Return the finding for the brokers' advertised addresses, to which tasks connect.
+
+    Args:
+        failures: findings of the unreachable brokers, by a name such as "broker 1".
+        brokers: number of brokers.
+    """
+    if not failures:
+        which = "it" if brokers == 1 else f"each of {brokers}"
+        return Finding.ok(Step.BROKERS, f"{which} can be reached at its advertised address")
+    details = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
+    error = errors.BrokerUnavailableError(
+        f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the advertised "
+        f"{'address' if len(failures) == 1 else 'addresses'}. {details}",
+        hint="Set advertised.listeners on the brokers to addresses that clients can reach, or "
+        "make these names and ports reachable from here and from the executors.",
+    )
+    local = all(finding.local for finding in failures.values())
+    return Finding.failure(Step.BROKERS, error, local=local)

@@ -1,0 +1,230 @@
+"""Check that the settings of a topic fit the write.
+
+The checks detect if records would be rejected, recompressed, or stored with a different timestamp.
+
+Source: Kafka's ``TopicConfig``, ``UnifiedLog.append``, ``LogValidator``, ``Partition``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.enums import Acks, Codec
+from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.diagnostics.topic_facts import TopicFacts
+
+MAX_MESSAGE: Final = "max.message.bytes"
+MIN_IN_SYNC: Final = "min.insync.replicas"
+COMPRESSION: Final = "compression.type"
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
+CLEANUP: Final = "cleanup.policy"
+SETTINGS: Final = (
+    MAX_MESSAGE,
+    MIN_IN_SYNC,
+    COMPRESSION,
+    TIMESTAMP_TYPE,
+    TIMESTAMP_BEFORE,
+    CLEANUP,
+)
+"""The topic settings that affect a write."""
+_PRODUCER: Final = "producer"
+_CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {
+    codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
+}
+_LIKELY_RATIO: Final = 4
+"""Compression ratio that is assumed to check whether compressed batches fit. Higher ratios are
+rare.
+"""
+_NO_LIMIT: Final = 2**62
+_STEP: Final = Step.SETTINGS
+SMALL_BATCH = 32 * 1024
+"""Batch size in bytes below which a write is slow."""
+
+
+def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> list[Finding]:
+    """Compare a topic's settings with the sink's settings.
+
+    Args:
+        facts: facts about an existing topic.
+        config: the sink's config.
+        has_key: True if the rows have a column `key`; None if unknown.
+
+    Returns:
+        The problems. If there are none, a single finding that lists the checked settings.
+    """
+    findings = [*_replicas(facts, config)]
+    if facts.settings is None:
+        text = f"{facts.name}: unknown, because DescribeConfigs on the topic is denied"
+        return [*findings, Finding.note(_STEP, text)]
+    findings += [
+        *_sizes(facts, config),
+        *_codec(facts, config),
+        *_timestamps(facts, config),
+        *_compaction(facts, config, has_key),
+    ]
+    if findings:
+        return findings
+    shown = (MAX_MESSAGE, MIN_IN_SYNC, COMPRESSION, CLEANUP)
+    values = [f"{name}={facts.settings[name]}" for name in shown if facts.settings.get(name)]
+    return [Finding.ok(_STEP, f"{facts.name}: {', '.join(values)}")]
+
+
+def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
+    least = _number(facts, MIN_IN_SYNC)
+    if config.producer.acks is not Acks.ALL or least is None or not facts.replicas:
+        return
+    name, code = facts.name, error_name(ErrorCode.not_enough_replicas)
+    if least > facts.replicas:
+        have = f"a partition of topic {name} has {facts.replicas}"
+        yield Finding.warning(
+            _STEP,
+            errors.ConfigError(
+                f"{MIN_IN_SYNC}={least}, but {have}: most brokers reject every batch of such a "
+                f"topic with acks=all; newer brokers only require that all replicas are in sync",
+                topic=name,
+                error=code,
+                hint=f"Lower the topic's {MIN_IN_SYNC}, or add replicas to the topic.",
+            ),
+        )
+    elif facts.in_sync < least:
+        yield Finding.warning(
+            _STEP,
+            errors.BrokerUnavailableError(
+                f"a partition of topic {name} has {facts.in_sync} of "
+                f"{plural(facts.replicas, 'replica')} in sync, but "
+                f"{MIN_IN_SYNC}={least}: its leader accepts no batches with acks=all until more "
+                f"replicas have caught up",
+                topic=name,
+                error=code,
+                hint="Check which brokers are down or lagging.",
+            ),
+        )
+
+
+def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
+    limit, producer = _number(facts, MAX_MESSAGE), config.producer
+    if limit is None:
+        return
+    ratio = 1 if producer.compression_type is Codec.NONE else _LIKELY_RATIO
+    largest = min(producer.max_request_size, producer.buffer_memory)
+    rejected = []
+    if producer.batch_size > limit * ratio:
+        rejected.append(f"full batches (kafka.batch.size={producer.batch_size})")
+    if largest > limit * ratio:
+        rejected.append(f"larger rows (kafka.max.request.size={largest})")
+    if not rejected:
+        return
+    hint = f"Raise the topic's {MAX_MESSAGE}, or set kafka.batch.size={limit}: rejected batches "
+    yield Finding.warning(
+        _STEP,
+        errors.RecordTooLargeError(
+            f"topic {facts.name} accepts at most {MAX_MESSAGE}={limit}: {' and '.join(rejected)} "
+            "would be rejected",
+            topic=facts.name,
+            error=error_name(ErrorCode.message_too_large),
+            hint=hint + "are split and sent again, but a single row cannot be split.",
+        ),
+    )
+
+
+def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
+    theirs = _text(facts, COMPRESSION)
+    codec = None if theirs in {None, _PRODUCER} else _CODEC_NAMES.get(theirs or "")
+    ours = config.producer.compression_type
+    if codec is None or codec is ours:
+        return
+    error = errors.ConfigError(
+        f"topic {facts.name} has {COMPRESSION}={theirs}, but kafka.compression.type is "
+        f"{ours.name.lower()}: the brokers recompress every batch",
+        topic=facts.name,
+        hint=f"Set kafka.compression.type={codec.name.lower()}.",
+    )
+    yield Finding.warning(_STEP, error)
+
+
+def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
+    if not config.use_timestamp_column:
+        return
+    before = _number(facts, TIMESTAMP_BEFORE)
+    if _text(facts, TIMESTAMP_TYPE) == "LogAppendTime":
+        error = errors.ConfigError(
+            f"topic {facts.name} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers replace the "
+            "timestamp column with their own time",
+            topic=facts.name,
+            hint=f"Set {TIMESTAMP_TYPE}=CreateTime on the topic, or remove useTimestampColumn.",
+        )
+        yield Finding.warning(_STEP, error)
+    elif before is not None and before < _NO_LIMIT:
+        yield Finding.warning(
+            _STEP,
+            errors.ConfigError(
+                f"topic {facts.name} has {TIMESTAMP_BEFORE}={before}: rows with an older timestamp "
+                "are rejected",
+                topic=facts.name,
+                error=error_name(ErrorCode.invalid_timestamp),
+                hint=f"Raise the topic's {TIMESTAMP_BEFORE}, or remove useTimestampColumn.",
+            ),
+        )
+
+
+def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> Iterator[Finding]:
+    policies = {policy.strip() for policy in (_text(facts, CLEANUP) or "").split(",")}
+    if "compact" not in policies:
+        return
+    if has_key is not False:
+        yield Finding.note(_STEP, f"{facts.name} is compacted: rows with a null key are rejected")
+        return
+    error = errors.ColumnError(
+        f"topic {facts.name} is compacted, but the DataFrame has no column `key`: every row "
+        "would be rejected",
+        topic=facts.name,
+        error=error_name(ErrorCode.invalid_record),
+        hint="Add a column `key`, or set cleanup.policy=delete on the topic.",
+    )
+    if config.dead_letters.tolerant:
+        yield Finding.warning(_STEP, error)
+    else:
+        yield Finding.failure(_STEP, error)
+
+
+def _text(facts: TopicFacts, name: str) -> str | None:
+    return None if facts.settings is None else facts.settings.get(name)
+
+
+def _number(facts: TopicFacts, name: str) -> int | None:
+    text = _text(facts, name)
+    return int(text) if text is not None and text.lstrip("-").isdecimal() else None
+
+
+def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None) -> list[Finding]:
+    """Check that buffer.memory can hold a full batch of each partition.
+
+    Rows with keys can open a batch for every partition at the same time.
+
+    Args:
+        facts: facts about an existing topic.
+        config: the producer's config.
+        has_key: True if the rows have a column `key`; None if unknown.
+    """
+    count = 0 if facts.description is None else len(facts.description.partitions)
+    needed, memory = count * config.batch_size, config.buffer_memory
+    if has_key is False or needed <= memory:
+        return []
+    text = (
+        f"{facts.name}: a full batch.size of each of {count:,} partitions is {needed:,} bytes, and "
+        f"kafka.buffer.memory={memory}: if keys distribute the rows over all partitions, batches "
+        f"are sent at about {memory // count:,} bytes"
+    )
+    if memory // count >= SMALL_BATCH:
+        return [Finding.note(Step.TOPIC, text)]
+    hint = f"Raise kafka.buffer.memory to {SMALL_BATCH * count} or more"
+    return [Finding.warning(Step.TOPIC, errors.ConfigError(text, topic=facts.name, hint=hint))]
