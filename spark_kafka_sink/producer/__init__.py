@@ -14,6 +14,7 @@ In reading order:
 - `bad_rows`: the count of bad rows, and errors.maxRatio
 - `append`: the writer thread's stages, from validation to the accumulator
 - `buffer`: batches, memory accounting and throttling, shared by writer and sender
+- `sender_assembly`: assembles the sender from the parts of the session
 - `send`: the sender thread, from draining batches to handling responses
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request

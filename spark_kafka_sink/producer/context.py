@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import new_id
@@ -23,24 +22,17 @@ from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerState
 from spark_kafka_sink.producer.report_listener import ReportListener
-from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
-from spark_kafka_sink.producer.send.batch_split import RecordErrorHandler
-from spark_kafka_sink.producer.send.drainer import Drainer
-from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
-from spark_kafka_sink.producer.send.response_handler import ResponseHandler
-from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.report.builder import ReportBuilder
 from spark_kafka_sink.report.recreated_topics import WrittenTopics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
 
 
@@ -129,66 +121,6 @@ def make_context(
         transactions=None
         if transaction is None
         else TransactionManager(client, producer_state, transaction, acls),
-    )
-
-
-def make_sender(context: SessionContext) -> Sender:
-    """Create the session's sender, which is a `DryRunSender` for a dry run."""
-    client, accumulator, acls = context.client, context.accumulator, context.acls
-    producer_state, transactions = context.producer_state, context.transactions
-    completion = BatchCompletion(
-        client=client,
-        producer_state=producer_state,
-        accumulator=accumulator,
-        listeners=context.listeners,
-        failures=context.report.failures,
-        written=context.written,
-        acls=acls,
-        transactions=transactions,
-    )
-    responses = ResponseHandler(
-        client=client,
-        producer_state=producer_state,
-        accumulator=accumulator,
-        completion=completion,
-        record_errors=RecordErrorHandler(
-            config=client.config,
-            clock=client.clock,
-            bad_rows=context.bad_rows,
-            dead_letters=context.dead_letters,
-            acls=acls,
-        ),
-        breakers=context.breakers,
-        listeners=context.listeners,
-        acls=acls,
-    )
-    statistics = Statistics(
-        name=context.events.session,
-        path=context.settings.statistics_path,
-        client=client,
-        accumulator=accumulator,
-        producer_state=producer_state,
-        report=context.report,
-        partitions=completion.partitions,
-        transactions=transactions,
-    )
-    make: Callable[..., Sender] = Sender
-    if context.settings.dry_run:
-        from spark_kafka_sink.producer.dry_run import CodecSampler, DryRunSender  # rarely needed
-
-        sampler = CodecSampler(client.config, context.report)
-        make = partial(DryRunSender, report=context.report, sampler=sampler)
-    return make(
-        client=client,
-        accumulator=accumulator,
-        completion=completion,
-        drainer=Drainer(client, accumulator, context.breakers, completion.partitions, transactions),
-        responses=responses,
-        producer_id=ProducerIdRequester(client, producer_state, acls),
-        transactions=transactions,
-        listeners=context.listeners,
-        broker_meters=context.report.meters.brokers,
-        statistics=statistics,
     )
 
 

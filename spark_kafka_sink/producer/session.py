@@ -19,9 +19,10 @@ from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
 from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
 from spark_kafka_sink.producer.append.validator import RowValidator
-from spark_kafka_sink.producer.context import SessionSettings, make_context, make_sender
+from spark_kafka_sink.producer.context import SessionSettings, make_context
 from spark_kafka_sink.producer.producer_id import ProducerState
 from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.sender_assembly import make_sender
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
