@@ -94,7 +94,7 @@ class CodecSampler:
         return compress(codec, data, self._levels.get(codec))
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class DryRunSender(Sender):
     """A sender that drains batches but sends nothing; it has no producer id."""
 

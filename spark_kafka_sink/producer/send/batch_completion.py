@@ -48,7 +48,7 @@ _GAP = error_name(ErrorCode.out_of_order_sequence_number)
 _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class BatchCompletion:
     """Completes batches: notifies the listeners, and frees the batches' memory."""
 

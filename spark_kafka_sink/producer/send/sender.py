@@ -44,7 +44,7 @@ _FAILED_WAIT = 0.02
 """Maximum duration of a poll in seconds while a failed session waits for in-flight batches."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Sender:
     """One session's sender; only the thread that calls `run_once` may call its methods.
 

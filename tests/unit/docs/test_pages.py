@@ -70,6 +70,17 @@ def test_named_files_exist(page: Path) -> None:
     assert missing_paths(page) == []
 
 
+def test_design_names_code_that_exists() -> None:
+    """Each name in backticks is a word of the package, or a file (see `test_named_files_exist`)."""
+    words = {
+        word
+        for path in (ROOT / "spark_kafka_sink").rglob("*.py")
+        for word in re.findall(r"\w+", text_of(path))
+    }
+    names = re.findall(r"`([\w.]+)`", text_of(DOCS / "design.md"))
+    assert [name for name in names if not words.issuperset(name.split("."))] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_shell_examples_are_valid(page: Path) -> None:
     for words in commands(text_of(page)):

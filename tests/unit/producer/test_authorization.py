@@ -284,7 +284,7 @@ def test_command_is_quoted_for_a_shell() -> None:
 def test_msk_permissions_are_iam_actions() -> None:
     advice = advisor(SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin()))
     assert advice.hint(TOPIC, "t") == (
-        "allow kafka-cluster:DescribeTopic and kafka-cluster:WriteData on topic t in the IAM "
+        "Allow kafka-cluster:DescribeTopic and kafka-cluster:WriteData on topic t in the IAM "
         "policy of this identity"
     )
     assert "kafka-cluster:WriteDataIdempotently on the cluster" in advice.hint(CLUSTER, "t")

@@ -130,7 +130,7 @@ def test_client_id_of_the_user_has_priority(given: str, of_task: str, shown: str
 
 
 @pytest.mark.parametrize("is_pooled", [False, True])
-@pytest.mark.parametrize("part", ["Partitioner", "Sender", "TopicMetadata"])
+@pytest.mark.parametrize("part", ["Partitioner", "make_sender", "TopicMetadata"])
 def test_client_is_closed_if_the_session_cannot_be_created(
     part: str, is_pooled: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
