@@ -111,7 +111,7 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class EntryNames:
     """Names of map entries: those listed or matched by a pattern, or all others."""
 
     names: tuple[str, ...] = ()
@@ -132,12 +132,12 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class EntryValues:
     """The values of maps, or those of entries with some names."""
 
     part: Part
     key: Column
-    names: Names | None = None
+    names: EntryNames | None = None
 
     def __call__(self, cells: Cells, writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
@@ -159,7 +159,7 @@ class RequiredKey:
     def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
         offsets, entries = cells.items()
-        matches = np.flatnonzero(Names((self.name,)).select(entries.field(0), self.key))
+        matches = np.flatnonzero(EntryNames((self.name,)).select(entries.field(0), self.key))
         bad = np.ones(len(cells), np.bool_)
         bad[np.searchsorted(offsets, matches, "right") - 1] = False
         cells.fail(bad, self.path, f"has no key {self.name!r}, which the schema requires")

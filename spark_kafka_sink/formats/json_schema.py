@@ -28,11 +28,11 @@ from spark_kafka_sink.formats.column import Column, field_path, not_declared
 from spark_kafka_sink.formats.json_checks import (
     AllOf,
     AnyOf,
-    Entries,
+    EntryNames,
+    EntryValues,
     Field,
     Finite,
     Items,
-    Names,
     Never,
     NotFinite,
     Part,
@@ -473,7 +473,7 @@ def _properties(
     validator: Validator, properties: Mapping[str, Any], target: _Target, _schema: Any
 ) -> None:
     for name, schema in properties.items():
-        _named(validator, Names(names=(name,)), schema, target)
+        _named(validator, EntryNames(names=(name,)), schema, target)
 
 
 def _patterns(
@@ -481,7 +481,7 @@ def _patterns(
 ) -> None:
     for pattern, schema in patterns.items():
         if _is_readable(pattern):
-            _named(validator, Names(patterns=(pattern,)), schema, target)
+            _named(validator, EntryNames(patterns=(pattern,)), schema, target)
 
 
 def _is_readable(pattern: str) -> bool:
@@ -496,11 +496,11 @@ def _is_readable(pattern: str) -> bool:
 def _additional(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
     patterns = tuple(schema.get("patternProperties", ()))
     if all(map(_is_readable, patterns)):  # otherwise any field could be declared
-        rest = Names(tuple(schema.get("properties", ())), patterns, is_rest=True)
+        rest = EntryNames(tuple(schema.get("properties", ())), patterns, is_rest=True)
         _named(validator, rest, value, target)
 
 
-def _named(validator: Validator, names: Names, schema: Any, target: _Target) -> None:
+def _named(validator: Validator, names: EntryNames, schema: Any, target: _Target) -> None:
     """Match the fields of a struct or the entries of a map with these names."""
     column = target.column
     if column.shape is Shape.STRUCT:
@@ -515,7 +515,7 @@ def _named(validator: Validator, names: Names, schema: Any, target: _Target) -> 
     else:
         return
     if part.check is not None or part.rejects_null:
-        target.checks.append(Entries(part, key, selection))
+        target.checks.append(EntryValues(part, key, selection))
 
 
 def _has_names(key: Column) -> bool:
@@ -523,7 +523,9 @@ def _has_names(key: Column) -> bool:
     return key.shape is not Shape.TIMESTAMP
 
 
-def _fields(validator: Validator, names: Names, schema: Any, target: _Target) -> Iterator[Field]:
+def _fields(
+    validator: Validator, names: EntryNames, schema: Any, target: _Target
+) -> Iterator[Field]:
     for number, field_ in enumerate(target.column.parts):
         if names.includes(field_.name):
             part = _part(validator, target, field_, schema, is_rest=names.is_rest)

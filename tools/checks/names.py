@@ -8,12 +8,13 @@ name, and constants below the first class or function of a module that need neit
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 VAGUE = {"each", "one", "found", "made"}
 WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
 ARGUMENT = re.compile(r"^ {4}(\w+):", re.MULTILINE)
+START = re.compile(r"[a-z]\w*(?![\w:.=])")
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -68,10 +69,21 @@ def partial_hints(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.keyword) and node.arg == "hint":
             parts = node.value.values if isinstance(node.value, ast.JoinedStr) else [node.value]
             first, last = parts[0], parts[-1]
-            if _text(first) and _text(first)[0].islower():
+            if START.match(_text(first)):
                 yield node.value.lineno, f"the hint {_text(first)[:30]!r} has no capital"
-            if _text(last) and _text(last)[-1] not in ".?:":
+            if _text(last)[-1:].isalnum():
                 yield node.value.lineno, f"the hint {_text(last)[-30:]!r} has no full stop"
+
+
+def repeated_classes(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield a line for each public class that has the name of an earlier one."""
+    first: dict[str, Path] = {}
+    for path in paths:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                earlier = first.setdefault(node.name, path)
+                if earlier != path:
+                    yield f"{path}:{node.lineno}: {node.name} is also a class of {earlier}"
 
 
 def _text(node: ast.expr) -> str:
@@ -96,16 +108,21 @@ def late_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, "a constant stands below a class or function"
 
 
+CHECKS = (vague_names, other_words, late_constants, unknown_arguments, partial_hints)
+
+
 def main() -> None:
     """Print all violations; exit with status 1 if there are any."""
     roots = [Path(argument) for argument in sys.argv[1:]] or [_ROOT / "spark_kafka_sink"]
+    files = ([root] if root.is_file() else sorted(root.rglob("*.py")) for root in roots)
+    paths = [path for group in files for path in group]
     violations = [
         f"{path}:{line}: {text}"
-        for root in roots
-        for path in ([root] if root.is_file() else sorted(root.rglob("*.py")))
-        for check in (vague_names, other_words, late_constants, unknown_arguments)
+        for path in paths
+        for check in CHECKS
         for line, text in check(ast.parse(path.read_text(encoding="utf-8")))
     ]
+    violations += repeated_classes(paths)
     sys.stdout.write("".join(f"{line}\n" for line in violations))
     sys.exit(1 if violations else 0)
 
