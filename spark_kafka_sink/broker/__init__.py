@@ -15,6 +15,7 @@ In reading order:
 - `config`: `BrokerConfig`, which contains all settings of a broker, and its listener addresses
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: fault injection, and the text form of faults
+- `required_rights`: the operations that a client must be authorized for, by API
 - `authorization`: checks which operations a client may perform, and removes denied items
 - `request_shapes`: the fields for topics and partitions in requests, and for errors in responses
 - `handlers`: the APIs that the broker supports, and the context that handlers receive

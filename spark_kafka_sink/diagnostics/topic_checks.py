@@ -116,10 +116,10 @@ def missing_in_dry_run(facts: TopicFacts) -> Finding:
     """Return the finding for a missing topic, which a dry run does not create."""
     why = "a dry run needs its partition count"
     how = "topic.create=true and topic.partitions, which a dry run uses"
-    hint = f"correct the name, create the topic, or set {how}"
+    hint = f"Correct the name, create the topic, or set {how}."
     if facts.of_dead_letters:
         why = "the first row for this topic fails the run"
-        hint = "correct the name, or create the topic"
+        hint = "Correct the name, or create the topic."
     error = errors.UnknownTopicError(
         f"{facts.title} does not exist, and a dry run does not create it: {why}",
         topic=facts.name,

@@ -226,5 +226,5 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
     )
     if memory // count >= SMALL_BATCH:
         return [Finding.note(Step.TOPIC, text)]
-    hint = f"Raise kafka.buffer.memory to {SMALL_BATCH * count} or more"
+    hint = f"Raise kafka.buffer.memory to {SMALL_BATCH * count} or more."
     return [Finding.warning(Step.TOPIC, errors.ConfigError(text, topic=facts.name, hint=hint))]

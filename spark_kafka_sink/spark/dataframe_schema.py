@@ -40,11 +40,11 @@ _WITHOUT: Final = {
 _MISSING: Final = {
     "value": (
         "Required attribute 'value' not found:",
-        "set value.format, for example to json, to write all columns; or name one column `value`",
+        "Set value.format, for example to json, to write all columns; or name one column `value`.",
     ),
     "timestamp": (
         "useTimestampColumn=true, but",
-        "add a column `timestamp` of type TIMESTAMP, or remove the option",
+        "Add a column `timestamp` of type TIMESTAMP, or remove the option.",
     ),
 }
 """Start of the error message and hint for a required column that is missing."""
@@ -225,22 +225,22 @@ def _like(names: Sequence[str], meant: str) -> str | None:
 
 def _rename(schema: types.StructType, meant: str) -> str | None:
     like = _like(schema.names, meant)
-    return like and f"rename `{like}` to `{meant}`: .withColumnRenamed('{like}', '{meant}')"
+    return like and f"Rename `{like}` to `{meant}`: .withColumnRenamed('{like}', '{meant}')."
 
 
 def _hint_for_type(name: str, data_type: types.DataType, allowed: str) -> str:
     text = name in ("key", "value")
     if text and isinstance(data_type, (types.StructType, types.ArrayType, types.MapType)):
         if isinstance(data_type, types.StructType):
-            return f"set {name}.format, for example to json, avro or protobuf"
-        return f"write it as JSON: .withColumn('{name}', to_json('{name}'))"
+            return f"Set {name}.format, for example to json, avro or protobuf."
+        return f"Write it as JSON: .withColumn('{name}', to_json('{name}'))."
     if name == "headers":
-        convert = f"convert it: .withColumn('headers', expr({_headers_of(data_type)!r}))"
-        return f"{convert}, or rename it if it is not meant for Kafka"
+        convert = f"Convert it: .withColumn('headers', expr({_headers_of(data_type)!r}))"
+        return f"{convert}, or rename it if it is not meant for Kafka."
     cast = "STRING" if text else allowed
     return (
-        f"cast it: .withColumn('{name}', col('{name}').cast('{cast}')), or rename it if it is not "
-        "meant for Kafka"
+        f"Cast it: .withColumn('{name}', col('{name}').cast('{cast}')), or rename it if it is not "
+        "meant for Kafka."
     )
 
 

@@ -96,7 +96,7 @@ def _too_short(requested: int | None, cap: int) -> errors.ConfigError:
         where, hint = f"the brokers' {MAX_TIMEOUT} is {cap}", f"{raise_cap.capitalize()}."
     else:
         where = f"option kafka.{TRANSACTION_TIMEOUT} is {requested}"
-        hint = "Raise it, or remove it to use the brokers' maximum"
+        hint = "Raise it, or remove it to use the brokers' maximum."
         hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
     return errors.ConfigError(
         f"{where}; deliveryGuarantee=exactly-once needs at least {MIN_TIMEOUT_MS}: with a shorter "

@@ -112,7 +112,7 @@ def test_missing_topic(
     assert isinstance(error, UnknownTopicError)
     assert expected in error.message
     if options.get("topic") == "event":
-        assert (error.hint or "").startswith("did you mean events? ")
+        assert (error.hint or "").startswith("Did you mean events? ")
 
 
 @pytest.mark.parametrize("operation", ["Write", "Describe"])

@@ -573,7 +573,7 @@ class RedisBackend(StorageBackend):
 
 
 def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:
-    hint = "Start Redis, or check the URL"
+    hint = "Start Redis, or check the URL."
     if _FULL in str(error):
-        hint = "Redis is full: raise maxmemory, as in redis-cli CONFIG SET maxmemory 2gb"
+        hint = "Redis is full: raise maxmemory, as in redis-cli CONFIG SET maxmemory 2gb."
     return BrokerUnavailableError(f"the storage cannot be used: {error}", hint=hint)

@@ -65,7 +65,7 @@ def test_missing_dead_letter_topic(topic: dict[str, str], dry_run: str) -> None:
 def test_similar_topics_are_suggested(topic: str, similar: list[str]) -> None:
     with EmbeddedBroker(topics={"events": 1, "events-2": 1, "orders": 1}) as kafka:
         (missing,) = findings_of(kafka.bootstrap_servers, topic=topic)
-    start = f"did you mean {' or '.join(similar)}? Otherwise" if similar else "correct the name, or"
+    start = f"Did you mean {' or '.join(similar)}? Otherwise" if similar else "Correct the name, or"
     assert (missing.hint or "").startswith(f"{start} create the topic: ")
     assert (missing.hint or "").endswith(f"--create --topic {topic}")
 

@@ -80,7 +80,7 @@ def test_write_on_the_dead_letter_topic(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Write", topic="*")
     options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
     message = write_error(secured, **options)
-    assert "grant Write on the dead letter topic dead to User:alice" in message
+    assert "Grant Write on the dead letter topic dead to User:alice" in message
 
 
 def test_rows_of_a_denied_topic_become_dead_letters(secured: EmbeddedBroker) -> None:

@@ -42,7 +42,7 @@ def test_nested_value_suggests_json(name: str, kind: DataType) -> None:
 @pytest.mark.parametrize("name", ["key", "value"])
 def test_struct_needs_a_format(name: str) -> None:
     columns: dict[str, DataType] = {"value": StringType(), name: STRUCT}
-    assert f"set {name}.format" in hint(*columns.items())
+    assert f"Set {name}.format" in hint(*columns.items())
 
 
 def test_number_suggests_a_cast() -> None:
@@ -53,7 +53,7 @@ def test_number_suggests_a_cast() -> None:
 
 def test_column_names_are_case_sensitive() -> None:
     assert ".withColumnRenamed('VALUE', 'value')" in hint(("VALUE", StringType()))
-    assert "set value.format, for example to json" in hint(("text", StringType()))
+    assert "Set value.format, for example to json" in hint(("text", StringType()))
 
 
 def test_columns_of_a_wide_frame_are_abbreviated() -> None:
@@ -113,9 +113,9 @@ def test_missing_topic_and_timestamp_errors_name_the_similar_column() -> None:
     schema = StructType([StructField(name, StringType()) for name in ("value", "Topic")])
     with pytest.raises(ColumnError) as caught:
         Contract.of(schema, SinkConfig.parse(servers))
-    assert "rename `Topic` to `topic`" in (caught.value.hint or "")
+    assert "Rename `Topic` to `topic`" in (caught.value.hint or "")
     schema = StructType([StructField(name, StringType()) for name in ("value", "TIMESTAMP")])
     timed = SinkConfig.parse({**servers, "topic": "t", "useTimestampColumn": "true"})
     with pytest.raises(ColumnError) as caught:
         Contract.of(schema, timed)
-    assert "rename `TIMESTAMP` to `timestamp`" in (caught.value.hint or "")
+    assert "Rename `TIMESTAMP` to `timestamp`" in (caught.value.hint or "")

@@ -166,7 +166,7 @@ def test_default_python_is_python3(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     error = error_of(PySparkException(NOT_FOUND))
     assert error is not None
     assert str(first) in str(error)
-    assert (error.hint or "").startswith("set PYSPARK_PYTHON=")
+    assert (error.hint or "").startswith("Set PYSPARK_PYTHON=")
 
 
 def test_error_in_a_thread_mentions_register(
