@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.protobuf_wire import number_of, parts_of, text_of
@@ -102,11 +102,11 @@ class Features:
         merged = self
         for chosen in parts_of(owner, options):
             for feature_set in parts_of(chosen, features):
-                for number in feature_set:
-                    merged = merged._with(number, number_of(feature_set, number))
+                for number, values in feature_set.items():
+                    merged = merged._with(number, values[-1])
         return merged
 
-    def _with(self, number: int, value: int) -> Features:
+    def _with(self, number: int, value: Any) -> Features:
         if number >= _FIRST_EXTENSION or number in _WITHOUT_EFFECT:
             return self
         try:
@@ -123,6 +123,6 @@ class Features:
             pass
         raise ConfigError(
             f"the Protobuf schema sets the feature {_NAMES.get(number, number)} to the unsupported "
-            f"value {value}",
+            f"value {value!r}",
             hint="Remove the feature, or upgrade spark-kafka-sink.",
         )

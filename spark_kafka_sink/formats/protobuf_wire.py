@@ -5,36 +5,55 @@ Workers read descriptors with this module, so that they do not need Google's run
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from spark_kafka_sink.kafka.protocol.codec import write_uvarint
 
+_VARINT, _SIZED, _START, _END = 0, 2, 3, 4
+"""Wire types."""
+_FIXED_SIZES: Final = {1: 8, 5: 4}
+"""Bytes of a value by wire type."""
 Parsed: TypeAlias = dict[int, list[Any]]
 """The values of a message by field number. Each value is an int or bytes."""
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the values of a message.
+    """Return the values of a message. Groups, which only custom options contain, are left out.
 
     Raises:
-        ValueError: the bytes are not a message without groups.
+        ValueError: the bytes are not a message.
         IndexError: a number is cut off.
     """
     parsed: Parsed = {}
-    position = 0
+    position = groups = 0
     while position < len(data):
         start, position = read_varint(data, position)
-        if start & 7 == 0:
-            value, position = read_varint(data, position)
-            parsed.setdefault(start >> 3, []).append(value)
+        number, wire_type = start >> 3, start & 7
+        if wire_type in (_START, _END):
+            groups += 1 if wire_type == _START else -1
+            if groups < 0:
+                raise ValueError
             continue
-        fixed = {1: 8, 5: 4}.get(start & 7)
-        size, position = (fixed, position) if fixed else read_varint(data, position)
-        if start & 7 not in (1, 2, 5) or position + size > len(data):
-            raise ValueError
-        parsed.setdefault(start >> 3, []).append(data[position : position + size])
-        position += size
+        value: Any
+        value, position = _value(data, position, wire_type)
+        if not groups:
+            parsed.setdefault(number, []).append(value)
+    if groups:
+        raise ValueError
     return parsed
+
+
+def _value(data: bytes, position: int, wire_type: int) -> tuple[Any, int]:
+    """Return the value at a position, and the position after it."""
+    if wire_type == _VARINT:
+        return read_varint(data, position)
+    if wire_type == _SIZED:
+        size, position = read_varint(data, position)
+    else:
+        size = _FIXED_SIZES.get(wire_type, len(data) + 1)
+    if position + size > len(data):
+        raise ValueError
+    return data[position : position + size], position + size
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:

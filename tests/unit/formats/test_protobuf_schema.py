@@ -69,6 +69,30 @@ def encode(schema: str, array: pa.Array[Any], message: str = "p.E") -> tuple[lis
         ("message E { int32 n = 1 [features.field_presence = LEGACY_REQUIRED]; }", {"n": 0}),
         ("option features.field_presence = IMPLICIT; message E { int32 n = 1; }", {"n": 7}),
         ("message E { string s = 1 [features.utf8_validation = NONE]; }", {"s": "é"}),
+        (
+            (
+                'import "google/protobuf/cpp_features.proto";'
+                'import "google/protobuf/java_features.proto";'
+                "option features.(pb.cpp).string_type = CORD;"
+                "option features.(pb.java).utf8_validation = VERIFY;"
+                "message E { string s = 1 [features.(pb.cpp).string_type = VIEW];"
+                " repeated int32 n = 2 [features.repeated_field_encoding = EXPANDED]; }"
+            ),
+            {"s": "é", "n": [1, 2]},
+        ),
+        (
+            (
+                PROTO2 + 'import "google/protobuf/descriptor.proto";'
+                "message Options { optional group Sub = 1 { optional int32 x = 1;"
+                " optional group Inner = 2 { optional string y = 1; } } optional fixed64 f = 3; }"
+                "extend google.protobuf.FieldOptions { optional group Rule = 50001 { optional"
+                " Options o = 1; } optional Options options = 50002; }"
+                "extend google.protobuf.FileOptions { optional Options file_options = 50001; }"
+                "option (file_options).sub.inner.y = 'a';"
+                "message E { optional int32 n = 1 [(rule).o.sub.x = 5, (options).f = 7]; }"
+            ),
+            {"n": 7},
+        ),
         (PROTO2 + "message E { optional group G = 1 { required int32 x = 1; } }", {"g": {"x": 2}}),
         (
             PROTO2
