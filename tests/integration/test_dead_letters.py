@@ -63,10 +63,7 @@ def test_bad_rows_become_dead_letters(topics: tuple[str, str, str]) -> None:
         None,
         b"no header key",
     ]
-    assert [context(record, "topic") for record in dead.values()] == [
-        None,
-        *[topic.encode()] * 3,
-    ]
+    assert [context(record, "topic") for record in dead.values()] == [None, *[topic.encode()] * 3]
     assert [context(record, "partition") for record in dead.values()] == [None, b"99", None, b"1"]
     assert {context(record, "task.id") for record in dead.values()} == {b"7"}
     classes = [context(record, "exception.class.name") for record in dead.values()]
@@ -154,9 +151,7 @@ def test_error_ratio_limit(topics: tuple[str, str, str]) -> None:
         write(servers, half_bad, {**options, "errors.maxRatio": "0.25"})
 
 
-def test_rows_of_missing_topics_become_dead_letters(
-    topics: tuple[str, str, str],
-) -> None:
+def test_rows_of_missing_topics_become_dead_letters(topics: tuple[str, str, str]) -> None:
     servers, topic, letters = topics
     options = {
         **TOLERATE,
@@ -176,7 +171,7 @@ def test_rows_of_missing_topics_become_dead_letters(
     }
 
 
-@pytest.mark.parametrize("sent", [False, pytest.param(True, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("sent", [False, True])
 def test_oversized_keys_and_headers_are_omitted(
     topics: tuple[str, str, str], *, sent: bool
 ) -> None:
@@ -200,9 +195,7 @@ def test_oversized_keys_and_headers_are_omitted(
     assert "h" not in dict(of_headers.headers)
 
 
-def test_dead_letter_of_a_row_with_invalid_timestamp(
-    topics: tuple[str, str, str],
-) -> None:
+def test_dead_letter_of_a_row_with_invalid_timestamp(topics: tuple[str, str, str]) -> None:
     """Brokers reject timestamps more than an hour ahead, also in dead letters."""
     servers, topic, letters = topics
     now = round(time.time() * 1000)

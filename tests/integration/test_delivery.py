@@ -55,7 +55,6 @@ def test_records_without_acks_are_not_persisted(any_kafka: AnyKafka, unique_topi
     assert count(any_kafka.bootstrap_servers, unique_topic) == 3003
 
 
-@pytest.mark.deep
 def test_a_thousand_partitions(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1000)
     chunks = [numbered(unique_topic, first, 10_000, 1000) for first in range(0, 30_000, 10_000)]

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PurePartition
@@ -209,7 +203,6 @@ def tool(kafka: EmbeddedBroker, *arguments: str) -> list[list[str]]:
     return [line.split() for line in printed.decode().splitlines() if line.strip()]
 
 
-@pytest.mark.deep
 def test_kafka_transactions_command(kafka: EmbeddedBroker) -> None:
     sender = transactional(kafka, "seen")
     sender.begin_transaction()
@@ -231,7 +224,6 @@ def test_kafka_transactions_command(kafka: EmbeddedBroker) -> None:
     assert dict(zip(header, row, strict=True))["TransactionState"] == "CompleteCommit"
 
 
-@pytest.mark.deep
 def test_find_and_abort_hanging_transaction(kafka: EmbeddedBroker) -> None:
     sender = transactional(kafka, "hangs")
     sender.begin_transaction()

@@ -15,17 +15,8 @@ if TYPE_CHECKING:
     from tests.support.security.secured_kafka import SecuredKafka
 
 ROWS = 2_000
-_FIRST = {client.listener: client for client in reversed(CLIENT_CONFIGS)}
-"""The first configuration for each listener, which `make test` runs."""
-_PARAMS = [
-    pytest.param(
-        client, id=client.name, marks=[pytest.mark.deep] * (client != _FIRST[client.listener])
-    )
-    for client in CLIENT_CONFIGS
-]
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(
     "client",
     [client for client in CLIENT_CONFIGS if client.librdkafka is not None],
@@ -37,7 +28,7 @@ def test_confluent_kafka_writes(kafka: SecuredKafka, topic: str, client: ClientC
     assert numbers(kafka, topic) == list(range(10))
 
 
-@pytest.mark.parametrize("client", _PARAMS)
+@pytest.mark.parametrize("client", CLIENT_CONFIGS, ids=lambda client: client.name)
 def test_producer_writes(kafka: SecuredKafka, topic: str, client: ClientConfig) -> None:
     chunk = numbered(topic, 0, ROWS, 3)
     report = produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))

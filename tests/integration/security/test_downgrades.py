@@ -21,11 +21,7 @@ from tests.integration.security.man_in_the_middle import (
     remove_apis,
 )
 from tests.integration.support.producer_writes import numbered, produce
-from tests.support.security.client_configs import (
-    ALICE_LOGINS,
-    TRUST,
-    ClientConfig,
-)
+from tests.support.security.client_configs import ALICE_LOGINS, TRUST, ClientConfig
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User, password
 from tests.support.tls_servers import openssl_server

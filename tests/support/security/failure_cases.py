@@ -77,8 +77,8 @@ def _login(
     )
 
 
-def _mismatch(protocol: str, listener: Listener, *expected: str) -> FailureCase:
-    """Return a case in which the client's protocol is not that of the listener."""
+def _mismatch(protocol: str, listener: Listener, suggested: str = "") -> FailureCase:
+    """Return a case in which the error suggests a protocol, by default the listener's."""
     options = TRUST if protocol.endswith("SSL") else {}
     if protocol.startswith("SASL"):
         options = {**options, **password_options("PLAIN", User.ALICE)}
@@ -87,7 +87,7 @@ def _mismatch(protocol: str, listener: Listener, *expected: str) -> FailureCase:
         listener=listener,
         options=options,
         error=KafkaProdError,
-        expected=("security.protocol", *expected),
+        expected=("security.protocol", suggested or listener.protocol),
         protocol=protocol,
     )
 
@@ -133,40 +133,6 @@ STORES = (
             "ssl.key.password": _WRONG,
         },
         "ssl.key.password",
-    ),
-    _unreadable(
-        "wrong key password of a JKS",
-        {
-            **TRUST,
-            "ssl.keystore.location": "{tls}/client.jks",
-            "ssl.keystore.password": "{store_password}",
-            "ssl.key.password": _WRONG,
-        },
-        "ssl.key.password",
-    ),
-    _unreadable(
-        "wrong password of a PKCS12 key store",
-        {
-            **TRUST,
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": "{tls}/client.p12",
-            "ssl.keystore.password": _WRONG,
-        },
-        "ssl.keystore.password",
-    ),
-    _unreadable(
-        "wrong password of a JKS trust store",
-        {"ssl.truststore.location": "{tls}/trust.jks", "ssl.truststore.password": _WRONG},
-        "ssl.truststore.password",
-    ),
-    _unreadable(
-        "wrong password of a PKCS12 trust store",
-        {
-            "ssl.truststore.type": "PKCS12",
-            "ssl.truststore.location": "{tls}/trust.p12",
-            "ssl.truststore.password": _WRONG,
-        },
-        "ssl.truststore.password",
     ),
     _unreadable(
         "missing trust store",
@@ -226,7 +192,8 @@ MISMATCHES = (
     _mismatch("PLAINTEXT", Listener.SASL_PLAINTEXT),
     _mismatch("PLAINTEXT", Listener.SASL_SSL),
     _mismatch("SSL", Listener.PLAINTEXT),
-    _mismatch("SSL", Listener.SASL_PLAINTEXT),
+    # Without TLS, the client does not learn that the listener has SASL.
+    _mismatch("SSL", Listener.SASL_PLAINTEXT, "PLAINTEXT"),
     _mismatch("SSL", Listener.SASL_SSL),
     _mismatch("SASL_PLAINTEXT", Listener.PLAINTEXT),
     _mismatch("SASL_PLAINTEXT", Listener.SASL_SSL),

@@ -10,20 +10,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.profiles import parse_properties
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("# comment\n\n  ! comment\n a.b = c=d \nempty=\n", {"a.b": "c=d ", "empty": ""}),
-        ("a:b\nc d\r\ne", {"a": "b", "c": "d", "e": ""}),
-        ('a=x \\\n   y="\\\\"\nb=1', {"a": 'x y="\\"', "b": "1"}),
-        ("a\\=b=\\u00fc\\t", {"a=b": "ü\t"}),
-        ("a=1\na=2", {"a": "2"}),
-    ],
-)
-def test_properties(text: str, expected: dict[str, str]) -> None:
-    assert parse_properties(text) == expected
-
-
 def test_error_of_a_truncated_escape_omits_the_value() -> None:
     with pytest.raises(ConfigError, match="value of a") as caught:
         parse_properties("a=sentinel\\u12")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin
 from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, State
@@ -17,8 +17,6 @@ from spark_kafka_sink.kafka.client.connection import (
     Connection,
     CorrelationError,
 )
-from spark_kafka_sink.kafka.client.request import Request
-from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
 from spark_kafka_sink.kafka.protocol.frame import FrameReader
 from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
@@ -109,10 +107,6 @@ def log_in(connection: Connection, lifetime: timedelta | None = None) -> None:
     assert state_of(connection) is State.READY
 
 
-def metadata_request() -> Request:
-    return Request(api=ApiKey.METADATA, version=5, body=[b"\0\0\0\0\0"], context="mine")
-
-
 def test_every_login_state_byte_by_byte() -> None:
     connection = negotiating()
     feed(connection, versions(1))
@@ -140,36 +134,6 @@ def test_login_is_due_before_the_session_ends() -> None:
     assert 93 < max(due) <= 95
 
 
-def test_renewed_login_waits_for_requests_in_flight() -> None:
-    connection = negotiating()
-    feed(connection, versions(1))
-    log_in(connection)
-    flight = connection.enqueue(metadata_request(), NOW)
-    connection.renew_login()
-    connection.maybe_log_in()
-    assert (state_of(connection), connection.take_step()) == (State.DRAINING, None)
-    sent(connection)
-    answer = reply(ApiKey.METADATA, 5, flight.correlation_id, {"brokers": [], "topics": []})
-    assert [asked for asked, _ in connection.received(answer, NOW)] == [flight]
-    connection.maybe_log_in()
-    assert state_of(connection) is State.SASL_HANDSHAKE
-    log_in(connection)
-
-
-def test_request_without_response_is_written_before_the_login() -> None:
-    connection = negotiating()
-    feed(connection, versions(1))
-    log_in(connection)
-    silent = Request(api=ApiKey.PRODUCE, version=7, body=[b"x"], context=1, expects_response=False)
-    connection.enqueue(silent, NOW)
-    connection.renew_login()
-    connection.maybe_log_in()
-    assert state_of(connection) is State.DRAINING
-    sent(connection)
-    connection.maybe_log_in()
-    assert state_of(connection) is State.SASL_HANDSHAKE
-
-
 def test_large_frames_are_accepted_only_after_login() -> None:
     large = (MAX_HANDSHAKE_FRAME + 1).to_bytes(4, "big")
     connection = negotiating()
@@ -191,17 +155,6 @@ def test_response_during_a_step_is_an_error() -> None:
     feed(connection, versions(1))
     with pytest.raises(CorrelationError):
         list(connection.received(authenticated(2), NOW))
-
-
-def test_rejected_mechanism() -> None:
-    connection = negotiating()
-    feed(connection, versions(1))
-    complete_step(connection)
-    ((_, number),) = sent(connection)
-    refused = {"error_code": as_error_code(33), "mechanisms": ["PLAIN"]}
-    with pytest.raises(AuthenticationError) as caught:
-        list(connection.received(reply(ApiKey.SASL_HANDSHAKE, 1, number, refused), NOW))
-    assert caught.value.error == "UNSUPPORTED_SASL_MECHANISM"
 
 
 def test_every_state_can_disconnect_and_other_transitions_are_rejected() -> None:

@@ -48,18 +48,6 @@ def turn(sim: Network, cluster: FakeCluster, clock: ManualClock) -> list[Complet
     return done
 
 
-def test_broker_becomes_ready(cluster: FakeCluster) -> None:
-    clock = ManualClock(5.0)
-    sim = network(cluster, clock)
-    sim.connect(NODE, 5.0)
-    assert not sim.is_ready(NODE, 5.0)
-    for _ in range(4):
-        turn(sim, cluster, clock)
-    assert sim.is_ready(NODE, 5.0)
-    assert list(sim.connected()) == [NODE]
-    sim.close(5.0)
-
-
 def test_readiness_query_has_no_side_effects(cluster: FakeCluster) -> None:
     sim = network(cluster, ManualClock(5.0))
     assert not sim.is_ready(NODE, 5.0)

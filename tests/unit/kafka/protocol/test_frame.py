@@ -26,13 +26,6 @@ def test_frames_are_the_same_for_any_chunks(bodies: list[bytes], cuts: list[int]
     assert reader.held == 0
 
 
-def test_single_bytes() -> None:
-    reader = FrameReader()
-    stream = framed(b"first", b"", b"second")
-    frames = [bytes(f) for i in range(len(stream)) for f in reader.feed(stream[i : i + 1])]
-    assert frames == [b"first", b"", b"second"]
-
-
 @pytest.mark.parametrize("sizes", [[1], [100], [1, 5_000], [1] * 100 + [70_000]])
 def test_memory_is_proportional_to_received_bytes(sizes: list[int]) -> None:
     """For any chunk size: a TLS record may contain a single byte."""
@@ -60,12 +53,6 @@ def test_frame_in_one_chunk_is_not_copied() -> None:
     (frame,) = FrameReader().feed(data)  # type: ignore[arg-type]
     data[4] = ord("x")
     assert bytes(frame) == b"xbc"
-
-
-def test_incomplete_frame_is_kept() -> None:
-    reader = FrameReader()
-    assert reader.feed(framed(b"whole") + b"\x00\x00\x00\x05ab") != []
-    assert reader.held == 6
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x7f\xff\xff\xff"])

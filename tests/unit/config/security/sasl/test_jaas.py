@@ -39,30 +39,6 @@ def test_login_modules_with_and_without_shading(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", {}),
-        ('username="a" password="b"', {"username": "a", "password": "b"}),
-        ("username='a'", {"username": "a"}),
-        ("username=a.b-c_d$e", {"username": "a.b-c_d$e"}),
-        ("useKeyTab=true storeKey = true", {"useKeyTab": "true", "storeKey": "true"}),
-        (r'password="a\"b\\c"', {"password": 'a"b\\c'}),
-        (r'password="\t\n\101\x"', {"password": "\t\nAx"}),
-        (r'password="\4771"', {"password": "\47" + "71"}),
-        ("password='a\"b;c=d//e'", {"password": 'a"b;c=d//e'}),
-        ('\n\tusername="a"\r\n  password="ü€😀"\n', {"username": "a", "password": "ü€😀"}),
-        ('a="1" /* b="2" */ c="3" // d="4"\n e="5"', {"a": "1", "c": "3", "e": "5"}),
-        ('a="1" / b="2"\n c="3"', {"a": "1", "c": "3"}),
-        ('a="1" a="2"', {"a": "2"}),
-        ('"a b"="1"', {"a b": "1"}),
-        ('ssl.truststore.location="/x"', {"ssl.truststore.location": "/x"}),
-    ],
-)
-def test_options_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
-    assert options(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         ("", "is empty"),
         ("  // sentinel", "is empty"),
         (PLAIN, "has no control flag after the login module; use one of required, requisite"),
@@ -106,8 +82,7 @@ def test_jaas_file_is_not_mistaken_for_an_option() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [PLAIN.lower(), "PlainLoginModule", "plainloginmodule", f"{PLAIN}s"],
+    "name", [PLAIN.lower(), "PlainLoginModule", "plainloginmodule", f"{PLAIN}s"]
 )
 def test_misspelled_login_module(name: str) -> None:
     assert failure(f"{name} required;").endswith(f"an unknown login module. Did you mean {PLAIN}?")

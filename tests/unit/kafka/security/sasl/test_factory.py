@@ -37,9 +37,7 @@ def test_missing_library_names_the_extra(
         exchange_for(SaslConfig(mechanism=mechanism, login=login), "broker.test")
 
 
-def test_unresolved_jaas_config_is_read_at_login(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unresolved_jaas_config_is_read_at_login(monkeypatch: pytest.MonkeyPatch) -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = JaasLogin(jaas=Secret("env:THE_LOGIN", "kafka.sasl.jaas.config"), settings=())
     config = SaslConfig(mechanism=Mechanism.PLAIN, login=login)

@@ -22,13 +22,6 @@ def plain(login: PasswordLogin) -> SaslExchange:
     return exchange_for(SaslConfig(mechanism=Mechanism.PLAIN, login=login), "broker.test")
 
 
-def test_message_is_name_and_password_in_utf_8() -> None:
-    exchange = plain(password_login("aliçe", "se,c=ret"))
-    assert exchange.mechanism == "PLAIN"
-    assert exchange.first() == "\0aliçe\0se,c=ret".encode()
-    assert exchange.answer(b"") is None
-
-
 @pytest.mark.parametrize("noise", [b"", b"x" * 1_000, b"\xff\x00"])
 def test_extra_response_is_ignored(noise: bytes) -> None:
     exchange = plain(password_login("alice", "secret"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import time
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -13,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.config.security.model import Mechanism, SaslConfig
-from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
+from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.kafka.security.sasl.scram import (
     MAX_ITERATIONS,
     SaltedPasswords,
@@ -58,47 +55,6 @@ def test_vector_of_rfc_7677() -> None:
         f"c=biws,r={NONCE}{SERVER_NONCE},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=".encode()
     )
     assert scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
-
-
-def server_messages(
-    first: bytes,
-    password: bytes,
-    algorithm: str,
-    *,
-    salt: bytes = b"0123456789abcdef",
-    iterations: int = 4_096,
-) -> tuple[bytes, bytes, bytes]:
-    """Compute challenge, expected proof and signature by RFC 5802 alone."""
-    bare = first.removeprefix(b"n,,")
-    nonce = bare.split(b",")[1].removeprefix(b"r=") + b"server"
-    challenge = b"r=%s,s=%s,i=%d" % (nonce, b64encode(salt), iterations)
-    salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
-    message = b"%s,%s,c=biws,r=%s" % (bare, challenge, nonce)
-    client_key = hmac.digest(salted, b"Client Key", algorithm)
-    signed = hmac.digest(hashlib.new(algorithm, client_key).digest(), message, algorithm)
-    proof = bytes(a ^ b for a, b in zip(client_key, signed, strict=True))
-    server_key = hmac.digest(salted, b"Server Key", algorithm)
-    signature = hmac.digest(server_key, message, algorithm)
-    return challenge, b"c=biws,r=%s,p=%s" % (nonce, b64encode(proof)), b64encode(signature)
-
-
-@BOTH
-def test_both_hashes_match_the_formulas(mechanism: Mechanism) -> None:
-    algorithm = {Mechanism.SCRAM_SHA_256: "sha256"}.get(mechanism, "sha512")
-    config = SaslConfig(mechanism=mechanism, login=password_login("a=b,c", "pässword"))
-    scram = exchange_for(config, "broker.test")
-    assert scram.mechanism == mechanism.value
-    first = scram.first()
-    assert first.startswith(b"n,,n=a=3Db=2Cc,r=")
-    challenge, expected, signature = server_messages(first, "pässword".encode(), algorithm)
-    assert scram.answer(challenge) == expected
-    assert scram.answer(b"v=" + signature) is None
-
-
-def test_delegation_token_is_announced() -> None:
-    login = password_login("token-id", "hmac", token_auth=True)
-    made = scram_exchange(Mechanism.SCRAM_SHA_256, login, nonce=NONCE)
-    assert made.first() == f"n,,n=token-id,r={NONCE},tokenauth=true".encode()
 
 
 def test_nonces_differ() -> None:
