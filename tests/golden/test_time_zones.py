@@ -68,10 +68,14 @@ _HOST_ZONES = (
 def test_zone_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "Zone.java"
     source.write_text(_PROGRAM)
-    java = [find_java() or "java", "-XX:TieredStopAtLevel=1", str(source)]
+    java = [find_java() or "java", "-XX:TieredStopAtLevel=1"]
+    compiler = [*java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(tmp_path)]
+    subprocess.run([*compiler, str(source)], check=True)
+    program = [*java, "-cp", str(tmp_path), "Zone"]
     for name in _HOST_ZONES:
         monkeypatch.setenv("TZ", name)
-        expected = subprocess.run(java, capture_output=True, text=True, check=True).stdout.split()
+        done = subprocess.run(program, capture_output=True, text=True, check=True)
+        expected = done.stdout.split()
         time.tzset()
         micros = np.array([0, 1_720_000_000_000_000])
         offsets = np.broadcast_to(utc_offsets(micros, system_zone()), 2)
