@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 NOW = 1_800_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-LEVELS = {
-    "gzip": (1, 5, 9),
-    "lz4": (1, 9, 17),
-    "zstd": (-5, 1, 12, 19),
-}
+LEVELS = {"gzip": (1, 5, 9), "lz4": (1, 9, 17), "zstd": (-5, 1, 12, 19)}
 
 
 def batch_of(name: str, codec: str) -> GoldenBatch:

@@ -200,10 +200,7 @@ def test_unsecured_token_with_its_claims(jvm: Jvm) -> None:
     ],
 )
 def test_token_rejected_by_the_server(
-    jvm: Jvm,
-    claims: tuple[tuple[str, str], ...],
-    options: dict[str, str],
-    status: str,
+    jvm: Jvm, claims: tuple[tuple[str, str], ...], options: dict[str, str], status: str
 ) -> None:
     ours = exchange(Mechanism.OAUTHBEARER, UnsecuredTokenLogin(claims=claims))
     server = oauth_server(jvm, **options)

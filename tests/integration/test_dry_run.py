@@ -48,10 +48,7 @@ def requests(caplog: pytest.LogCaptureFixture) -> set[str]:
     [
         {"kafka__compression__type": "lz4"},
         # These options of a dry run are those of a write with the same client.
-        {
-            "kafka__enable__idempotence": "false",
-            "kafka__allow__auto__create__topics": "false",
-        },
+        {"kafka__enable__idempotence": "false", "kafka__allow__auto__create__topics": "false"},
     ],
 )
 def test_dry_runs_and_writes_with_the_same_options(

@@ -128,9 +128,7 @@ def total(lines: list[dict[str, Any]], path: str) -> int:
 
 
 def test_same_values_as_librdkafka(
-    any_kafka: KafkaCluster | EmbeddedBroker,
-    caplog: pytest.LogCaptureFixture,
-    unique_topic: str,
+    any_kafka: KafkaCluster | EmbeddedBroker, caplog: pytest.LogCaptureFixture, unique_topic: str
 ) -> None:
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
     names = f"{unique_topic}-mine", f"{unique_topic}-theirs"

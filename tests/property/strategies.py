@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 JUNK = b"hidden bytes that must never reach the wire"
 JUNK_HEADERS = [{"key": b"hidden", "value": JUNK}, {"key": b"", "value": None}]
 
-_sizes = st.one_of(
-    st.integers(0, 40),
-    st.sampled_from([62, 63, 64, 65, 126, 127, 128, 8191, 8192]),
-)
+_sizes = st.one_of(st.integers(0, 40), st.sampled_from([62, 63, 64, 65, 126, 127, 128, 8191, 8192]))
 contents = st.one_of(
     st.binary(max_size=12),
     st.builds(lambda size, fill: bytes([fill]) * size, _sizes, st.integers(0, 255)),

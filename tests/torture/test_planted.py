@@ -39,9 +39,7 @@ class Planted:
 
 
 def _plan(
-    *faults: Fault,
-    cluster_fault: ClusterFault = ClusterFault.NONE,
-    rate: float = 0.15,
+    *faults: Fault, cluster_fault: ClusterFault = ClusterFault.NONE, rate: float = 0.15
 ) -> Plan:
     options = {
         "linger.ms": "0",

@@ -207,9 +207,7 @@ def broker_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
-def test_ten_thousand_short_connections(
-    broker_process: tuple[subprocess.Popen[str], str],
-) -> None:
+def test_ten_thousand_short_connections(broker_process: tuple[subprocess.Popen[str], str]) -> None:
     process, address = broker_process
     before = memory_of(process)
     generator = random.Random(2)
@@ -224,9 +222,7 @@ def test_ten_thousand_short_connections(
     assert memory_of(process) - before < 30
 
 
-def test_huge_frame_sizes_use_no_memory(
-    broker_process: tuple[subprocess.Popen[str], str],
-) -> None:
+def test_huge_frame_sizes_use_no_memory(broker_process: tuple[subprocess.Popen[str], str]) -> None:
     """Many clients announce a frame of the maximum size and send nothing."""
     process, address = broker_process
     before = memory_of(process)

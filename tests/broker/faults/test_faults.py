@@ -325,9 +325,7 @@ REQUESTS = {
         "cursor": None,
     },
     ApiKey.ADD_PARTITIONS_TO_TXN: {"v3_and_below_topics": [{"name": "t", "partitions": [0]}]},
-    ApiKey.WRITE_TXN_MARKERS: {
-        "markers": [{"topics": [{"name": "t", "partition_indexes": [0]}]}],
-    },
+    ApiKey.WRITE_TXN_MARKERS: {"markers": [{"topics": [{"name": "t", "partition_indexes": [0]}]}]},
     ApiKey.API_VERSIONS: {"client_software_name": "raw", "client_software_version": "1"},
 } | {
     api: _by_topic(**_TOPIC)

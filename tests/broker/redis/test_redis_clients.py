@@ -84,9 +84,7 @@ def test_aiokafka_and_its_group_across_a_restart(redis_url: str) -> None:
             assert asyncio.run(asyncio.wait_for(task, 40)) == value
 
 
-def test_waiting_consumer_gets_first_record_of_empty_topic(
-    redis_kafka: EmbeddedBroker,
-) -> None:
+def test_waiting_consumer_gets_first_record_of_empty_topic(redis_kafka: EmbeddedBroker) -> None:
     """The consumer waits at offset 0; the first record has a much larger offset."""
     command = ["kcat", "-b", redis_kafka.bootstrap_servers, "-C", "-t", "t", "-p", "0", "-q"]
     command += ["-o", "0", "-c", "1", "-f", "%s"]

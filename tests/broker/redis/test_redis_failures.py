@@ -615,11 +615,7 @@ class TestReplicas:
         assert len(values(replica)) == 2
 
     def test_recreated_topic_waits_for_replicas(
-        self,
-        own_redis: RedisServer,
-        kafka: EmbeddedBroker,
-        raw: RawClient,
-        replica: RedisServer,
+        self, own_redis: RedisServer, kafka: EmbeddedBroker, raw: RawClient, replica: RedisServer
     ) -> None:
         """The replicas have higher offsets of a deleted topic, but not the new records."""
         assert produce(raw, "t", batch(1)).error_code is ErrorCode.none

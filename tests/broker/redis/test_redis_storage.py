@@ -155,11 +155,7 @@ def test_all_timestamps_are_kept(
     assert bool(left) == (time_ms > 0)
 
 
-def test_log_append_time(
-    redis_kafka: EmbeddedBroker,
-    redis_raw: RawClient,
-    stream: Stream,
-) -> None:
+def test_log_append_time(redis_kafka: EmbeddedBroker, redis_raw: RawClient, stream: Stream) -> None:
     def stamp(cluster: Cluster) -> None:
         topic = topic_in(cluster)
         cluster.topics.configure(topic, {"message.timestamp.type": "LogAppendTime"})
@@ -388,11 +384,7 @@ class TestDeletion:
             assert self.on_log(kafka, lambda log: log.start_offset) == three_batches[0] + 2
 
     @pytest.mark.usefixtures("three_batches")
-    def test_retention_by_time(
-        self,
-        redis_kafka: EmbeddedBroker,
-        stream: Stream,
-    ) -> None:
+    def test_retention_by_time(self, redis_kafka: EmbeddedBroker, stream: Stream) -> None:
         def expire(cluster: Cluster) -> None:
             topic = topic_in(cluster)
             cluster.topics.configure(topic, {"retention.ms": "50"})
@@ -402,11 +394,7 @@ class TestDeletion:
         assert [int(fields[b"timestamp"]) for _, fields in stream()] == [300, 300]
 
     @pytest.mark.usefixtures("three_batches")
-    def test_retention_by_size(
-        self,
-        redis_kafka: EmbeddedBroker,
-        stream: Stream,
-    ) -> None:
+    def test_retention_by_size(self, redis_kafka: EmbeddedBroker, stream: Stream) -> None:
         size = self.on_log(redis_kafka, lambda log: log.size)
 
         def expire(cluster: Cluster) -> None:

@@ -76,9 +76,7 @@ def write_with_confluent(broker: EmbeddedBroker, login: Login, topic: str, value
         }
     )
     producer.produce(
-        topic,
-        value,
-        on_delivery=lambda error, _: outcome.append(error.str() if error else None),
+        topic, value, on_delivery=lambda error, _: outcome.append(error.str() if error else None)
     )
     producer.flush(SECONDS)
     if outcome != [None]:

@@ -92,11 +92,7 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
     "coordinator of a group": (ApiKey.FIND_COORDINATOR, 3, {"key": "x", "key_type": 0}),
     "coordinator of a transaction": (ApiKey.FIND_COORDINATOR, 3, {"key": "x", "key_type": 1}),
     "coordinators": (ApiKey.FIND_COORDINATOR, 4, {"key_type": 1, "coordinator_keys": ["x"]}),
-    "heartbeat": (
-        ApiKey.HEARTBEAT,
-        3,
-        {"group_id": "x", "generation_id": 1, "member_id": "m"},
-    ),
+    "heartbeat": (ApiKey.HEARTBEAT, 3, {"group_id": "x", "generation_id": 1, "member_id": "m"}),
     "fetch offsets": (
         ApiKey.OFFSET_FETCH,
         8,
@@ -129,11 +125,7 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
         0,
         {"topics": [{"name": "shut"}], "response_partition_limit": 10, "cursor": None},
     ),
-    "cluster": (
-        ApiKey.DESCRIBE_CLUSTER,
-        0,
-        {"include_cluster_authorized_operations": True},
-    ),
+    "cluster": (ApiKey.DESCRIBE_CLUSTER, 0, {"include_cluster_authorized_operations": True}),
 }
 
 

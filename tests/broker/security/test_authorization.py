@@ -275,7 +275,7 @@ class TestGroups:
         commit(bob, "readers", "open", "shut")
         kafka.deny("alice", "Describe", topic="shut")
         requested = [
-            {"group_id": "readers", "topics": [{"name": "shut", "partition_indexes": [0]}]},
+            {"group_id": "readers", "topics": [{"name": "shut", "partition_indexes": [0]}]}
         ]
         response = alice.call(ApiKey.OFFSET_FETCH, 8, groups=requested)
         assert response.groups[0].topics[0].partitions[0].error_code is TOPIC

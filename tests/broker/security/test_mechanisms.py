@@ -60,10 +60,7 @@ def test_rejected_token(write: Writer) -> None:
         raise AuthenticationError("rejected")
 
     with EmbeddedBroker(
-        topics={"t": 1},
-        tls=True,
-        sasl_mechanisms=["OAUTHBEARER"],
-        oauthbearer_validator=validate,
+        topics={"t": 1}, tls=True, sasl_mechanisms=["OAUTHBEARER"], oauthbearer_validator=validate
     ) as broker:
         with pytest.raises(NotDeliveredError):
             write(broker, login(broker, mechanism="OAUTHBEARER"), "t", b"x")

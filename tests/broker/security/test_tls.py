@@ -154,10 +154,7 @@ def test_certificate_changes_at_runtime(tls_kafka: EmbeddedBroker) -> None:
 
 @pytest.mark.parametrize(
     ("change", "verify_code"),
-    [
-        ({"hosts": ["elsewhere.example"]}, 62),
-        ({"expires_in": timedelta(seconds=-5)}, 10),
-    ],
+    [({"hosts": ["elsewhere.example"]}, 62), ({"expires_in": timedelta(seconds=-5)}, 10)],
 )
 def test_invalid_certificates_on_demand(change: dict[str, Any], verify_code: int) -> None:
     """The codes are X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_CERT_HAS_EXPIRED."""

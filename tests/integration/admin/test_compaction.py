@@ -110,9 +110,7 @@ def finish(client: BlockingClient, kafka: KafkaCluster, scopes: Iterable[Scope])
         driver.append(owner, done, "done")
 
 
-def test_completed_batches_are_compacted_to_small_records(
-    kafka: KafkaCluster,
-) -> None:
+def test_completed_batches_are_compacted_to_small_records(kafka: KafkaCluster) -> None:
     prefix, jobs = "orders", [Scope.batch("orders", str(number)) for number in range(10)]
     with connected(kafka) as client:
         configs = ROLLING | {"min.cleanable.dirty.ratio": "0.001"}

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import (
-    DeliveryError,
-    KafkaProdError,
-    TransactionError,
-)
+from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator

@@ -38,10 +38,7 @@ from spark_kafka_sink.spark.exactly_once_driver import (
     plan_write,
     stream_scope,
 )
-from spark_kafka_sink.spark.exactly_once_task import (
-    TransactionalTaskWriter,
-    TransactionMessage,
-)
+from spark_kafka_sink.spark.exactly_once_task import TransactionalTaskWriter, TransactionMessage
 from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID
 from spark_kafka_sink.spark.writer import WriteJob
 from tests.support.waiting import wait_until_equal
@@ -57,10 +54,7 @@ if TYPE_CHECKING:
     from tools.support.kafka_cluster import ZooKeeperCluster
 
 ROWS = pa.record_batch({"value": [b"a", b"b"]})
-TWO_PHASES = {
-    "unstable.api.versions.enable": "true",
-    "transaction.two.phase.commit.enable": "true",
-}
+TWO_PHASES = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
 
 
 def _plan(servers: str, topic: str, **more: str) -> WriteJob:

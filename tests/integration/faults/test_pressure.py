@@ -162,9 +162,7 @@ def test_failed_session_does_not_wait_for_its_rate_limit(
         stop.join()
 
 
-def test_writes_slow_down_after_throttling(
-    unique_topic: str,
-) -> None:
+def test_writes_slow_down_after_throttling(unique_topic: str) -> None:
     with (
         EmbeddedBroker(topics={unique_topic: 2}) as broker,
         session(broker.bootstrap_servers) as producer,

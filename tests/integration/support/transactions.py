@@ -43,9 +43,7 @@ def transaction(
     """Open a session with its own client that writes in a transaction and leaves it open."""
     given = transaction or settings()
     producer = ProducerSession(
-        Client(config(bootstrap_servers, options)),
-        settings=sink,
-        transaction=given,
+        Client(config(bootstrap_servers, options)), settings=sink, transaction=given
     )
     try:
         yield producer

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.support.producer_writes import numbered
-from tests.integration.support.transactions import (
-    end,
-    find_coordinator,
-    settings,
-    transaction,
-)
+from tests.integration.support.transactions import end, find_coordinator, settings, transaction
 from tests.support.waiting import wait_until, wait_until_equal
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent

@@ -61,10 +61,7 @@ class ClientConfig:
 
 
 def _common(listener: Listener, kafka: Secured) -> dict[str, str]:
-    return {
-        "bootstrap.servers": kafka.servers(listener),
-        "security.protocol": listener.protocol,
-    }
+    return {"bootstrap.servers": kafka.servers(listener), "security.protocol": listener.protocol}
 
 
 def _filled(options: Mapping[str, str], kafka: Secured) -> dict[str, str]:
@@ -178,10 +175,7 @@ def _sasl_clients() -> tuple[ClientConfig, ...]:
 
 _TLS = (
     ClientConfig(
-        name="SSL, PEM file",
-        listener=Listener.SSL,
-        options=TRUST,
-        librdkafka=LIBRDKAFKA_TRUST,
+        name="SSL, PEM file", listener=Listener.SSL, options=TRUST, librdkafka=LIBRDKAFKA_TRUST
     ),
     ClientConfig(
         name="SSL, PEM inline",
@@ -217,11 +211,7 @@ _TLS = (
         options={**TRUST, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.2"},
         librdkafka=LIBRDKAFKA_TRUST,
     ),
-    ClientConfig(
-        name="SSL, server with only TLS 1.2",
-        listener=Listener.TLS12,
-        options=TRUST,
-    ),
+    ClientConfig(name="SSL, server with only TLS 1.2", listener=Listener.TLS12, options=TRUST),
     ClientConfig(
         name="SSL, with a cipher suite",
         listener=Listener.TLS12,

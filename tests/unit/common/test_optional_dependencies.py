@@ -137,10 +137,7 @@ def test_module_of_an_extra() -> None:
     ids=["index", "web", "folder gone", "wheel gone", "folder", "editable"],
 )
 def test_install_command_matches_the_package_source(
-    origin: dict[str, object] | None,
-    command: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    origin: dict[str, object] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a folder").mkdir()
     told = tmp_path / "spark_kafka_sink-0.1.0.dist-info"

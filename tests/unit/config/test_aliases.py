@@ -147,9 +147,7 @@ KNOWN = sorted(
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_misspelled_name_is_never_accepted_as_another_option(
-    name: str,
-) -> None:
+def test_misspelled_name_is_never_accepted_as_another_option(name: str) -> None:
     for place in range(len(name)):
         typo = name[:place] + name[place + 1 :]
         if typo in (*LIBRDKAFKA, *JAVA, *KNOWN) or len(typo) < 6:
@@ -263,10 +261,7 @@ def test_two_aliases_of_an_option_must_agree() -> None:
         ({"compression.type": "lz4", "compression.level": "12"}, 12),
         ({"compression.type": "snappy", "compression.level": "0"}, None),
         ({"compression.level": "5"}, None),
-        (
-            {"compression.type": "zstd", "compression.level": "7", "compression.zstd.level": "7"},
-            7,
-        ),
+        ({"compression.type": "zstd", "compression.level": "7", "compression.zstd.level": "7"}, 7),
         ({"compression.type": "zstd", "compression.level": "7", "compression.gzip.level": "2"}, 7),
     ],
 )

@@ -98,14 +98,7 @@ def test_serializers_are_rejected(name: str) -> None:
     assert f"kafka.{name} is not allowed" in failure({f"kafka.{name}": "x"})
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "transactional.id",
-        "interceptor.classes",
-        "config.providers",
-    ],
-)
+@pytest.mark.parametrize("name", ["transactional.id", "interceptor.classes", "config.providers"])
 def test_option_that_is_unsafe_to_ignore_is_rejected(name: str) -> None:
     assert f"kafka.{name} is not supported by this version" in failure({f"kafka.{name}": "x"})
 

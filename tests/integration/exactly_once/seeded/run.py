@@ -17,12 +17,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget, new_nonce
 from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, FollowUp, draw
-from tests.integration.exactly_once.simulated_writes import (
-    PARTITIONS,
-    ROWS,
-    first_of,
-    stream,
-)
+from tests.integration.exactly_once.simulated_writes import PARTITIONS, ROWS, first_of, stream
 from tests.integration.exactly_once.stepped_driver import CrashError, stepped_driver
 
 if TYPE_CHECKING:

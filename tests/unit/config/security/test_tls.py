@@ -314,9 +314,7 @@ def test_versions(given: str, expected: tuple[TlsVersion, ...]) -> None:
     assert parse({"ssl.enabled.protocols": given}).protocols == expected
 
 
-def test_old_version_is_dropped_with_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_old_version_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         parse({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"})
     assert [record.getMessage() for record in caplog.records] == [

@@ -81,9 +81,7 @@ def test_hostile_json_is_malformed(text: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_modified_record_is_read_completely_or_rejected(
-    data: st.DataObject,
-) -> None:
+def test_modified_record_is_read_completely_or_rejected(data: st.DataObject) -> None:
     value = json.loads(to_text(data.draw(records())))
     _replace_one(value, data)
     try:

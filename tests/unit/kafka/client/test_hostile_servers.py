@@ -66,9 +66,7 @@ def test_metadata_without_brokers_is_ignored() -> None:
         assert sim.client.metadata.cluster.nodes
 
 
-def test_repeated_rebootstrap_requests_are_delayed(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_repeated_rebootstrap_requests_are_delayed(caplog: pytest.LogCaptureFixture) -> None:
     with world(metadata_max_age_ms=1_000) as sim:
         sim.cluster.metadata_response_errors.extend([REBOOTSTRAP_REQUIRED] * 10_000)
         before = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)

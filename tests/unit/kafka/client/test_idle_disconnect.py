@@ -16,9 +16,7 @@ def disconnects(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.getMessage().startswith("close ")]
 
 
-def test_idle_disconnect_is_neither_failure_nor_log_line(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_idle_disconnect_is_neither_failure_nor_log_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with world() as sim:
         sim.send_batches(1)

@@ -18,10 +18,7 @@ TREE = {
     "brokers": [{"node_id": 1, "host": "h", "port": 9092, "rack": "r"}],
     "controller_id": 1,
     "topics": [
-        {
-            "name": "t",
-            "partitions": [{"partition_index": 3, "leader_id": 1, "isr_nodes": [1, 2]}],
-        }
+        {"name": "t", "partitions": [{"partition_index": 3, "leader_id": 1, "isr_nodes": [1, 2]}]}
     ],
 }
 

@@ -70,8 +70,7 @@ def test_stores_and_keytabs_are_watched(tmp_path: Path) -> None:
     file = tmp_path / "secrets"
     store = TlsConfig(keystore=KeyStore(type=StoreType.PKCS12, location=str(file)))
     kerberos = SaslConfig(
-        mechanism=Mechanism.GSSAPI,
-        login=KerberosLogin(service_name="kafka", keytab=str(file)),
+        mechanism=Mechanism.GSSAPI, login=KerberosLogin(service_name="kafka", keytab=str(file))
     )
     settings = SecurityConfig(protocol=SecurityProtocol.SASL_SSL, tls=store, sasl=kerberos)
     assert credentials_stamp(settings) == (None, None)

@@ -122,9 +122,7 @@ def test_stream_tolerates_a_store_being_replaced(
         StreamPreflight(settling=0.0).check(security)
 
 
-def test_first_check_of_a_stream_waits_for_a_store_being_replaced(
-    tmp_path: Path,
-) -> None:
+def test_first_check_of_a_stream_waits_for_a_store_being_replaced(tmp_path: Path) -> None:
     store = tmp_path / "ca.pem"
     store.touch()
 

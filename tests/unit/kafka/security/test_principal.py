@@ -67,9 +67,7 @@ def test_principal_of_a_login(login: Login, name: str) -> None:
     assert principal_of(sasl(login)) == name
 
 
-def test_name_in_a_referenced_jaas_configuration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_name_in_a_referenced_jaas_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {
         "kafka.bootstrap.servers": "b:9092",
         "kafka.security.protocol": "SASL_PLAINTEXT",

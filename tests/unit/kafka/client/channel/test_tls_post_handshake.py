@@ -113,9 +113,7 @@ def open_relayed(port: int, contexts: Contexts, wire: Wire) -> tuple[TlsTranspor
     return transport, relay
 
 
-def test_partial_ticket_delays_writes(
-    relayed: tuple[TlsTransport, Wire, Relay],
-) -> None:
+def test_partial_ticket_delays_writes(relayed: tuple[TlsTransport, Wire, Relay]) -> None:
     """OpenSSL encrypts nothing between the records of one message."""
     transport, wire, relay = relayed
     request = [memoryview(b"request")]
@@ -129,9 +127,7 @@ def test_partial_ticket_delays_writes(
     assert transport.write(request) == len(request[0])
 
 
-def test_write_interest_only_if_needed(
-    relayed: tuple[TlsTransport, Wire, Relay],
-) -> None:
+def test_write_interest_only_if_needed(relayed: tuple[TlsTransport, Wire, Relay]) -> None:
     """Otherwise a selector would return immediately again and again."""
     transport, _, relay = relayed
     broker = BrokerConnection(Node(1, HOST, 9092), "client")

@@ -151,9 +151,7 @@ def renewed_while_making(files: dict[Path, str]) -> ContextCache:
     return ContextCache(make, settling=PATIENCE_S)
 
 
-def test_new_process_waits_for_the_key_of_a_new_certificate(
-    tmp_path: Path,
-) -> None:
+def test_new_process_waits_for_the_key_of_a_new_certificate(tmp_path: Path) -> None:
     old, new = AUTHORITY.client("alice"), AUTHORITY.client("alice")
     chain, key = tmp_path / "live.crt", tmp_path / "live.key"
     chain.write_text(new.certificate_pem)

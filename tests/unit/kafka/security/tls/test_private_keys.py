@@ -47,9 +47,7 @@ def read(text: str, password: str | None = None) -> PrivateKeyTypes:
 
 def numbers(key: PrivateKeyTypes) -> bytes:
     return key.private_bytes(
-        serialization.Encoding.DER,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 

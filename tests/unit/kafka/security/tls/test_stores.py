@@ -146,11 +146,7 @@ def test_certificate_of_a_key_in_a_truststore_is_trusted(stores: Stores) -> None
         ("trust.p12", StoreType.PEM, "type=PKCS12"),
         ("trust.jks", StoreType.PEM, "type=JKS"),
         ("first.pem", StoreType.JKS, "type=PEM"),
-        (
-            "client.jceks",
-            StoreType.JKS,
-            "JCEKS",
-        ),
+        ("client.jceks", StoreType.JKS, "JCEKS"),
     ],
 )
 def test_file_of_another_type_is_reported(

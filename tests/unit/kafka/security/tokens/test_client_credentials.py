@@ -76,10 +76,7 @@ def test_request() -> None:
     with ScriptedIssuer(always(granted("opaque", expires_in=300))) as issuer:
         token = source(client_login(issuer.url, scope="kafka write")).fetch()
     (asked,) = issuer.requests
-    assert parse_qs(asked.body) == {
-        "grant_type": ["client_credentials"],
-        "scope": ["kafka write"],
-    }
+    assert parse_qs(asked.body) == {"grant_type": ["client_credentials"], "scope": ["kafka write"]}
     kind, _, encoded = asked.headers["Authorization"].partition(" ")
     assert kind == "Basic"
     assert b64decode(encoded).decode() == f"the-client:{SECRET}"
