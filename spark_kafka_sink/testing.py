@@ -26,9 +26,9 @@ COMPARED: Final = ("key", "value", "topic", "headers")
 COLUMNS: Final = (*COMPARED, "partition", "timestamp")
 """Names of the columns of a record."""
 _BYTES: Final = ("string", "binary", "char", "varchar")
-_SHOWN: Final = 10
+_MAX_LISTED: Final = 10
 """Maximum number of rows of each kind in a message."""
-_LONGEST: Final = 200
+_MAX_VALUE_CHARS: Final = 200
 """Maximum length of a value in a message, in characters."""
 _Rows = tuple["list[ComparedRow]", "list[ComparedRow]"]
 """The expected rows and the rows that were found."""
@@ -251,9 +251,9 @@ def _by_key(rows: Sequence[ComparedRow]) -> dict[Place, ComparedRow]:
 
 
 def _listed(kind: str, rows: Sequence[str]) -> list[str]:
-    hidden = len(rows) - _SHOWN
+    hidden = len(rows) - _MAX_LISTED
     rest = [f"  and {hidden:,} more"] if hidden > 0 else []
-    return [*(f"  {kind}: {row}" for row in rows[:_SHOWN]), *rest]
+    return [*(f"  {kind}: {row}" for row in rows[:_MAX_LISTED]), *rest]
 
 
 def _rest(row: ComparedRow) -> str:
@@ -310,4 +310,4 @@ def _text(data: bytes | None) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"

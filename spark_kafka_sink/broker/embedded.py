@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 STOP_SECONDS: Final = 10.0
 T = TypeVar("T")
 P = ParamSpec("P")
-_SHOWN_TOPICS: Final = 20
+_MAX_LISTED_TOPICS: Final = 20
 RUN_SECONDS: Final = 10.0
 """Maximum time in seconds that `run` waits for the broker's thread."""
 
@@ -441,7 +441,8 @@ def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
     match = cluster.topics.named(topic)
     if match is None:
         names = sorted(known.name for known in cluster.topics.all())
-        shown = ", ".join(names[:_SHOWN_TOPICS]) + ("" if len(names) <= _SHOWN_TOPICS else " …")
+        more = " …" if len(names) > _MAX_LISTED_TOPICS else ""
+        shown = ", ".join(names[:_MAX_LISTED_TOPICS]) + more
         raise UnknownTopicError(
             "the topic does not exist", topic=topic, hint=f"Topics: {shown or 'none'}."
         )

@@ -14,9 +14,9 @@ from typing import Final
 
 KB: Final = 1_000
 MB: Final = 1_000_000
-LONGEST = 100
+MAX_VALUE_CHARS = 100
 """Maximum length of a value or name in an error, in characters. Longer texts are described."""
-LONGEST_PATH = 300
+MAX_PATH_CHARS = 300
 NOT_SHOWN = "not what it should be"
 _NAME = re.compile(r"[\w.\-]+", re.ASCII)
 _VARIABLE = re.compile(r"[A-Z0-9_]+", re.ASCII)
@@ -24,7 +24,7 @@ _FILE_NAME = re.compile(
     r"[\w.\- ]+\.(pem|crt|cer|ca|key|jks|p12|pfx|keystore|truststore|keytab|txt|jwt|token|conf)",
     re.ASCII | re.IGNORECASE,
 )
-SHOWN = 200
+MAX_EXTERNAL_CHARS = 200
 """Maximum length of an external text in an error, in characters."""
 TOPIC_NAMES = "Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens."
 """The rules for topic names, as a hint for users."""
@@ -94,21 +94,21 @@ def described(text: str) -> str:
 
 def shown(text: str) -> str:
     """Return a value in quotes. If it is long or looks like a secret, describe it instead."""
-    if len(text) <= LONGEST and secret_kind(text) is None:
+    if len(text) <= MAX_VALUE_CHARS and secret_kind(text) is None:
         return repr(text)
     return described(text)
 
 
 def shown_name(name: str) -> str:
     """Return an unknown option's name. If it does not look like a name, describe it instead."""
-    if len(name) <= LONGEST and _NAME.fullmatch(name) and secret_kind(name) is None:
+    if len(name) <= MAX_VALUE_CHARS and _NAME.fullmatch(name) and secret_kind(name) is None:
         return name
     return f"({described(name)})"
 
 
 def shown_variable(name: str) -> str:
     """Return the name of an environment variable. If it might be a value, describe it instead."""
-    if len(name) <= LONGEST and _VARIABLE.fullmatch(name):
+    if len(name) <= MAX_VALUE_CHARS and _VARIABLE.fullmatch(name):
         return f"the environment variable {name}"
     return (
         f"an environment variable whose name is {described(name)}, "
@@ -123,14 +123,14 @@ def shown_file(path: str) -> str:
     files.
     """
     is_path = "/" in path or "\\" in path or _FILE_NAME.fullmatch(path) is not None
-    if is_path and len(path) <= LONGEST_PATH and "\n" not in path and secret_kind(path) is None:
+    if is_path and len(path) <= MAX_PATH_CHARS and "\n" not in path and secret_kind(path) is None:
         return f"the file {quoted(path)}"
     return f"a file whose name is {described(path)}, which does not look like a path"
 
 
 def quoted(text: str) -> str:
     """Return the start of an external text on one line, without control characters."""
-    shown = text[:SHOWN] + "…" if len(text) > SHOWN else text
+    shown = text[:MAX_EXTERNAL_CHARS] + "…" if len(text) > MAX_EXTERNAL_CHARS else text
     return "".join(char if char.isprintable() else "�" for char in shown)
 
 

@@ -22,9 +22,9 @@ IN_FLIGHT = "max.in.flight.requests.per.connection"
 MAX_IN_FLIGHT_IDEMPOTENT = 5
 MAX_MS = 2**31 - 1
 MAX_REQUEST_SIZE = "max.request.size"
-SMALLEST_BATCH = 68
+MIN_BATCH_BYTES = 68
 """Size of a batch that contains one empty record, in bytes."""
-LARGEST_REQUEST = 4 << 20
+MAX_REQUEST_BYTES = 4 << 20
 """Maximum size of a request in bytes. The batches of a request share its fixed costs. A larger
 request would not reduce these costs further, but its bytes would occupy the buffer until the
 response arrives.
@@ -122,7 +122,7 @@ def largest_request(values: Values, set_options: frozenset[str]) -> int:
     largest_record: int = values[MAX_REQUEST_SIZE]
     if MAX_REQUEST_SIZE in set_options or not values[IDEMPOTENCE]:
         return largest_record
-    return max(largest_record, LARGEST_REQUEST)
+    return max(largest_record, MAX_REQUEST_BYTES)
 
 
 def _backoff(values: Values, set_options: frozenset[str]) -> Changes:
@@ -143,10 +143,10 @@ def _memory(values: Values, set_options: frozenset[str]) -> Changes:
     Java's producer fails only when the first record is sent.
     """
     batch, buffer = values["batch.size"], values["buffer.memory"]
-    if buffer < SMALLEST_BATCH:
+    if buffer < MIN_BATCH_BYTES:
         raise ConfigError(
             f"option kafka.buffer.memory is {buffer}, but the smallest batch (one empty record) "
-            f"needs {SMALLEST_BATCH} bytes",
+            f"needs {MIN_BATCH_BYTES} bytes",
             hint="Set the size in bytes, or remove the option.",
         )
     if batch <= buffer:

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 """Version of the log's records; records with a higher version are rejected."""
-_MAX_INT: Final = 2**63 - 1
+_MAX_LONG: Final = 2**63 - 1
 _UPGRADE: Final = (
     "Run the query with a version of this package that supports it: an older version could misread "
     "the decision"
@@ -124,7 +124,7 @@ class JsonObject:
         value = self.value(name)
         return None if value is None else text_of(value, name)
 
-    def number(self, name: str, highest: int = _MAX_INT) -> int:
+    def number(self, name: str, highest: int = _MAX_LONG) -> int:
         """Return an integer field with a value from 0 to `highest`."""
         return number_of(self.value(name), name, highest)
 
@@ -175,7 +175,7 @@ def text_of(value: object, name: str) -> str:
     return value
 
 
-def number_of(value: object, name: str, highest: int = _MAX_INT) -> int:
+def number_of(value: object, name: str, highest: int = _MAX_LONG) -> int:
     """Return the value; raise an error unless it is an integer from 0 to `highest`."""
     if type(value) is not int or not 0 <= value <= highest:
         raise malformed(f"{name} is not an integer in the allowed range")

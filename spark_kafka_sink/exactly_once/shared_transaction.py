@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
-_SHOWN: Final = 5
+_MAX_LISTED: Final = 5
 _NO_SEQUENCE: Final = -1
 REPARTITION: Final = (
     "Assign each partition of the topics to one task: write "
@@ -144,11 +144,11 @@ def check_producers(
     ]
     if not wrong:
         return
-    others = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    others = f", and {len(wrong) - _MAX_LISTED} more" if len(wrong) > _MAX_LISTED else ""
     raise errors.TransactionError(
         f"records that tasks wrote are missing from {len(wrong)} of "
         f"{plural(len(owners), 'partition')}, so the batch is not committed: "
-        f"{'; '.join(wrong[:_SHOWN])}{others}",
+        f"{'; '.join(wrong[:_MAX_LISTED])}{others}",
         hint=_AGAIN,
     )
 

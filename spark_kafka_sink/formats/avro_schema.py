@@ -20,7 +20,7 @@ PRIMITIVES: Final = frozenset(
 )
 NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
 _COMPLEX: Final = NAMED | {"array", "map"}
-MOST_DIGITS: Final = 38
+MAX_DIGITS: Final = 38
 """Precision of Spark's widest decimals. Kafka Connect declares 64 if it does not know better."""
 _FIELDS: Final = ("fields", list)
 _ATTRIBUTES: Final = {"enum": ("symbols", list), "fixed": ("size", int)}
@@ -124,7 +124,7 @@ class AvroSchema:
     @property
     def decimal_digits(self) -> tuple[int, int]:
         """Number of digits of a decimal that columns can have, and of those after the point."""
-        return min(self.json["precision"], MOST_DIGITS), self.json.get("scale", 0)
+        return min(self.json["precision"], MAX_DIGITS), self.json.get("scale", 0)
 
     @property
     def accepts_null(self) -> bool:

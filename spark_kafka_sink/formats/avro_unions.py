@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.avro_schema import MOST_DIGITS
+from spark_kafka_sink.formats.avro_schema import MAX_DIGITS
 from spark_kafka_sink.formats.shape import Shape
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
 
 def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
     precision, scale = schema.decimal_digits
-    if not column.type.scale <= scale <= MOST_DIGITS:
+    if not column.type.scale <= scale <= MAX_DIGITS:
         return None
     return Closeness(0, precision - scale < column.type.precision - column.type.scale)
 

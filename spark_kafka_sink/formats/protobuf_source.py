@@ -38,7 +38,7 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
 _WARNING: Final = re.compile(r"WARNING|W\d{4} |.*: warning: ")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _TIMEOUT_S: Final = 120
-_LONGEST: Final = 1_000
+_MAX_CHARS: Final = 1_000
 """Maximum length of a message of protoc, in characters."""
 
 
@@ -207,4 +207,4 @@ def _protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
 def _reason(text: str) -> str:
     """Return the errors of protoc, without its warnings and without full stops."""
     lines = (line.strip().rstrip(".") for line in text.splitlines())
-    return "; ".join(line for line in lines if line and not _WARNING.match(line))[:_LONGEST]
+    return "; ".join(line for line in lines if line and not _WARNING.match(line))[:_MAX_CHARS]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
 _MODULE: Final = "confluent_kafka.schema_registry"
 _CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
-_LONGEST: Final = 1_500
+_MAX_MESSAGE_CHARS: Final = 1_500
 """Maximum length of a registry's message, in characters."""
 _SERIALIZED: Final = "serialized"
 """Format parameter that requests a Protobuf schema as a descriptor in base64, not as text.
@@ -427,5 +427,5 @@ def _guid(text: str | None) -> bytes | None:
 
 def _printable(text: str) -> str:
     """Return the start of a text from the registry, on one line and without a full stop."""
-    printable = "".join(char if char.isprintable() else " " for char in text[:_LONGEST])
+    printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_MESSAGE_CHARS])
     return printable.rstrip(". ")

@@ -47,7 +47,7 @@ _KEPT_BYTES: Final = 4 << 20
 # larger block has been freed, glibc retains up to twice that block's size (``mallopt(3)``,
 # M_TRIM_THRESHOLD). Other allocators ignore this.
 np.empty(_KEPT_BYTES, np.uint8)
-_MOST_INLINE: Final = 16
+_MAX_INLINE: Final = 16
 """Maximum size in bytes of a constant that is split into inline views instead of being referenced.
 """
 _HALF: Final = np.uint64(32)
@@ -172,7 +172,7 @@ class RowWriter:
             if room:
                 last.append(constant_bytes(value[:room]))
                 value = value[room:]
-        if len(value) > _MOST_INLINE:
+        if len(value) > _MAX_INLINE:
             self._pieces.append(Constant(value))
             return
         for start in range(0, len(value), REGISTER_SIZE):

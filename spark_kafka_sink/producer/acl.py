@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CLUSTER = ErrorCode.cluster_authorization_failed
 _TOPIC = ErrorCode.topic_authorization_failed
-_MOST_TOPICS = 3
+_MAX_TOPICS = 3
 """Maximum number of topics listed in an error."""
 
 
@@ -116,8 +116,8 @@ class AclAdvisor:
         """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""
         known = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
         if known:
-            write = "; ".join(self.grant(_write(topic)) for topic in known[:_MOST_TOPICS])
-            write += f" and {len(known) - _MOST_TOPICS} more" * (len(known) > _MOST_TOPICS)
+            write = "; ".join(self.grant(_write(topic)) for topic in known[:_MAX_TOPICS])
+            write += f" and {len(known) - _MAX_TOPICS} more" * (len(known) > _MAX_TOPICS)
         else:
             write = self._guide.grant(_write("<topic>"), "each topic of the job")
         cluster = self.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 """The type of header columns that can become dead letters."""
-_LONGEST_DETAILS = 500
+_MAX_DETAILS_CHARS = 500
 """Maximum length of a broker's error message, in characters."""
 _PREFIX = "__connect.errors."
 _MESSAGE = "exception.message"
@@ -229,7 +229,7 @@ def constant_column(value: bytes, count: int) -> pa.Array[Any]:
 
 
 def _message(error: RowError, omitted: RowPart, details: str = "") -> bytes:
-    cause = f": {details[:_LONGEST_DETAILS]}" if details else ""
+    cause = f": {details[:_MAX_DETAILS_CHARS]}" if details else ""
     return f"{error.message}{cause}{omitted_words(omitted)}".encode()
 
 

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl import AclAdvisor
 
 LAST_EPOCH = (1 << 15) - 1
-_granted_epochs_only: set[tuple[str, ...]] = set()
-"""Bootstrap servers of clusters that reject epochs which InitProducerId has not returned."""
+_CLUSTERS_WITHOUT_OWN_EPOCHS: set[tuple[str, ...]] = set()
+"""Bootstrap servers of clusters that reject epochs which InitProducerId has not returned.
+
+All producers of the process share it, and only add to it: no lock is needed.
+"""
 
 _VALUES = {"transactional_id": None, "transaction_timeout": timedelta(milliseconds=2**31 - 1)}
 
@@ -101,7 +104,7 @@ class ProducerState:
         self.is_used = False
         if self.state is not ProducerIdState.KNOWN:
             return  # the producer id is already missing or requested
-        if self.epoch >= LAST_EPOCH or self.cluster in _granted_epochs_only:
+        if self.epoch >= LAST_EPOCH or self.cluster in _CLUSTERS_WITHOUT_OWN_EPOCHS:
             self.transition_to(ProducerIdState.MISSING)
         else:
             self.epoch += 1
@@ -111,8 +114,11 @@ class ProducerState:
         return self.transactional_id is None and epoch > self.granted.get(producer_id, epoch)
 
     def epoch_rejected(self) -> None:
-        """Never increment an epoch on this cluster again; Apache Kafka accepts that, Tansu not."""
-        _granted_epochs_only.add(self.cluster)
+        """Never increment an epoch of this cluster again.
+
+        Apache Kafka accepts epochs that a producer has incremented; Tansu does not.
+        """
+        _CLUSTERS_WITHOUT_OWN_EPOCHS.add(self.cluster)
 
 
 class ProducerIdRequester:

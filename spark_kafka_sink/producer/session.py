@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_SLICE = 64
 """Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""
-_LEAST_ROWS = 16_384
+_MIN_CHUNK_ROWS = 16_384
 """Rows per chunk below which the fixed cost of a chunk exceeds the cost of its rows."""
 
 
@@ -136,7 +136,7 @@ class ProducerSession:
     @property
     def wanted_rows(self) -> int:
         """Suggested number of rows in the next chunk, based on the last partition count."""
-        return max(_LEAST_ROWS, self._slices * ROWS_PER_SLICE)
+        return max(_MIN_CHUNK_ROWS, self._slices * ROWS_PER_SLICE)
 
     def flush(self) -> None:
         """Wait until every record is acknowledged, or raise the error that ended the session."""

@@ -57,7 +57,7 @@ _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 _FORMER_LEADER = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
 _BATCHES = "rejected batches"
 _TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
-LONGEST_LINGER_MS = 1_000
+MAX_LINGER_MS = 1_000
 TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
 TINY_SECONDS = 0.5
@@ -252,7 +252,7 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         return None
     if facts.batch > min(limit / 2, SMALL_BATCH):
         return None
-    longer = min(LONGEST_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
+    longer = min(MAX_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
     if longer <= linger:
         return None
     return Advice(

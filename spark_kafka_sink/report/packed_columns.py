@@ -90,8 +90,8 @@ class BrokerColumns:
         ]
         summaries = np.array(
             [
-                (broker.total, broker.low if broker.buckets else _NONE, broker.high)
-                for broker in histograms
+                (histogram.total, histogram.low if histogram.buckets else _NONE, histogram.high)
+                for histogram in histograms
             ],
             np.int64,
         )
@@ -103,7 +103,7 @@ class BrokerColumns:
             summaries=summaries.T.reshape(3, len(ordered), len(HISTOGRAMS)),
             cells=np.array(cells, np.int64),
             times=np.array(
-                [times for broker in histograms for _, times in broker.buckets], np.int64
+                [times for histogram in histograms for _, times in histogram.buckets], np.int64
             ),
         )
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
-_MOST: Final = 4000
+_MAX_ERROR_CHARS: Final = 4000
 """Maximum length of a stored error, in characters."""
 
 
@@ -233,7 +233,7 @@ def describe_error(error: KafkaProdError) -> str:
     """
     plain = copy(error)
     plain.statuses = ()
-    return f"{type(error).__name__}: {plain}"[:_MOST]
+    return f"{type(error).__name__}: {plain}"[:_MAX_ERROR_CHARS]
 
 
 def now(ago_ms: int = 0) -> str:

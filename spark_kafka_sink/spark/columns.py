@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.serialization import Serialized
 
 
-LARGEST_SLICE = 4 << 20
+MAX_SLICE_BYTES = 4 << 20
 """Maximum total size of a slice's columns in bytes; the producer encodes a slice at once. This
 limits intermediate data, such as encoded headers, to a few times this size; an Arrow batch can be
 gigabytes in size.
 """
-MOST_ROWS = 1 << 17
+MAX_SLICE_ROWS = 1 << 17
 """Maximum number of rows in a slice. It limits memory if rows are very short, because each row
 needs a few eight-byte numbers.
 """
 _NONE = -1
-_SHOWN = 100
-MOST_GATHERED = LARGEST_SLICE
+_MAX_VALUE_CHARS = 100
+MAX_GATHERED_BYTES = MAX_SLICE_BYTES
 """Maximum total size of the Arrow batches that are concatenated, in bytes."""
 SLOW_AFTER = 0.05
 """Seconds after which an Arrow batch counts as slow. After a slow batch, rows are passed on
@@ -71,7 +71,7 @@ def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int,
 
 def _halved(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[tuple[int, int]]:
     rows = stop - start
-    if rows <= 1 or (rows <= MOST_ROWS and size(start, stop) <= LARGEST_SLICE):
+    if rows <= 1 or (rows <= MAX_SLICE_ROWS and size(start, stop) <= MAX_SLICE_BYTES):
         yield start, stop
         return
     half = start + rows // 2
@@ -213,7 +213,7 @@ def read_topics(
     names = [_name(raw_name) for raw_name in raw]
     wrong = [place for place, name in enumerate(names) if name is None]
     if wrong:
-        shown = raw[wrong[0]].decode(errors="backslashreplace")[:_SHOWN]
+        shown = raw[wrong[0]].decode(errors="backslashreplace")[:_MAX_VALUE_CHARS]
         checks.found(
             np.flatnonzero(np.isin(numbers, wrong)),
             RowError.INVALID_TOPIC,
@@ -272,13 +272,13 @@ def gather(
     for batch in batches:
         is_slow = clock() - asked > SLOW_AFTER
         batch_bytes = batch.nbytes
-        if gathered and size + batch_bytes > MOST_GATHERED:
+        if gathered and size + batch_bytes > MAX_GATHERED_BYTES:
             yield _together(gathered)
             gathered, rows, size = [], 0, 0
         gathered.append(batch)
         rows, size = rows + batch.num_rows, size + batch_bytes
         # The next batch may be just as large or slow.
-        if is_slow or rows >= min_rows() or size + batch_bytes > MOST_GATHERED:
+        if is_slow or rows >= min_rows() or size + batch_bytes > MAX_GATHERED_BYTES:
             yield _together(gathered)
             gathered, rows, size = [], 0, 0
         asked = clock()

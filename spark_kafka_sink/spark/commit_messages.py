@@ -60,7 +60,7 @@ def committed_report(
 def written_topics(messages: Sequence[object]) -> list[WrittenTopic]:
     """Return the topics that the tasks have written to, once for each task."""
     known = [message for message in messages if isinstance(message, DeliveryMessage)]
-    return [transaction for message in known for transaction in message.written]
+    return [topic for message in known for topic in message.written]
 
 
 def finished_report(
@@ -68,8 +68,8 @@ def finished_report(
 ) -> DeliveryReport:
     """Return the merged report of a failed write's finished tasks."""
     known = [message for message in messages if isinstance(message, DeliveryMessage)]
-    report = _merged([task.report for task in known], tasks)
-    return replace(report, startup_ms=max((task.startup_ms for task in known), default=0))
+    report = _merged([message.report for message in known], tasks)
+    return replace(report, startup_ms=max((message.startup_ms for message in known), default=0))
 
 
 def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:

@@ -69,7 +69,7 @@ NOT_VISIBLE = (
 _VISIBLE = "read_committed readers see the rows of the batch once, although Spark reports a failure"
 _PARTIAL = "the batch was decided, but only part of its transactions could be committed"
 _UNKNOWN = "it is unknown whether the batch was decided, and which of its rows are visible"
-_MOST_LISTED = 10
+_MAX_LISTED = 10
 """Maximum number of transactional ids in a message."""
 _WITHOUT_BATCH_ID = (
     "exactly once without batchId: all rows or none are written, but a run of this job after a "
@@ -294,8 +294,8 @@ class ExactlyOnceEnd(WriteEnd):
         """Describe which transactions might be open, and until when; empty if none can be open."""
         if not names and not problem:
             return ""
-        shown = ", ".join(names[:_MOST_LISTED])
-        unlisted = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+        shown = ", ".join(names[:_MAX_LISTED])
+        unlisted = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
         until = " until it times out" if len(names) == 1 else " until they time out"
         which = (
             f"{plural(len(names), 'transaction')} may be open{until if self._or_timeout else ''}"

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.dataframe_schema import Contract
 
 
-_MOST_REPORTED: Final = {
+_MAX_REPORTED: Final = {
     ReportTasks.ALL: TASKS_KEPT,
     ReportTasks.SLOWEST: SLOWEST_KEPT,
     ReportTasks.NONE: 0,
@@ -72,7 +72,7 @@ _FINAL: Final = "Spark retries the task like any other, and each attempt fails w
 batch to it.
 """
 SPECULATION = "spark.speculation"
-_LONGEST_NAME = 249
+_MAX_NAME_CHARS = 249
 """Maximum length of a topic name, in characters."""
 
 
@@ -116,7 +116,7 @@ def transactions_of(
         )
         for transaction in written
     )
-    return tuple(infos[: _MOST_REPORTED[tasks]])
+    return tuple(infos[: _MAX_REPORTED[tasks]])
 
 
 def _result_of(message: TransactionMessage, most: int) -> TaskResult:
@@ -439,5 +439,5 @@ def _with_topics(known: frozenset[str], column: pa.Array[Any]) -> frozenset[str]
     names = read_bytes(column.unique()).to_pylist()
     # A name that is not UTF-8 is an error of its row, which is found later.
     topics = known.union(name.decode(errors="replace") for name in names if name is not None)
-    is_small = len(topics) <= MAX_TOPICS and all(len(name) <= _LONGEST_NAME for name in topics)
+    is_small = len(topics) <= MAX_TOPICS and all(len(name) <= _MAX_NAME_CHARS for name in topics)
     return topics if is_small else None

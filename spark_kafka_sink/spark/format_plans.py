@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.registry import Candidate, Registered, Registry
     from spark_kafka_sink.spark.dataframe_schema import Contract
 
-_MOST_CACHED: Final = 64
+_MAX_CACHED: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
 _CACHED_PLANS: dict[Hashable, _CachedPlan] = {}
@@ -90,7 +90,7 @@ def with_schemas(
     if start.latest is not None:
         _CACHED_PLANS.pop(key, None)
         _CACHED_PLANS[key] = _CachedPlan(planned, start.latest)
-        while len(_CACHED_PLANS) > _MOST_CACHED:
+        while len(_CACHED_PLANS) > _MAX_CACHED:
             del _CACHED_PLANS[next(iter(_CACHED_PLANS))]
     return planned
 

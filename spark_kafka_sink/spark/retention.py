@@ -61,13 +61,8 @@ def statistics_prefix(query_id: str | None, batch: str | None) -> str:
 
 def delete_old_statistics(report: DeliveryReport, folder: str) -> None:
     """Delete the statistics of the query's micro-batches that are too old."""
-    batch_id, name = (
-        report.batch_id,
-        re.compile(
-            re.escape(statistics_prefix(report.query_id, "*")).replace(r"\*", r"(\d{1,18})")
-            + "task-.*"
-        ),
-    )
+    batch_id, prefix = report.batch_id, re.escape(statistics_prefix(report.query_id, "*"))
+    name = re.compile(prefix.replace(r"\*", r"(\d{1,18})") + "task-.*")
     if batch_id is None or batch_id % _LISTING_INTERVAL or not report.query_id:
         return
     oldest = batch_id - KEPT

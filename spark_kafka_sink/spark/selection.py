@@ -30,7 +30,7 @@ ROLES: Final = {
     "timestamp": "the timestamp of the record",
 }
 """Columns with a special meaning, except `value`."""
-_SHOWN = 5
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str])
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ",".join(names[:_SHOWN]) + (",..." if len(names) > _SHOWN else "")
+    return ",".join(names[:_MAX_LISTED]) + (",..." if len(names) > _MAX_LISTED else "")
 
 
 def _nested_hint(name: str, schema: types.StructType) -> str | None:

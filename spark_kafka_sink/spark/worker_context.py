@@ -20,7 +20,7 @@ _UNLIMITED = 2**31 - 1
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST_NAME = 100
+_MAX_NAME_CHARS = 100
 _UNITS = ("", "k", "m", "g", "t", "p")
 
 
@@ -66,7 +66,7 @@ def client_id(query_name: str = "") -> str:
 
 def _as_client_id(name: str) -> str:
     """Replace characters that metrics and quotas do not display unchanged."""
-    return _OTHER.sub("_", name)[:_LONGEST_NAME].strip("_")
+    return _OTHER.sub("_", name)[:_MAX_NAME_CHARS].strip("_")
 
 
 def arrow_batch_limits(columns: int) -> tuple[tuple[str, str], ...]:

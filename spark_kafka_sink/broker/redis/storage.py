@@ -69,7 +69,7 @@ FORMAT: Final = ("format", 1)
 SEQUENCE_BITS: Final = "sequence_bits"
 _NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
 """Fields of the hash that do not contain journal values."""
-_SHOWN: Final = 5
+_MAX_LISTED: Final = 5
 _FULL: Final = "used memory > 'maxmemory'"
 """Part of the error with which a full Redis rejects a command."""
 _ANOTHER_PREFIX: Final = (
@@ -448,7 +448,7 @@ def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None
         if key == location.journal.encode():
             continue
         keys.append(f"{key.decode(errors='replace')} ({connection.call('TYPE', key).decode()})")
-        if len(keys) > _SHOWN:
+        if len(keys) > _MAX_LISTED:
             keys[-1] = "and others"
             break
     if keys:

@@ -28,7 +28,7 @@ MAX_RECEIVE_BYTES: Final = 524_288
 """Maximum frame size before authentication in bytes (Kafka's sasl.server.max.receive.size)."""
 MIN_REAUTH_SECONDS: Final = 1.0
 """Kafka's KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS, in seconds."""
-_LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
+_MAX_MS: Final = timedelta.max // timedelta(milliseconds=1)
 """Maximum session lifetime that a response can contain, in milliseconds."""
 
 
@@ -246,7 +246,7 @@ class SaslServerAuthenticator:
         bounds = [self._max_reauth_ms] if self._max_reauth_ms else []
         if server.expires_at_ms is not None:
             bounds.append(server.expires_at_ms - clock.wall_ms())
-        return max(0, min(*bounds, _LONGEST_MS)) if bounds else None
+        return max(0, min(*bounds, _MAX_MS)) if bounds else None
 
     def _hidden_reason(self) -> str:
         during = "authentication" if self._session is None else "re-authentication"

@@ -38,7 +38,7 @@ CLEAN_MARK: Final = ".kafka_cleanshutdown"
 JOURNAL: Final = "cluster.journal"
 LOCK: Final = ".lock"
 _NO_DATA: Final = frozenset({LOCK, "lost+found"})
-_SHOWN: Final = 5
+_MAX_LISTED: Final = 5
 _LOG_FILE: Final = re.compile(r"\d{20}\.log")
 _NOT_WRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _FREE: Final = "Free space on the disk, or make it writable"
@@ -288,8 +288,8 @@ def _check_no_link(folder: Path) -> None:
 
 
 def _shown(names: list[str]) -> str:
-    hidden = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {hidden} more" if hidden > 0 else "")
+    hidden = len(names) - _MAX_LISTED
+    return ", ".join(names[:_MAX_LISTED]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _remove_mark(mark: Path) -> str | None:

@@ -39,10 +39,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.cli.demo.librdkafka import DemoTopic, Received
 
 
-LEAST_JAVA = 17
-NEEDED = (
-    f"Java {LEAST_JAVA} or newer is needed to run Spark: install a JRE and put java on the PATH"
-)
+MIN_JAVA = 17
+NEEDED = f"Java {MIN_JAVA} or newer is needed to run Spark: install a JRE and put java on the PATH"
 BOOTSTRAP = "kafka.bootstrap.servers"
 POLL_INTERVAL_S = 0.2
 LINES_SHOWN = 40
@@ -68,7 +66,7 @@ def require_java() -> None:
         [java, "-version"], capture_output=True, text=True, check=False, encoding="utf-8"
     ).stderr
     version = major_version(printed)
-    if version is None or version < LEAST_JAVA:
+    if version is None or version < MIN_JAVA:
         raise ConfigError(f"{NEEDED} ({java} is version {version or 'unknown'})")
 
 

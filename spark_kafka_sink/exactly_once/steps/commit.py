@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 
-_SHOWN: Final = 5
+_MAX_LISTED: Final = 5
 """Maximum number of topics in an error message."""
 _RESET: Final = "resetTransactionalState=true"
 _SET_WRITE_NAME: Final = (
@@ -133,8 +133,8 @@ def _topics(names: tuple[str, ...] | None) -> str:
     """Return the first few topic names as text."""
     if names is None:
         return "unknown"
-    others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{others}"
+    others = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{', '.join(names[:_MAX_LISTED])}{others}"
 
 
 def _plannings(state: ScopeState, caller: decision_rules.Caller) -> str:

@@ -66,7 +66,7 @@ _CLOCKS: Final = (
     " and, by this driver's clock, has been open {:,.0f} s longer than brokers allow: compare the "
     "clocks of driver, executors and brokers"
 )
-_SHOWN: Final = 10
+_MAX_LISTED: Final = 10
 """Maximum number of transactions in an error message."""
 _COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
 MARKER_SECONDS: Final = 2.0
@@ -132,10 +132,10 @@ def check_alive(
     problems = list(_problems(transactions, descriptions, now_ms))
     if not problems:
         return
-    others = f", and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    others = f", and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
     raise TransactionError(
         f"{len(problems)} of {plural(len(transactions), 'transaction')} cannot be committed "
-        f"safely, so the batch is not decided: {'; '.join(problems[:_SHOWN])}{others}",
+        f"safely, so the batch is not decided: {'; '.join(problems[:_MAX_LISTED])}{others}",
         hint="Nothing is lost: the batch can run again. If tasks take longer than "
         "transaction.timeout.ms, raise that option and the brokers' "
         "transaction.max.timeout.ms, or make the batches smaller.",
@@ -195,9 +195,17 @@ class Driver:
         client: sends the requests; the driver does not close it.
         config: the sink's settings, with a transactionalIdPrefix.
         scope: the scope of this driver.
+        deadline: for all steps before a decision, in seconds of the client's clock; by default it
+            follows from max.block.ms.
     """
 
-    def __init__(self, client: BlockingClient, config: SinkConfig, scope: Scope) -> None:
+    def __init__(
+        self,
+        client: BlockingClient,
+        config: SinkConfig,
+        scope: Scope,
+        deadline: float | None = None,
+    ) -> None:
         self.client = client
         self.scope = scope
         self._config = config
@@ -208,8 +216,7 @@ class Driver:
         """Numbers of the scope's chunks that this driver has read or appended."""
         self._first: _FirstRead | None = None
         """The record read after fencing, until an append has confirmed it."""
-        self._deadline = self._new_deadline()
-        """Deadline for all steps before a decision, in seconds of the client's clock."""
+        self._deadline = self._new_deadline() if deadline is None else deadline
 
     @property
     def is_overdue(self) -> bool:
@@ -225,10 +232,7 @@ class Driver:
 
         The default deadline is max.block.ms.
         """
-        driver = Driver(self.client, self._config, scope)
-        if deadline is not None:
-            driver._deadline = deadline
-        return driver
+        return Driver(self.client, self._config, scope, deadline)
 
     @property
     def max_block_s(self) -> float:
@@ -289,7 +293,9 @@ class Driver:
             if not broker.is_ready:
                 continue
             version = broker.connection.transaction_version
-            needed = (*_APIS, *((ApiKey.ADD_PARTITIONS_TO_TXN,) * version.needs_add_partitions))
+            needed = [*_APIS]
+            if version.needs_add_partitions:
+                needed.append(ApiKey.ADD_PARTITIONS_TO_TXN)
             for api in needed:
                 try:
                     broker.connection.version(api)

@@ -35,7 +35,7 @@ REPORT_SECONDS: Final = 5.0
 """Seconds between log messages about pending EndTxn requests."""
 APPEND_SECONDS: Final = 30.0
 """Time limit in seconds for appending the outcome of a decision; max.block.ms may be shorter."""
-_MOST_LISTED: Final = 10
+_MAX_LISTED: Final = 10
 """Maximum number of transactional ids in a message."""
 RUN_KEPT_MS: Final = 3_600_000
 """Minimum time in milliseconds for which the log retains the record of a finished run."""
@@ -378,11 +378,11 @@ def _append_run_outcome(
 def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
     """Return a message about another run's unfinished decision, and how to retry it."""
     names = [transaction.transactional_id for transaction in decided.transactions]
-    others = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    others = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     servers = ",".join(driver.client.config.bootstrap_servers)
     return (
         f"{driver.scope} was decided but could not be finished: {error}. Its transactions "
-        f"{', '.join(names[:_MOST_LISTED])}{others} block read_committed readers, and their "
+        f"{', '.join(names[:_MAX_LISTED])}{others} block read_committed readers, and their "
         "rows are lost if they time out. To retry, write another batch with this "
         "transactionalIdPrefix, or "
         f"run `kafkaprod transactions commit --prefix {driver.scope.prefix} --bootstrap-servers "

@@ -40,7 +40,7 @@ Unreadable: TypeAlias = str | tuple[str, int]
 SECONDS: Final = 10.0
 """Maximum time in seconds to search one partition for the marker of one transaction."""
 _LOG = logging.getLogger(__name__)
-_SHOWN: Final = 50
+_MAX_LISTED: Final = 50
 """Maximum number of lines in an error message; the decision log contains the rest."""
 _ABORTED: Final = frozenset(
     {
@@ -163,9 +163,9 @@ def torn_error(
     """Return the error that lists the lost transactions and their partitions."""
     lost = [fate for fate in fates if fate is not Fate.COMMITTED]
     lines = list(_lines(decided, fates))
-    shown = lines[:_SHOWN]
-    if len(lines) > _SHOWN:
-        shown.append(f"and {plural(len(lines) - _SHOWN, 'more line')} in the decision log")
+    shown = lines[:_MAX_LISTED]
+    if len(lines) > _MAX_LISTED:
+        shown.append(f"and {plural(len(lines) - _MAX_LISTED, 'more line')} in the decision log")
     return TornTransactionError(
         f"batch {decided.batch} of {scope} is torn: {len(lost)} of "
         f"{plural(len(fates), 'decided transaction')} can no longer be committed",

@@ -41,8 +41,8 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID_ZERO = bytes(16)
-_LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
-_SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
+_MAX_MS = timedelta.max // timedelta(milliseconds=1)
+_MIN_MS = timedelta.min // timedelta(milliseconds=1)
 ENTITY = "entity"
 _VARIABLE = ("string", "bytes", "records", ENTITY)
 _ZEROS: dict[str, object] = {
@@ -143,7 +143,7 @@ def milliseconds(value: int) -> timedelta:
     Values outside the range of timedelta (2.7 million years) are clamped: Java uses Long.MAX_VALUE
     for an unlimited duration.
     """
-    return timedelta(milliseconds=max(_SHORTEST_MS, min(value, _LONGEST_MS)))
+    return timedelta(milliseconds=max(_MIN_MS, min(value, _MAX_MS)))
 
 
 class FarTime(NamedTuple):

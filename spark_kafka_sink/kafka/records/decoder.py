@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.varint import Bytes, Numbers
 
 
-SMALLEST_RECORD: Final = 7
+MIN_RECORD_BYTES: Final = 7
 """Size of an empty record in bytes."""
 
 _STEP: Final = 1024
@@ -81,7 +81,7 @@ def _strided(data: bytes, buffer: Bytes, position: int, count: int) -> tuple[Num
     end = len(buffer)
     size, body = read_varint(data, position)
     step, stop = body - position + size, min(count, (end - position) // max(size, 1))
-    if size < SMALLEST_RECORD - 1 or body + size > end:
+    if size < MIN_RECORD_BYTES - 1 or body + size > end:
         raise ProtocolError(f"invalid record size: {size} bytes")
     alike = np.ones(stop, np.bool_)
     for index in range(position, body):
@@ -175,7 +175,7 @@ def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
     for _ in range(count):
         size, start = read_varint(section, position)
         position = start + size
-        if size < SMALLEST_RECORD - 1 or position > end:
+        if size < MIN_RECORD_BYTES - 1 or position > end:
             raise ProtocolError(f"invalid record size: {size} bytes")
         records.append(_read_one(section, start, position))
     if position != end:
@@ -184,7 +184,7 @@ def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
 
 
 def _check_room(count: int, size: int) -> None:
-    if count * SMALLEST_RECORD > size:
+    if count * MIN_RECORD_BYTES > size:
         raise ProtocolError(f"{count} records do not fit into {size} bytes")
 
 

@@ -23,12 +23,12 @@ _BURST = 0.1
 CHUNK_SECONDS = 0.25
 """Maximum size of a chunk, as the number of seconds that its tokens take to refill."""
 
-_SHORTEST = 0.0005
+_MIN_WAIT_S = 0.0005
 """Waits shorter than this many seconds are skipped; the deficit stays in the bucket."""
 
 _MEASURED_SECONDS = 10.0
 _SAMPLE_SECONDS = 0.5
-_LEAST_SECONDS = 1.0
+_MIN_SECONDS = 1.0
 """Speed measurement: longest window, sample interval, and shortest window for a rate, in
 seconds."""
 
@@ -83,7 +83,7 @@ class RateMeter:
         if not self._samples:
             return None
         (start, before), (stop, after) = self._samples[0], self._samples[-1]
-        return (after - before) / (stop - start) if stop - start >= _LEAST_SECONDS else None
+        return (after - before) / (stop - start) if stop - start >= _MIN_SECONDS else None
 
     def clear(self) -> None:
         """Restart the measurement."""
@@ -134,7 +134,7 @@ class RateLimiter:
         """
         longest = max(self._records.wait(self._factor), self._bytes.wait(self._factor))
         wait = min(longest, self._next_step)
-        return wait if wait >= _SHORTEST else 0.0
+        return wait if wait >= _MIN_WAIT_S else 0.0
 
     def acquire(self, rows: int, size: int) -> None:
         """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""

@@ -50,7 +50,7 @@ LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
 PART_BYTES = 4 << 20
 """A file is written when this number of bytes is buffered."""
-_MOST_PARTS = 2
+_MAX_PARTS = 2
 """Maximum number of files waiting to be written; after that, new lines are dropped."""
 _STATES = {
     State.DISCONNECTED: "DOWN",
@@ -114,7 +114,7 @@ class StatisticsFiles:
 
     def _maybe_begin_file(self) -> None:
         self._pending = [part for part in self._pending if not part.done()]
-        if len(self._pending) < _MOST_PARTS:
+        if len(self._pending) < _MAX_PARTS:
             self._begin_file()
             return
         count, path = len(self._lines), redacted(self._path)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-_LONGEST_WAIT = 0.1
+_MAX_POLL_S = 0.1
 """Maximum duration of a poll in seconds; expired batches are detected at most this late."""
 _FAILED_WAIT = 0.02
 """Maximum duration of a poll in seconds while a failed session waits for in-flight batches."""
@@ -300,7 +300,7 @@ class Sender:
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:
-            self._expiry_due = now + _LONGEST_WAIT
+            self._expiry_due = now + _MAX_POLL_S
             self.completion.expire(now)
             self.completion.fail_removed_partitions(now)
 
@@ -309,7 +309,7 @@ class Sender:
         if self.completion.failure is not None:
             return _FAILED_WAIT
         wait = min(
-            _LONGEST_WAIT,
+            _MAX_POLL_S,
             max(self.accumulator.next_linger(now), 0.001),
             self.client.network.next_deadline(now),
             self.client.metadata.wait(now),

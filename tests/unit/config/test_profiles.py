@@ -13,7 +13,7 @@ from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
 from spark_kafka_sink.config.profiles import find_file, load_profile
 from spark_kafka_sink.report.advice import UNMEASURED
-from spark_kafka_sink.spark.columns import LARGEST_SLICE
+from spark_kafka_sink.spark.columns import MAX_SLICE_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +91,7 @@ def spark_settings(name: str) -> dict[str, int]:
 
 def test_spark_defaults_limit_batches_by_bytes() -> None:
     settings = spark_settings("spark-defaults.conf")
-    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": LARGEST_SLICE}
+    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": MAX_SLICE_BYTES}
 
 
 def test_small_rows_are_not_measured() -> None:

@@ -12,9 +12,9 @@ import pytest
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.spark.columns import (
-    LARGEST_SLICE,
-    MOST_GATHERED,
-    MOST_ROWS,
+    MAX_GATHERED_BYTES,
+    MAX_SLICE_BYTES,
+    MAX_SLICE_ROWS,
     gather,
     read_chunks,
     slices,
@@ -88,13 +88,13 @@ def test_dictionary_value_counts_for_each_of_its_rows() -> None:
 
 
 def test_rows_of_a_few_bytes_are_sliced() -> None:
-    batch = pa.RecordBatch.from_arrays([pa.nulls(MOST_ROWS + 2, pa.binary())], ["value"])
-    assert [stop - start for start, stop in slices(batch, [0])] == [MOST_ROWS // 2 + 1] * 2
+    batch = pa.RecordBatch.from_arrays([pa.nulls(MAX_SLICE_ROWS + 2, pa.binary())], ["value"])
+    assert [stop - start for start, stop in slices(batch, [0])] == [MAX_SLICE_ROWS // 2 + 1] * 2
 
 
 def test_slice_has_at_most_the_maximum_number_of_rows() -> None:
-    batch = pa.RecordBatch.from_arrays([pa.nulls(MOST_ROWS, pa.binary())], ["value"])
-    assert list(slices(batch, [0])) == [(0, MOST_ROWS)]
+    batch = pa.RecordBatch.from_arrays([pa.nulls(MAX_SLICE_ROWS, pa.binary())], ["value"])
+    assert list(slices(batch, [0])) == [(0, MAX_SLICE_ROWS)]
 
 
 def test_large_arrow_batch_is_never_converted_as_a_whole() -> None:
@@ -107,7 +107,7 @@ def test_large_arrow_batch_is_never_converted_as_a_whole() -> None:
         peak = max(peak, pa.total_allocated_bytes() - before)
         seen += len(rows)
     assert seen == 1_000
-    assert peak < 2 * MOST_GATHERED + 1_000_000, "one slice beside the one before it"
+    assert peak < 2 * MAX_GATHERED_BYTES + 1_000_000, "one slice beside the one before it"
 
 
 def test_single_row_is_the_minimum_slice() -> None:
@@ -138,7 +138,7 @@ def test_small_arrow_batches_are_combined(wanted: int, expected: list[int]) -> N
 
 
 def test_large_arrow_batches_are_separate() -> None:
-    batch = pa.RecordBatch.from_arrays([huge(3, MOST_GATHERED)], ["value"])
+    batch = pa.RecordBatch.from_arrays([huge(3, MAX_GATHERED_BYTES)], ["value"])
     batches = [batch.slice(row, 1) for row in range(3)]
     assert [each.num_rows for each in gather(batches, lambda: 100)] == [1, 1, 1]
 
@@ -150,7 +150,7 @@ def test_empty_arrow_batches_are_combined() -> None:
 
 def test_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
     small = pa.RecordBatch.from_arrays([huge(1, 10)], ["value"])
-    large = pa.RecordBatch.from_arrays([huge(3, MOST_GATHERED)], ["value"])
+    large = pa.RecordBatch.from_arrays([huge(3, MAX_GATHERED_BYTES)], ["value"])
     found = list(gather([small, small, large, small], lambda: 100))
     assert [batch.num_rows for batch in found] == [2, 3, 1]
     assert found[1] is large
@@ -158,8 +158,8 @@ def test_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
 
 def test_batches_are_combined_while_another_of_the_last_size_fits() -> None:
     asked = []
-    batch = pa.RecordBatch.from_arrays([huge(1, MOST_GATHERED // 4 - 8)], ["value"])
-    assert 4 * batch.nbytes == MOST_GATHERED
+    batch = pa.RecordBatch.from_arrays([huge(1, MAX_GATHERED_BYTES // 4 - 8)], ["value"])
+    assert 4 * batch.nbytes == MAX_GATHERED_BYTES
 
     def source() -> Iterator[pa.RecordBatch]:
         for number in range(6):
@@ -186,7 +186,7 @@ def test_slow_batch_is_not_delayed() -> None:
 @pytest.mark.parametrize(("more", "count"), [(0, 1), (1, 2)])
 def test_slice_may_have_the_maximum_size(more: int, count: int) -> None:
     offsets = 2 * 4  # as Arrow counts them
-    value = b"." * (LARGEST_SLICE - offsets - 1 + more)
+    value = b"." * (MAX_SLICE_BYTES - offsets - 1 + more)
     batch = pa.RecordBatch.from_arrays([pa.array([value, b"."], pa.binary())], ["value"])
-    assert batch.nbytes == LARGEST_SLICE + more
+    assert batch.nbytes == MAX_SLICE_BYTES + more
     assert len(list(slices(batch, [0]))) == count

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     exchange is complete.
     """
 
-LARGEST = 64 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024
 """Maximum size of a message in bytes. All mechanisms use far smaller messages."""
 
 
@@ -23,12 +23,12 @@ def check_size(message: bytes, mechanism: str) -> None:
     """Raise if a message is too large.
 
     Raises:
-        AuthenticationError: the message is longer than `LARGEST`.
+        AuthenticationError: the message is longer than `MAX_MESSAGE_BYTES`.
     """
-    if len(message) > LARGEST:
+    if len(message) > MAX_MESSAGE_BYTES:
         raise AuthenticationError(
             f"the broker's {mechanism} message has {len(message):,} bytes, more than the limit of "
-            f"{LARGEST:,}"
+            f"{MAX_MESSAGE_BYTES:,}"
         )
 
 

@@ -57,7 +57,7 @@ EXPIRED = 10
 SELF_SIGNED = 18
 _UNKNOWN_AUTHORITY = frozenset({2, SELF_SIGNED, 19, 20, 21, 27})
 _OTHER_HOST = frozenset({62, 64})
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 _INVALID = {
     26: "A broker's certificate must be issued for servers: extended key usage serverAuth.",
     # An invalid CA certificate; the first code is used up to OpenSSL 1.1.
@@ -289,8 +289,8 @@ def _other_host(shown: PeerCertificate | None, broker: str) -> str:
     host = broker.rpartition(":")[0].strip("[]") or broker
     if shown is None or shown.names is None:
         return f"the broker's certificate is not valid for {host}"
-    names = ", ".join(shown.names[:_MOST_NAMES]) or "no host"
-    ellipsis = ", …" if len(shown.names) > _MOST_NAMES else ""
+    names = ", ".join(shown.names[:_MAX_NAMES]) or "no host"
+    ellipsis = ", …" if len(shown.names) > _MAX_NAMES else ""
     return f"the broker's certificate is valid for {names}{ellipsis}, not for {host}"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         UnsecuredTokenLogin,
     )
 
-LARGEST = 256 * 1024
+MAX_TOKEN_BYTES = 256 * 1024
 """Maximum length of a token in characters. Kafka's brokers accept 512 KiB before authentication
 (sasl.server.max.receive.size)."""
 _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
@@ -113,7 +113,7 @@ def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> T
     Raises:
         AuthenticationError: the text is not a bearer token. The message does not show the text.
     """
-    if len(text) > LARGEST:
+    if len(text) > MAX_TOKEN_BYTES:
         raise AuthenticationError(f"the token from {place} has {len(text):,} characters")
     if not _B64TOKEN.fullmatch(text):
         raise AuthenticationError(

@@ -50,7 +50,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
 _STANDARD = str.maketrans("-_", "+/")
 _DEPTH = 3
 """Maximum number of nested encodings, such as base64 of percent-encoded text."""
-LARGEST = 1_000_000
+MAX_RESPONSE_BYTES = 1_000_000
 """Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
 _CHUNK = 16 * 1024
 CONTEXTS = ContextCache()
@@ -137,7 +137,7 @@ def next_wait_ms(
 
 
 class TooLargeError(Exception):
-    """The response has more than `LARGEST` bytes."""
+    """The response has more than `MAX_RESPONSE_BYTES` bytes."""
 
 
 class VerifyingAdapter(HTTPAdapter):
@@ -186,12 +186,12 @@ def body_of(response: Response) -> bytes:
     """Read the body of a streamed response.
 
     Raises:
-        TooLargeError: the body has more than `LARGEST` bytes.
+        TooLargeError: the body has more than `MAX_RESPONSE_BYTES` bytes.
     """
     body = bytearray()
     for chunk in response.iter_content(_CHUNK):
         body += cast("bytes", chunk)
-        if len(body) > LARGEST:
+        if len(body) > MAX_RESPONSE_BYTES:
             raise TooLargeError
     return bytes(body)
 
@@ -232,7 +232,7 @@ class TokenEndpoint:
         except TimeoutError as error:
             return self._failed(f"did not respond: {error}", retriable=True)
         except TooLargeError:
-            return self._failed(f"returned more than {LARGEST:,} bytes", retriable=False)
+            return self._failed(f"returned more than {MAX_RESPONSE_BYTES:,} bytes", retriable=False)
         except (RequestException, OSError, ValueError) as error:
             return self._unreachable(error)
         return self._read(status, body, now_ms)

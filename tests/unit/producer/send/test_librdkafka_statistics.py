@@ -231,7 +231,7 @@ def test_lines_in_a_file_describe_the_tasks_cluster(
 
 def test_many_lines_use_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "PART_BYTES", 1)
-    monkeypatch.setattr(statistics, "_MOST_PARTS", 100)
+    monkeypatch.setattr(statistics, "_MAX_PARTS", 100)
     settings = SessionSettings(statistics_path=str(tmp_path / "t"))
     with world(settings=settings, statistics_interval_ms=1_000) as sim:
         sim.steps(50, 0.1)

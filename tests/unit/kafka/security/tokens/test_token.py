@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.kafka.security.tokens.token import LARGEST, Token, token_of
+from spark_kafka_sink.kafka.security.tokens.token import MAX_TOKEN_BYTES, Token, token_of
 from tests.unit.kafka.security.tokens.logins import jwt
 
 
@@ -52,7 +52,7 @@ def test_opaque_token_is_accepted(text: str) -> None:
         ("tokén", "not a bearer token"),
         ("token\x01auth=Bearer other", "not a bearer token"),
         ("=", "not a bearer token"),
-        ("x" * (LARGEST + 1), "characters"),
+        ("x" * (MAX_TOKEN_BYTES + 1), "characters"),
     ],
 )
 def test_invalid_token(text: str, expected: str) -> None:
