@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-_OR_REGISTER: Final = ", or call register(spark), which makes a local session use this Python"
+_OR_REGISTER: Final = ", or call register(spark), which makes a local session use this Python."
 _NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
 _REFUSALS: Final = (
     (
