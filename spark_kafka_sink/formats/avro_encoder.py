@@ -47,6 +47,7 @@ __all__ = ["compile_plan", "derive"]
 
 _BITS: Final = {"int": 32, "long": 64}
 _WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
+_UUID: Final = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 _UNITS: Final = {
     "time-millis": (1, 1_000_000),
     "time-micros": (1, 1000),
@@ -200,6 +201,8 @@ def _scalar(schema: AvroSchema, column: Column) -> Node:
             return write_boolean
         case "float" | "double":
             return partial(write_float, _WIDTHS[schema.kind], column.path)
+        case "string" if schema.logical == "uuid":
+            return partial(_write_uuid, column.path)
         case "string" | "bytes":
             return _text(column.path if schema.kind == "string" else None)
         case "enum":
@@ -278,6 +281,12 @@ def _write_nullable(node: Node, branch: bytes, null: bytes, cells: Cells, out: R
     else:
         out.flags(valid, branch, null)
     write_valid(node, cells, out)
+
+
+def _write_uuid(path: str, cells: Cells, out: RowWriter) -> None:
+    is_uuid: Any = pc.match_substring_regex(cells.strings(), _UUID)
+    cells.fail(~np.asarray(is_uuid.fill_null(True)), path, "is not a UUID")
+    write_bytes(path, cells, out, is_zigzag=True)
 
 
 def _write_fixed(size: int, path: str, cells: Cells, out: RowWriter) -> None:

@@ -174,7 +174,7 @@ def _of_others(schema: AvroSchema, column: Column) -> Closeness | None:
     logical = schema.logical or ""
     match column.shape, schema.kind:
         case (Shape.BOOLEAN, "boolean") | (Shape.TEXT, "string"):
-            return Closeness(0)
+            return Closeness(0, is_partial=logical == "uuid")
         case Shape.FLOAT, "float" | "double":
             return _of_floats(schema, column.type.bit_width)
         case Shape.DECIMAL, _ if logical == "decimal":

@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import permutations
 from typing import Any, cast
+from uuid import UUID
 
 import fastavro
 import numpy as np
@@ -477,6 +478,25 @@ def test_type_without_a_record_needs_one_column() -> None:
         compile_encoder(plan, type_)
     with pytest.raises(ColumnError, match="the struct of all columns has type struct"):
         compile_encoder(replace(plan, fields=None, column=0), type_)
+
+
+def test_texts_of_a_uuid() -> None:
+    uuids = ["123e4567-e89b-12d3-a456-426614174000", "123E4567-E89B-12D3-A456-426614174000"]
+    texts = [*uuids, None, "x", uuids[0][:-1], f"{uuids[0]}0", uuids[0].replace("-", ""), ""]
+    array = pa.array([{"v": text} for text in texts])
+    schema = record(("v", ["null", logical("string", "uuid")]))
+    encoded, faults = try_to_encode(array, schema)
+    assert [(fault.row, fault.problem) for fault in faults] == [
+        (row, "is not a UUID") for row in range(3, len(texts))
+    ]
+    for text, data in zip(uuids, encoded, strict=False):
+        assert read(schema, data) == {"v": UUID(text)}
+    assert read(schema, encoded[2]) == {"v": None}
+    union = ["bytes", logical("string", "uuid")]
+    encoded, faults = try_to_encode(array.slice(0, 2), record(("v", union)))
+    assert not faults
+    encoded, faults = try_to_encode(array.slice(3), record(("v", union)))
+    assert [read(record(("v", union)), data)["v"].decode() for data in encoded] == texts[3:]
 
 
 @pytest.mark.parametrize("target", ["float", "double"])
