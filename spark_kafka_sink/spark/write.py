@@ -79,7 +79,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         PySparkException: the job failed for a reason outside of this package.
     """
     check_argument("write(df, options)", df, FRAME, ("mapInArrow", "schema", "isStreaming"))
-    given = options_of("write(df, options)", options)
+    user_options = options_of("write(df, options)", options)
     spark: SparkSession | ConnectSession = df.sparkSession
     check_session("write(df, options)", spark)
     reject_wheel(__file__)
@@ -92,8 +92,8 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
     if isinstance(spark, SparkSession):
         use_this_python(spark.sparkContext)
     else:  # The event log contains the request, and with it the options of the tasks.
-        warn_of_displayed_secrets(write_options(df.schema, given))
-    job = plan_batch(given, df.schema)
+        warn_of_displayed_secrets(write_options(df.schema, user_options))
+    job = plan_batch(user_options, df.schema)
     messages = _run(df, job)
     try:
         return job.end.commit(messages)

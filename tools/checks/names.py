@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-VAGUE = {"each", "one", "found", "made"}
+VAGUE = {"each", "one", "found", "made", "given", "wanted"}
 WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
 ARGUMENT = re.compile(r"^ {4}(\w+):", re.MULTILINE)
 START = re.compile(r"[a-z]\w*(?![\w:.=])")
