@@ -208,11 +208,6 @@ class TestTopics:
 
 
 class TestProducers:
-    def test_idempotent(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
-        kafka.deny("alice", "IdempotentWrite")
-        response = alice.call(ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=TIMEOUT)
-        assert (response.error_code, response.producer_id) == (CLUSTER, -1)
-
     def test_transactional(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Write", transactional_id="job-*")
         values: dict[str, Any] = {"transactional_id": "job-1", "transaction_timeout": TIMEOUT}
@@ -244,31 +239,6 @@ class TestProducers:
 
 
 class TestGroups:
-    def test_group_requests(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
-        kafka.deny("alice", "Read", group="g")
-        member: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": "m"}
-        assert alice.call(ApiKey.HEARTBEAT, 3, **member).error_code is GROUP
-        partition = {"partition_index": 0, "committed_offset": 3}
-        topics = [{"name": "open", "partitions": [partition]}]
-        member["generation_id_or_member_epoch"] = -1
-        response = alice.call(ApiKey.OFFSET_COMMIT, 8, topics=topics, **member)
-        assert response.topics[0].partitions[0].error_code is GROUP
-
-    @pytest.mark.parametrize(("key_type", "error"), [(0, GROUP), (1, TRANSACTION)])
-    def test_coordinators(
-        self, kafka: EmbeddedBroker, alice: RawClient, key_type: int, error: ErrorCode
-    ) -> None:
-        kafka.deny("alice", "Describe", group="x")
-        kafka.deny("alice", "Describe", transactional_id="x")
-        keys: dict[str, Any] = {"key_type": key_type, "coordinator_keys": ["x", "y"]}
-        found = alice.call(ApiKey.FIND_COORDINATOR, 4, **keys).coordinators
-        assert {one.key: (one.error_code, one.node_id) for one in found} == {
-            "x": (error, -1),
-            "y": (NONE, 1),
-        }
-        one = alice.call(ApiKey.FIND_COORDINATOR, 3, key="x", key_type=key_type)
-        assert (one.error_code, one.node_id) == (error, -1)
-
     def test_offsets_of_hidden_topics(
         self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
     ) -> None:

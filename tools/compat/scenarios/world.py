@@ -255,7 +255,7 @@ BATCHES: Mapping[str, Callable[[], bytes | None]] = {
 
 Action: TypeAlias = Callable[["World"], None]
 _P = ParamSpec("_P")
-SOCKET_SECONDS = 5.0
+SOCKET_SECONDS = 20.0  # A slow machine must not look like a broker that does not respond.
 OWN = "own"
 """Name that is replaced by the name of the scenario's topic in all requests."""
 
