@@ -91,13 +91,13 @@ class Probe:
     source: str
     """Where Spark, Python or Linux provides it."""
     tested: str
-    """Spark releases on which the tests need it."""
+    """Spark releases on which a write without it is tested."""
     without: str
     """What happens to a write without it."""
 
 
 def _probe(
-    *, source: str, without: str, default: Any, tested: str = "4.3"
+    *, source: str, without: str, default: Any, tested: str = "3.5, 4.0, 4.1 and 4.3"
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Register a function that reads Spark's internals; it returns `default` if it fails."""
 

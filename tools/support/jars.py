@@ -222,7 +222,15 @@ SPARK_AVRO = JarSet(
     transitive=False,
 )
 """Archives of Spark's `to_avro`, for the same releases."""
-ALL = (SPARK_SINK, SPARK_AVRO, *OLD_KAFKA.values())
+SPARK_CONNECT = (
+    JarSet(
+        name="spark-connect-3.5.7",
+        coordinates=("org.apache.spark:spark-connect_2.12:3.5.7",),
+        transitive=False,
+    ),
+) * (_spark_release() == "3.5")
+"""The server of Spark Connect, which pyspark contains since 4.0."""
+ALL = (SPARK_SINK, SPARK_AVRO, *SPARK_CONNECT, *OLD_KAFKA.values())
 """The sets that only the other tests need."""
 
 

@@ -5,11 +5,20 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tools.support.jars import JarSet, ensure
+from tools.support.jars import SPARK_CONNECT, JarSet, ensure
 
 KRB5_CONFIG = "KRB5_CONFIG"
 """Environment variable with the path of the Kerberos configuration, for Python's library."""
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+
+
+def connect() -> SparkSession:
+    """Start a Spark Connect server with two cores, and return a session of it."""
+    builder = SparkSession.builder.remote("local[2]")
+    if SPARK_CONNECT:
+        paths = (str(path) for jar_set in SPARK_CONNECT for path in ensure(jar_set).paths())
+        builder = builder.config("spark.jars", ",".join(paths))
+    return builder.getOrCreate()
 
 
 def start(folder: Path, jars: Iterable[JarSet]) -> SparkSession:

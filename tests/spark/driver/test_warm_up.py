@@ -54,11 +54,11 @@ except ConfigError as error:
 
 
 CONNECT = """
-from pyspark.sql import SparkSession
 from spark_kafka_sink import ConfigError, warm_up
 from tests.spark.driver.test_warm_up import workers
+from tools.support.spark_session import connect
 
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
+spark = connect()
 thread = warm_up(spark)
 assert warm_up(spark) is thread
 thread.join(120)

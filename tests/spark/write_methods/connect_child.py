@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from tests.spark.write_methods.batch import BATCH
 from tests.spark.write_methods.early_worker import write_python
 from tests.spark.write_methods.pipelines import CONNECT
@@ -20,6 +18,7 @@ from tests.spark.write_methods.secured import SECURED
 from tests.spark.write_methods.sql import SQL
 from tests.spark.write_methods.stream import STREAMS
 from tests.spark.write_methods.write_method import Write, run_method
+from tools.support.spark_session import connect
 
 
 def main(folder: Path, servers: str, secured: dict[str, Any], names: set[str]) -> None:
@@ -28,7 +27,7 @@ def main(folder: Path, servers: str, secured: dict[str, Any], names: set[str]) -
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_TESTING"] = "1"  # The server then uses a free port instead of 15002.
     os.chdir(folder)
-    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    spark = connect()
     errors = {
         method.name: run_method(
             method, Write(spark, servers, f"connect-{method.name}", folder / method.name)
