@@ -178,14 +178,17 @@ def freeze_loaded_modules() -> None:
         gc.freeze()
 
 
-def hide_traceback() -> None:
+def hide_traceback() -> bool:
     """In a Python worker, make Spark report the current error without Python's traceback.
 
-    A worker exits after it has reported an error. Source: ``handle_worker_exception``,
-    ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` (4.0 and newer).
+    Returns False in any other process. A worker exits after it has reported an error. Source:
+    ``handle_worker_exception``, ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` (4.0 and
+    newer).
     """
-    if main_module().startswith(_WORKERS):
+    is_worker = main_module().startswith(_WORKERS)
+    if is_worker:
         os.environ[_HIDE_TRACEBACK] = "1"
+    return is_worker
 
 
 @_probe(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from spark_kafka_sink.spark.spark_errors import without_traceback
+from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.spark.internals import hide_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,14 +47,21 @@ def run_task(
 ) -> Iterator[pa.RecordBatch]:
     """Write one task's rows and yield its message.
 
+    Spark 3.5 reports an error with its traceback, of which Spark Connect returns only the first
+    2,048 characters: an error of this package has only Spark's own frames.
+
     Args:
         task: the task writer.
         write_id: identifies the write in `finished`.
         finished: collects the messages if the job fails; None with Spark Connect.
         batches: the rows.
     """
-    with without_traceback():
+    try:
         message = pickle.dumps(task.run(batches))
+    except KafkaProdError as error:
+        if not hide_traceback():
+            raise
+        raise error.with_traceback(None) from None
     if finished is not None:
         finished.add({write_id: [message]})
     yield _row(message)
