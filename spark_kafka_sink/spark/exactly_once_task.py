@@ -44,6 +44,7 @@ from spark_kafka_sink.report.packed_report import columns_of
 from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
 from spark_kafka_sink.spark import internals, worker_context
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.writer import TaskWriter, task_info
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ _MAX_REPORTED: Final = {
     ReportTasks.NONE: 0,
 }
 _RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_SESSION: Final = "(frame.sparkSession)" if HAS_DATA_SOURCES else ""
+"""Argument of `inheritable_thread_target`; in 3.5, it takes the function of a classic session."""
 _FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error."
 """Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor
 batch to it.
@@ -185,8 +188,7 @@ def current_query() -> str | None:
             "foreachBatch writes with batchId in a thread that lacks the streaming query's "
             "properties, so exactly-once delivery cannot be guaranteed",
             hint="Start the thread with these properties: instead of function, pass "
-            "pyspark.inheritable_thread_target(frame.sparkSession)(function) to the thread or "
-            "executor.",
+            f"pyspark.inheritable_thread_target{_SESSION}(function) to the thread or executor.",
         )
     return internals.local_property(internals.QUERY_ID)
 

@@ -50,7 +50,7 @@ def _has_query_settings() -> bool:
     if any(internals.local_property(name) != "false" for name in internals.QUERY_SETTINGS):
         return False
     marker = internals.local_property(internals.QUERY_MARKER)
-    return marker is not None or pyspark.__version__.startswith("4.0.")
+    return marker is not None or pyspark.__version__.startswith(("3.5.", "4.0."))
 
 
 def client_id(query_name: str = "") -> str:

@@ -13,6 +13,8 @@ import pyspark
 _FORMAT: Final = "is about the format or SQL tables, which need Python data sources (4.0)"
 _LOG: Final = "is about the log of the driver's workers; write logs in the calling process"
 _TYPES: Final = "needs VARIANT or collations, which came with 4.0"
+_QUERY: Final = "needs the query's name or id in a failed write, which foreachBatch does not pass"
+_PROTOCOL: Final = "is about micro-batches that Spark plans and commits through the format"
 _SECRETS: Final = "is about options in the plans of the format"
 _METHODS: Final = r"write_methods/test_write_methods\.py::"
 NOT_APPLICABLE: Final[dict[str, dict[str, str]]] = {
@@ -27,6 +29,8 @@ NOT_APPLICABLE: Final[dict[str, dict[str, str]]] = {
         r"test_streaming\.py::test_report_folder_becomes_invalid": _LOG,
         r"test_streaming\.py::test_unsupported_output_modes": "foreachBatch accepts all modes",
         r"test_other_jvm\.py": _FORMAT,
+        r"test_streaming\.py::test_(available_now_with_multiple|failed_batch_is)": _QUERY,
+        r"exactly_once/test_stream\.py": _PROTOCOL,
         r"exactly_once/test_batch\.py::test_in_sql": _FORMAT,
         r"driver/test_(worker_start|threads|restricted_system)\.py": _FORMAT,
         r"driver/test_spark_errors\.py": _FORMAT,

@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink import register
 from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers
 from tests.spark.support.sink import BOTH_WAYS, WRITE, create_topics
 from tests.spark.support.stream import WAIT_S
@@ -232,9 +233,12 @@ def test_threads_of_for_each_batch(
             rows = frame.where(f"CAST(value AS INT) % 2 = {remainder}")
             for_each.write(rows, number, topic=topics[remainder])
 
-        with ThreadPoolExecutor(1, initializer=register, initargs=(spark,)) as pool:
+        with ThreadPoolExecutor(1) as pool:
+            if HAS_DATA_SOURCES:
+                pool.submit(register, spark).result()
             for remainder in range(2):
-                inherited = inheritable_thread_target(spark)(half)
+                target = inheritable_thread_target(spark) if HAS_DATA_SOURCES else None
+                inherited = (target or inheritable_thread_target)(half)
                 pool.submit(inherited if inherits else half, remainder).result()
 
     with pytest.raises(StreamingQueryException, match="inheritable_thread_target"):

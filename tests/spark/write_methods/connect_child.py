@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from tests.spark.write_methods.batch import BATCH
 from tests.spark.write_methods.early_worker import write_python
 from tests.spark.write_methods.pipelines import CONNECT
@@ -25,7 +26,8 @@ def main(folder: Path, servers: str, secured: dict[str, Any], names: set[str]) -
     """Run the named write methods and write their errors to `errors.json`."""
     os.environ["PYSPARK_PYTHON"] = write_python(folder / "python")
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_TESTING"] = "1"  # The server then uses a free port instead of 15002.
+    if HAS_DATA_SOURCES:  # The server then uses a free port; in 3.5, this needs numpy 1.
+        os.environ["SPARK_TESTING"] = "1"
     os.chdir(folder)
     spark = connect()
     errors = {

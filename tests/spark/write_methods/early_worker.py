@@ -39,9 +39,11 @@ def main() -> None:
     file.flush()
     assert file.read(6) == b"\0\0\0\2ok"
 
+    import pyspark.java_gateway
     import pyspark.util
 
-    pyspark.util.local_connect_and_auth = lambda *_: (file, early)
+    for module in (pyspark.util, pyspark.java_gateway):  # since 4.0, and in 3.5
+        vars(module)["local_connect_and_auth"] = lambda *_: (file, early)
     runpy.run_module(sys.argv[2], run_name="__main__", alter_sys=True)
 
 

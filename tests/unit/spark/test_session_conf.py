@@ -27,6 +27,14 @@ def test_client_id_contains_application_and_query(
     assert worker_context.client_id(query) == expected
 
 
+@pytest.mark.parametrize("release", ["3.5.9", "4.0.5"])
+def test_releases_without_the_marker(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = dict.fromkeys(internals.QUERY_SETTINGS, "false")
+    monkeypatch.setattr(internals, "local_property", settings.get)
+    monkeypatch.setattr(pyspark, "__version__", release)
+    assert worker_context.lacks_query()
+
+
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
