@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Final, cast
 import pyspark
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.report.advice import UNMEASURED
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
 HAS_DATA_SOURCES: Final = find_spec("pyspark.sql.datasource") is not None
 _MIB: Final = 1024 * 1024
-_ARROW_BATCH_BYTES: Final = {"3.5": UNMEASURED, "4.0": 256 * _MIB}
+_ARROW_BATCH_BYTES: Final = {"3.5": 2**31 - 1, "4.0": 256 * _MIB}
 ARROW_BATCH_BYTES: Final = _ARROW_BATCH_BYTES.get(pyspark.__version__[:3], 64 * _MIB)
-"""Default of Spark's `maxBytesPerBatch`; 3.5 does not measure its batches."""
+"""Default of Spark's `maxBytesPerBatch`; 3.5 does not measure its batches.
+
+The report's constants are not imported: the worker that looks up the format loads this module.
+"""
 
 
 def without_data_sources(call: str) -> ConfigError:
