@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from dataclasses import MISSING, field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from spark_kafka_sink.cli.demo.run import BOOTSTRAP
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.quiet_log import quiet_log
 from spark_kafka_sink.common.similar_names import nearest
@@ -18,6 +20,7 @@ from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.names import KNOWN_NAMES, SERIALIZERS, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
+from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.diagnostics.broker_queries import connect
 from spark_kafka_sink.diagnostics.doctor import SECONDS
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import ProducerConfig
 
+_LOG = logging.getLogger(__name__)
 OPTION = "option"
 """Key of a field's metadata for its `typer.Option`."""
 OptionArguments = Annotated[
@@ -132,7 +136,7 @@ def write_options(
 
     Args:
         config: a file of Java properties, as for --command-config of Kafka's tools; serializers of
-            a producer are ignored.
+            a producer are ignored, and options of a registry without `allow_sink_options`.
         option_texts: options as name=value.
         allow_sink_options: True to allow the sink's own options, such as `errors.tolerance`.
 
@@ -171,10 +175,14 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"--config {config} cannot be read: {reason}") from error
     unprefixed = {name.removeprefix(PREFIX): value for name, value in properties.items()}
+    # Files that many clients share also contain the options of a registry.
+    unused = REGISTRY_NAMES & unprefixed.keys() if not known else frozenset()
+    for name in sorted(unused):
+        warn_once(_LOG, "Option %s has no effect: this command uses no registry", name)
     return {
         _prefixed_name(name, known): value
         for name, value in unprefixed.items()
-        if name not in SERIALIZERS
+        if name not in SERIALIZERS | unused
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from spark_kafka_sink.cli.kafka_options import write_options
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,18 @@ def test_serializers_in_a_properties_file_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / "producer.properties"
     file.write_text("key.serializer=a.B\nkafka.value.serializer=a.B\nacks=all\n")
     assert write_options(file, []) == {"kafka.acks": "all"}
+
+
+def test_registry_in_a_properties_file_is_ignored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "java.config"
+    names = sorted(REGISTRY_NAMES)
+    file.write_text("".join(f"{name}=x\n" for name in names) + "acks=all\n")
+    assert write_options(file, []) == {"kafka.acks": "all"}
+    assert [record.getMessage().split()[1] for record in caplog.records] == names
+    with_registry = write_options(file, [], allow_sink_options=True)
+    assert {*names} <= with_registry.keys()
 
 
 @pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sentinel"])
