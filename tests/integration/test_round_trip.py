@@ -96,6 +96,11 @@ def on_kafka(real_kafka: KafkaCluster) -> Written:
     return _write(real_kafka.bootstrap_servers, "round-trip")
 
 
+@pytest.fixture(scope="module")
+def on_embedded(embedded_broker: EmbeddedBroker) -> Written:
+    return _write(embedded_broker.bootstrap_servers, "round-trip")
+
+
 @pytest.fixture(params=["kafka", "embedded"])
 def written(request: pytest.FixtureRequest) -> Written:
     found: Written = request.getfixturevalue(f"on_{request.param}")
