@@ -59,7 +59,8 @@ test-deep: needs install-all
 
 test-releases: java $(RELEASES:%=.venv-pyspark-%/.installed) jars
 	@for release in $(RELEASES); do \
-	.venv-pyspark-$$release/bin/python $(PYTEST) -n 0 tests/spark/test_releases.py || exit 1; done
+	.venv-pyspark-$$release/bin/python $(PYTEST) -n 0 tests/spark/test_releases.py \
+	tests/spark/driver/test_internals.py || exit 1; done
 
 test-spark: needs install-all .venv-pyspark-$(RELEASE)/.installed ## run all Spark tests with an older release: RELEASE=4.1
 	@$(PY) -m tools.support.jars all

@@ -10,6 +10,7 @@ from pyspark.sql import types
 from spark_kafka_sink import write
 from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS, UNMEASURED
 from spark_kafka_sink.spark.arrow_batches import row_width
+from spark_kafka_sink.spark.releases import ARROW_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tests.spark.support.sink import Sink
 
 NUMBERS = ("id", "id / 7D AS ratio", "timestamp_millis(id) AS at", "struct(id, true AS ok) AS pair")
-DEFAULT = str(64 * 1024 * 1024)
+DEFAULT = str(ARROW_BATCH_BYTES)
 
 
 @pytest.fixture
