@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import Codec
@@ -65,6 +66,8 @@ def tansu(program: str) -> Iterator[str]:
 
 def write_tasks(servers: str, topic: str, **options: str) -> None:
     """Write with several tasks of one process, like Spark, and compare what a client reads."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(_START_S)
     named = {f"kafka.{name.replace('_', '.')}": value for name, value in options.items()}
     config = ProducerConfig.parse({"kafka.bootstrap.servers": servers, **named})
     for task in range(_TASKS):
