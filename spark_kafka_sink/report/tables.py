@@ -201,7 +201,7 @@ def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
         "records",
         "bytes to be sent" if report.dry_run else "bytes sent",
         "retries",
-        "poison",
+        "bad rows",
     )
     tasks = [(_batch_name(part), task) for part in parts or (report,) for task in part.slowest]
     tasks.sort(key=itemgetter(1), reverse=True)

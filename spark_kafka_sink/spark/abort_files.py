@@ -260,15 +260,20 @@ class WriteOrigin:
     """Name of the streaming query; empty if the query has no name."""
     checkpoint: str = ""
     """The option checkpointLocation of a stream."""
+    query_id: str = ""
+    """Id of the streaming query of a `write` within foreachBatch; otherwise empty."""
+    batch_id: int | None = None
+    """Number of the micro-batch of a `write` within foreachBatch; otherwise None."""
     error_file: ErrorFile = field(default_factory=ErrorFile)
     """File in which tasks store their errors."""
     plan_file: PlanFile = field(default_factory=PlanFile)
     """File in which planning stores a micro-batch's data for abort()."""
 
     @classmethod
-    def of_write(cls) -> Self:
-        """Return the origin of a batch write that is being planned."""
-        return _starting_now(cls(error_file=ErrorFile.of_write()))
+    def of_write(cls, query_id: str = "", batch_id: int | None = None) -> Self:
+        """Return the origin of a batch write that is being planned, perhaps in foreachBatch."""
+        error_file = ErrorFile.of_write()
+        return _starting_now(cls(query_id=query_id, batch_id=batch_id, error_file=error_file))
 
     @classmethod
     def of_stream(cls, stream: StreamIdentity, prefix: str = "", *, planning: bool = True) -> Self:
@@ -297,26 +302,26 @@ class WriteOrigin:
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the query and the micro-batch of this thread's task."""
-        batch = local_property(BATCH_ID)
         return replace(
             report,
             started_at=self.started_at,
             query_name=self.query_name,
             query_id=local_property(QUERY_ID) or "",
-            batch_id=int(batch) if batch is not None and batch.isdecimal() else None,
+            batch_id=batch_number(local_property(BATCH_ID)),
         )
 
     def completed(self, report: DeliveryReport, batch_id: int | None) -> DeliveryReport:
         """Complete the report of a write that just ended; `batch_id` is None for a batch write."""
         written_at, started_at = now(), report.started_at or self.started_at
+        numbers = batch_id, report.batch_id, self.batch_id
         return replace(
             report,
             started_at=started_at,
             written_at=written_at,
             duration_ms=self._duration_ms(started_at, written_at),
             query_name=report.query_name or self.query_name,
-            query_id=report.query_id or query_id(self.checkpoint),
-            batch_id=report.batch_id if batch_id is None else batch_id,
+            query_id=report.query_id or self.query_id or query_id(self.checkpoint),
+            batch_id=next((n for n in numbers if n is not None), None),
         )
 
     def _duration_ms(self, started_at: str, written_at: str) -> int:
@@ -333,6 +338,11 @@ class WriteOrigin:
         if started_s:
             return max(0, round((time.monotonic() - started_s) * 1000))
         return max(0, _milliseconds(started_at, written_at))
+
+
+def batch_number(text: str | None) -> int | None:
+    """Return the number of a micro-batch from a local property; None outside a stream."""
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 _Origin = TypeVar("_Origin", bound=WriteOrigin)

@@ -57,14 +57,18 @@ COLUMNS = (
 _STORED_OPTIONS = "kafkaprod.options"
 
 
-def plan_batch(user_options: Mapping[str, str], schema: types.StructType) -> WriteJob:
+def plan_batch(
+    user_options: Mapping[str, str], schema: types.StructType, origin: WriteOrigin | None = None
+) -> WriteJob:
     """Plan a batch write; raises the errors of `KafkaProdDataSource.writer`.
 
     Args:
         user_options: the options, with keys in any case.
         schema: the schema of the rows.
+        origin: the identity of a micro-batch; None for any other write.
     """
-    origin, options = WriteOrigin.of_write(), write_options(schema, user_options)
+    origin = origin or WriteOrigin.of_write()
+    options = write_options(schema, user_options)
     config = SinkConfig.parse(options, batch_write=True)
     contract = Contract.of(schema, config)
     warn_of_misnamed_columns(*schema.names)

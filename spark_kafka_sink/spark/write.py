@@ -25,8 +25,9 @@ from pyspark.util import inheritable_thread_target
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.spark.abort_files import WriteOrigin, batch_number
 from spark_kafka_sink.spark.arrow_batches import without_measuring
-from spark_kafka_sink.spark.internals import use_this_python
+from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID, use_this_python
 from spark_kafka_sink.spark.map_task import (
     SCHEMA,
     ByWrite,
@@ -93,7 +94,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         use_this_python(spark.sparkContext)
     else:  # The event log contains the request, and with it the options of the tasks.
         warn_of_displayed_secrets(write_options(df.schema, user_options))
-    job = plan_batch(user_options, df.schema)
+    job = plan_batch(user_options, df.schema, _origin(spark))
     messages = _run(df, job)
     try:
         return job.end.commit(messages)
@@ -101,6 +102,17 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         # The decision log determines whether this aborts the write or completes its commit.
         job.end.abort(messages, error=error if isinstance(error, KafkaProdError) else None)
         raise
+
+
+def _origin(spark: SparkSession | ConnectSession) -> WriteOrigin:
+    """Return the identity of the write, with its query within foreachBatch.
+
+    Spark Connect hides the query; its tasks report it.
+    """
+    if not isinstance(spark, SparkSession):
+        return WriteOrigin.of_write()
+    query, batch = map(spark.sparkContext.getLocalProperty, (QUERY_ID, BATCH_ID))
+    return WriteOrigin.of_write(query or "", batch_number(batch))
 
 
 def options_of(call: str, options: Mapping[str, Any]) -> dict[str, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink import DeliveryReport, micro_batch_writer
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from spark_kafka_sink import DeliveryReport, WriteStatus, last_report, micro_batch_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
 
     from spark_kafka_sink import EmbeddedBroker
@@ -75,3 +77,20 @@ def test_queries_with_the_same_report_path(
     assert sorted(path.name for path in own.iterdir()) == ["batch-0.json", "batch-1.json"]
     assert DeliveryReport.read(reports / "batch-0.json").persisted == 2
     assert DeliveryReport.read(own).persisted == 4
+
+
+def test_failed_micro_batch_is_identified_without_a_finished_task(
+    spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input" / "a.txt").write_text("x\n")
+    embedded_broker.create_topic("failed-micro-batch", 1)
+    servers = embedded_broker.bootstrap_servers
+    writer = micro_batch_writer({"kafka.bootstrap.servers": servers, "topic": "failed-micro-batch"})
+    lines = spark.readStream.text(str(tmp_path / "input")).selectExpr("value", "7 AS partition")
+    stream = lines.writeStream.foreachBatch(writer)
+    query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(StreamingQueryException, match="specifies a partition"):
+        query.awaitTermination(_WAIT_S)
+    report = last_report(query)
+    assert (report.status, report.query_id, report.batch_id) == (WriteStatus.FAILED, query.id, 0)
