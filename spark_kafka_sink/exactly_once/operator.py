@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
+from spark_kafka_sink.common.errors import (
+    KafkaProdError,
+    TornTransactionError,
+    TransactionError,
+    UnknownTopicError,
+)
 from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_record import (
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_admin import (
         ActiveProducer,
+        ListedTransaction,
         TransactionDescription,
     )
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
@@ -324,7 +330,7 @@ class TransactionOperator:
     def records(self) -> dict[str, DecisionRecord]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
         with self._driver() as driver:
-            records = driver.read_unfenced(create=False)
+            records = self._records(driver)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
         named = ((ids.driver_id(scope), record) for scope, record in latest.items())
         return {name: record for name, record in sorted(named) if record is not None}
@@ -341,7 +347,7 @@ class TransactionOperator:
             TornTransactionError: rows of a decided batch are lost.
         """
         with self._driver() as driver:
-            return commit_decided(driver, driver.read_unfenced(create=False))
+            return commit_decided(driver, self._records(driver))
 
     def accept_loss(self, scope_id: str) -> Finished:
         """Mark the latest batch of a scope as written; a running driver of the scope is fenced.
@@ -399,11 +405,30 @@ class TransactionOperator:
         with connected_driver(self._config, ids.Scope.stream(self._prefix)) as driver:
             yield driver
 
+    def _records(self, driver: Driver) -> DecisionRecords:
+        """Read the decision log; it counts as empty if neither it nor a transaction exists."""
+        try:
+            return driver.read_unfenced(create=False)
+        except UnknownTopicError:
+            if self._listed(driver):
+                raise
+            return DecisionRecords(self._config.exactly_once.decision_log_topic)
+
+    def _listed(self, driver: Driver) -> Sequence[ListedTransaction]:
+        pattern = ids.prefix_pattern(self._prefix)
+        return driver.admin.list(pattern, driver.client.deadline(SECONDS))
+
     def _views(self, driver: Driver) -> list[OpenTransactionView]:
-        """Return all open transactions of drivers and tasks with the prefix, sorted by id."""
+        """Return all open transactions of drivers and tasks with the prefix, sorted by id.
+
+        The decision log is read after they are listed: it contains every earlier decision. Without
+        transactions, it is not needed, and before the first write it does not exist.
+        """
+        listed = self._listed(driver)
+        if not listed:
+            return []
         records = driver.read_unfenced(create=False)
         admin, deadline = driver.admin, driver.client.deadline(SECONDS)
-        listed = admin.list(ids.prefix_pattern(self._prefix), deadline)
         coordinators = {listing.transactional_id: listing.coordinator for listing in listed}
         described = admin.describe(coordinators.keys(), deadline)
         # A listed transaction may have ended before it was described.

@@ -146,6 +146,7 @@ def test_kafka_partitions(session: SparkSession, options: dict[str, str]) -> Non
 def test_reported_size_of_arrow_batches_is_the_limit_of_spark(
     session: SparkSession, options: dict[str, str]
 ) -> None:
+    del options["transactionalIdPrefix"]
     report = write(session.range(ROWS).selectExpr("string(id) AS value"), options)
     settings = session._jsparkSession.sessionState().conf()
     limit = settings.arrowMaxBytesPerBatch() if HAS_DATA_SOURCES else UNMEASURED

@@ -99,6 +99,7 @@ def test_repeated_batch_is_not_written_again(query: Writes) -> None:
 
 def test_abort_leaves_no_open_transaction(query: Writes) -> None:
     """One task has not reported; its transaction is listed, and fenced."""
+    query.committer.recover()  # As in planning, which creates the decision log.
     nonce = new_nonce()
     results = query.tasks("0", nonce=nonce)
     outcome = query.committer.abort("0", results[1:], complete=False, nonce=nonce)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
+from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict, Refusal
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
@@ -154,7 +154,11 @@ def _tasks(
             continue
         if task in attempt.lost:
             query.task(batch, task, nonce)
-        results.append(query.task(batch, task, nonce))
+        try:
+            results.append(query.task(batch, task, nonce))
+        except ProtocolError:  # The broker has closed the connection twice: Spark retries the task.
+            broker.faults.clear()
+            results.append(query.task(batch, task, nonce))
     broker.faults.clear()
     return results
 
