@@ -83,7 +83,9 @@ test-lowest: $(LOWEST)/bin/python ## run the unit tests with the lowest versions
 stages: java install jars ## measure the CPU time of each stage of a Spark write
 	@$(PY) -m tools.stages
 
+# uv does not compile packages: the first of two sessions would do so, in each worker.
 bench: java install .venv-pyspark-4.1/.installed jars ## compare this sink with similar sinks
+	@for venv in $(VENV) .venv-pyspark-4.1; do $$venv/bin/python -m compileall -q -j 0 $$venv/lib >/dev/null || true; done
 	@$(PY) -m tools.benchmarks
 
 torture: install-all jars ## run RUNS more seeds of faults against a real Kafka (RUNS=200, SECURED=1)
