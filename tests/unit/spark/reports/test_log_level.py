@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture(autouse=True)
+def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the session of earlier tests in this process."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+
+
 def _process(proc: Path, name: str, parent: int, *words: str) -> None:
     (proc / name).mkdir(parents=True)
     (proc / name / "cmdline").write_text("\0".join(words))
