@@ -17,7 +17,7 @@ import re
 import sys
 import time
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
@@ -148,6 +148,15 @@ def files_folder() -> Path | None:
     `addArtifact(file=True)` of Spark Connect copies files into a subfolder of the session: this is
     the folder in the driver's workers and in tasks of batches, but not in tasks of streams.
     """
+    from pyspark import SparkContext, SparkFiles
+
+    context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public API
+    return Path(SparkFiles.getRootDirectory()) if context is None else _driver_files(context)
+
+
+@lru_cache(maxsize=1)
+def _driver_files(context: SparkContext) -> Path:  # noqa: ARG001 - the folder is the context's
+    """Return the folder of a driver, for which PySpark sends three requests to the JVM."""
     from pyspark import SparkFiles
 
     return Path(SparkFiles.getRootDirectory())
@@ -241,7 +250,7 @@ def _worker_start_s(proc: Path) -> float:
 
 
 @_probe(
-    source="spark.log.level in the command line of the driver's JVM, or for `write` in the conf of "
+    source="spark.log.level in the command line of the driver's JVM, or for `write` in _conf of "
     "SparkContext._active_spark_context; Spark does not pass the log level to workers, and a later "
     "setLogLevel changes only the JVM's loggers",
     without="The summary of a successful write is logged although the log level is ERROR.",
@@ -253,7 +262,8 @@ def only_errors_are_logged(proc: Path = _PROC) -> bool:
 
     context = SparkContext._active_spark_context  # noqa: SLF001 - see `source`
     if context is not None:  # The JVM can be a child of this process, not an ancestor.
-        return bool(_QUIET.fullmatch(f"{_LOG_LEVEL}={context.getConf().get(_LOG_LEVEL)}"))
+        # getConf() would send 200 requests to the JVM, to copy each setting.
+        return bool(_QUIET.fullmatch(f"{_LOG_LEVEL}={context._conf.get(_LOG_LEVEL)}"))  # noqa: SLF001
     return _has_quiet_ancestor(proc)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.spark.internals import hide_traceback
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.spark.writer import TaskWriter
 
-SCHEMA: Final = "message binary"
+SCHEMA: Final = StructType([StructField("message", BinaryType())])
+"""A type, because the driver's JVM would have to parse a text."""
 
 Finished = Accumulator[dict[str, list[bytes]]]
 """Pickled messages of finished tasks, by write."""

@@ -1,4 +1,4 @@
-"""`write` if the job is interrupted or fails."""
+"""`write` if the job is interrupted or fails, and its requests to the JVM."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import signal
 import time
 from threading import Timer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.clientserver import JavaClient
 
 from spark_kafka_sink import DeliveryReport, KafkaProdError, WriteStatus, last_report, write
 from spark_kafka_sink.config.model import SinkConfig
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
     from tests.spark.support.sink import Sink
 
+MAX_REQUESTS = 70
+"""Requests to the JVM of one write in a session that has written before; about 25 are PySpark's."""
+_FORGET_OBJECT = "m\n"
+"""Start of a request that Python's garbage collection sends."""
 _SLEEP = "substring(java_method('java.lang.Thread', 'sleep', 100L), 1, 0)"
 
 
@@ -109,3 +114,20 @@ def test_error_of_another_function_is_raised_unchanged(
         write(_rows(spark, "IF(id = 15, raise_error('not from Kafka'), string(id))"), options)
     assert not isinstance(caught.value, KafkaProdError)
     assert last_report().status is WriteStatus.FAILED
+
+
+def test_few_requests_to_the_jvm(
+    spark: SparkSession, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request takes about 0.1 ms: reading all settings would take 20 ms of each micro-batch."""
+    send, requests = JavaClient.send_command, []
+
+    def count(client: JavaClient, command: str, *args: Any, **kwargs: Any) -> Any:
+        requests.append(command)
+        return send(client, command, *args, **kwargs)
+
+    rows = _rows(spark, "string(id)")
+    write(rows, options)
+    monkeypatch.setattr(JavaClient, "send_command", count)
+    write(rows, options)
+    assert 0 < sum(not text.startswith(_FORGET_OBJECT) for text in requests) < MAX_REQUESTS

@@ -51,7 +51,7 @@ def test_log_level_of_the_session_in_this_process(
     conf = SparkConf(loadDefaults=False)
     if level is not None:
         conf.set("spark.log.level", level)
-    context = SimpleNamespace(getConf=lambda: conf)
+    context = SimpleNamespace(_conf=conf)
     monkeypatch.setattr(SparkContext, "_active_spark_context", context)
     assert only_errors_are_logged(tmp_path) is quiet
 
