@@ -63,7 +63,7 @@ class BatchCommitter:
             driver.check_apis()
             if self._scope.kind is ScopeKind.RUN:
                 recover_runs(driver)
-            return recover_scope(driver, lambda _: self._reset)
+            return recover_scope(driver, lambda _: self._reset, create=True)
 
     def is_followed(self) -> bool:
         """Return True if foreachBatch has written a later batch; see `DecisionRecords.is_followed`.
@@ -73,7 +73,7 @@ class BatchCommitter:
             BrokerUnavailableError: max.block.ms has passed.
         """
         with connected_driver(self._config, self._scope) as driver:
-            return driver.read(create=False).is_followed(self._scope)
+            return driver.read().is_followed(self._scope)
 
     def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
         """Do the same as `recover`, and begin the transaction that all tasks of the batch share.

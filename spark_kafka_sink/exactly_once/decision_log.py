@@ -65,7 +65,7 @@ class DecisionLog:
         self._pending: tuple[PendingTransaction, ...] = ()
         self._key = (os.getpid(), client.config.bootstrap_servers, config.decision_log_topic)
 
-    def read(self, deadline: float, *, create: bool = True) -> DecisionRecords:
+    def read(self, deadline: float, *, create: bool = False) -> DecisionRecords:
         """Return all committed records up to the current high watermark.
 
         Args:

@@ -408,7 +408,7 @@ class TransactionOperator:
     def _records(self, driver: Driver) -> DecisionRecords:
         """Read the decision log; it counts as empty if neither it nor a transaction exists."""
         try:
-            return driver.read_unfenced(create=False)
+            return driver.read_unfenced()
         except UnknownTopicError:
             if self._listed(driver):
                 raise
@@ -427,7 +427,7 @@ class TransactionOperator:
         listed = self._listed(driver)
         if not listed:
             return []
-        records = driver.read_unfenced(create=False)
+        records = driver.read_unfenced()
         admin, deadline = driver.admin, driver.client.deadline(SECONDS)
         coordinators = {listing.transactional_id: listing.coordinator for listing in listed}
         described = admin.describe(coordinators.keys(), deadline)

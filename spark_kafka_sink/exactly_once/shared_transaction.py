@@ -228,7 +228,7 @@ def begin_shared(
             requires.
         TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
-    state = recover_scope(driver, lambda _: reset)
+    state = recover_scope(driver, lambda _: reset, create=True)
     if driver.scope.kind is not ScopeKind.STREAM and not isinstance(state, decision_rules.Nothing):
         return state, None
     _check_brokers(driver)

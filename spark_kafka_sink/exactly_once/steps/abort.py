@@ -69,7 +69,7 @@ def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
     """
     try:
         create_abort_flags(driver, nonces)
-        records = driver.read_unfenced(create=False)
+        records = driver.read_unfenced()
     except KafkaProdError as error:
         return Aborted(problem=error.message)
     if driver.is_deciding():

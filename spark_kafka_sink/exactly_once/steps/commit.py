@@ -12,6 +12,7 @@ from spark_kafka_sink.common.errors import (
     FencedError,
     KafkaProdError,
     TransactionError,
+    UnknownTopicError,
 )
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once import decision_rules
@@ -207,6 +208,7 @@ def commit_batch(
             is decided.
         BrokerUnavailableError: max.block.ms has passed, and it is uncertain whether the batch is
             decided.
+        UnknownTopicError: the decision log was deleted after planning.
     """
     call = _CommitCall(driver, caller, tuple(tasks))
     while True:
@@ -228,11 +230,11 @@ def commit_batch(
 def _commit(call: _CommitCall) -> CommitOutcome:
     driver, caller = call.driver, call.caller
     owner = driver.fence()
-    record = driver.read_fenced()
-    state: ScopeState = decision_rules.Nothing() if record is None else record.state
-    read = state
+    read: ScopeState = decision_rules.Nothing()
     rolled: DecidedBatch | None = None
     try:
+        record = driver.read_fenced()
+        state = read = read if record is None else record.state
         while isinstance(
             step := decision_rules.next_commit_step(state, caller, call.tasks),
             decision_rules.RollForward,
@@ -249,7 +251,7 @@ def _commit(call: _CommitCall) -> CommitOutcome:
             _append_found(driver, owner, record, step.done)
     except UnclearFenceError:
         raise
-    except FencedError:
+    except (FencedError, UnknownTopicError):
         call.abort_ours(read)
         raise
     if isinstance(step, decision_rules.Refuse):

@@ -308,8 +308,14 @@ class Driver:
                         "deliveryGuarantee=at-least-once.",
                     ) from error
 
-    def read(self, *, create: bool = True) -> decision_record.DecisionRecords:
-        """Read the decision log to its end; create a missing topic, or raise an error."""
+    def read(self, *, create: bool = False) -> decision_record.DecisionRecords:
+        """Read the decision log to its end.
+
+        Only planning may create a missing topic: later, it is a log whose decisions are lost.
+
+        Raises:
+            UnknownTopicError: the topic does not exist, and `create` is False.
+        """
         with self.watch.step("read"):
             records = self._log.read(self._deadline, create=create)
         self.set_stale_chunks(records)
@@ -325,6 +331,7 @@ class Driver:
         Raises:
             TransactionError: the log contains an open transaction of the scope, although
                 InitProducerId ends it. It is unknown whether it will be committed.
+            UnknownTopicError: the topic does not exist.
         """
         record = self.read_unfenced().latest(self.scope)
         if self._log.is_pending(self.scope):
@@ -352,7 +359,7 @@ class Driver:
         deadline = self.deadline_in(MARKER_SECONDS)
         try:
             with self.watch.step("confirm"):
-                while self._log.read(self._deadline, create=False).latest(self.scope) == before:
+                while self._log.read(self._deadline).latest(self.scope) == before:
                     if self.client.now() >= deadline:
                         break
                     self.client.pause(MARKER_PAUSE, None)
@@ -382,7 +389,7 @@ class Driver:
         """
         self._chunks |= records.chunk_keys(self.scope)
 
-    def read_unfenced(self, *, create: bool = True) -> decision_record.DecisionRecords:
+    def read_unfenced(self, *, create: bool = False) -> decision_record.DecisionRecords:
         """Read the decision log without fencing the drivers that append to it.
 
         If a recent append of the scope has no transaction marker yet, wait for the marker.
@@ -391,7 +398,7 @@ class Driver:
         deadline = self.deadline_in(MARKER_SECONDS)
         while self._log.is_pending(self.scope) and self.client.now() < deadline:
             self.client.pause(MARKER_PAUSE, None)
-            records = self.read(create=create)
+            records = self.read()
         return records
 
     def is_deciding(self) -> bool:
@@ -509,7 +516,7 @@ class Driver:
         first = self._first
         if first is None:
             return
-        if self.read(create=False).latest(self.scope) == first.record:
+        if self.read().latest(self.scope) == first.record:
             if self._log.has_appended(owner):
                 return
             raise TransactionError(

@@ -270,7 +270,9 @@ def append_torn(
         _LOG.warning("the torn batch cannot be recorded in the decision log: %s", error)
 
 
-def recover_scope(driver: Driver, ignores_loss: Callable[[DecidedBatch], bool]) -> ScopeState:
+def recover_scope(
+    driver: Driver, ignores_loss: Callable[[DecidedBatch], bool], *, create: bool = False
+) -> ScopeState:
     """Commit the decision in the log, and return the state of the scope.
 
     Nothing is fenced: the planning of a batch may run concurrently with the commit of the previous
@@ -279,11 +281,12 @@ def recover_scope(driver: Driver, ignores_loss: Callable[[DecidedBatch], bool]) 
     Args:
         driver: driver of the scope.
         ignores_loss: returns True to log a torn batch as a warning, instead of raising an error.
+        create: create a missing decision log; see `Driver.read`.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost.
     """
-    record = driver.read_unfenced().latest(driver.scope)
+    record = driver.read_unfenced(create=create).latest(driver.scope)
     state: ScopeState = decision_rules.Nothing() if record is None else record.state
     step = decision_rules.next_planning_step(state)
     if step is None or record is None:
@@ -308,7 +311,7 @@ def recover_runs(driver: Driver) -> None:
     The call takes at most max.block.ms; decisions that it cannot finish are logged and do not fail
     the caller.
     """
-    records = driver.read()
+    records = driver.read(create=True)
     decided, over = _other_runs(driver, records)
     deadline = driver.client.deadline(driver.max_block_s)
     if decided:

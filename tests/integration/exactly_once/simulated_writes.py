@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,
@@ -180,19 +181,29 @@ def rows_of(*batches: str, tasks: int = 3) -> Counter[int]:
 
 
 def stream(bootstrap_servers: str, topic: str, prefix: str, **options: str) -> Writes:
-    """Return a streaming query."""
-    return Writes(
-        bootstrap_servers=bootstrap_servers,
-        topic=topic,
-        scope=Scope.stream(prefix),
-        options=options,
+    """Return a streaming query whose planning has created the decision log."""
+    return _planned(
+        Writes(
+            bootstrap_servers=bootstrap_servers,
+            topic=topic,
+            scope=Scope.stream(prefix),
+            options=options,
+        )
     )
 
 
 def batch_job(bootstrap_servers: str, topic: str, scope: Scope) -> Writes:
-    """Return one run of a batch job."""
+    """Return one run of a batch job whose planning has created the decision log."""
     assert scope.kind is not ScopeKind.STREAM
-    return Writes(bootstrap_servers=bootstrap_servers, topic=topic, scope=scope, query=None)
+    return _planned(
+        Writes(bootstrap_servers=bootstrap_servers, topic=topic, scope=scope, query=None)
+    )
+
+
+def _planned(writes: Writes) -> Writes:
+    with connected_driver(writes.config, writes.scope) as driver:
+        driver.read(create=True)
+    return writes
 
 
 def _ranges(report: DeliveryReport) -> tuple[PartitionRange, ...]:

@@ -495,6 +495,39 @@ def test_decision_that_was_deleted_before_it_is_read_back_stops_the_write(query:
     assert query.visible() == rows_of("0")
 
 
+@pytest.mark.parametrize("step", ["before fence", "after decide"])
+def test_decision_log_deleted_after_planning_stops_the_write(query: Writes, step: str) -> None:
+    """A new, empty log would hide that the decisions of other batches are lost."""
+    log, admin = f"log-{query.topic}", Admin(query.bootstrap_servers)
+    write = replace(query, options={"decisionLogTopic": log})
+    write.committer.recover()
+    tasks = transactions_of(write.tasks("0"))
+    deleting = stepped_driver(write, step, lambda: admin.delete_topics(log))
+    with deleting as driver, pytest.raises((UnknownTopicError, TransactionError)) as caught:
+        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    assert "decision log does not exist" in str(caught.value)
+    assert log not in admin.client().list_topics(timeout=20).topics
+    assert query.visible() == NOTHING
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_abort_does_not_recreate_a_deleted_decision_log(query: Writes, complete: bool) -> None:
+    log, admin = f"log-{query.topic}", Admin(query.bootstrap_servers)
+    write = replace(query, options={"decisionLogTopic": log})
+    write.committer.recover()
+    tasks = write.tasks("0")
+    admin.delete_topics(log)
+    if complete:
+        with pytest.raises(UnknownTopicError, match="decision log does not exist"):
+            write.committer.commit("0", tasks)
+        with pytest.raises(UnknownTopicError, match="decision log does not exist"):
+            write.committer.abort("0", tasks, complete=True)
+    else:
+        write.committer.abort("0", tasks[:1], complete=False)
+    assert log not in admin.client().list_topics(timeout=20).topics
+    assert query.visible() == NOTHING
+
+
 def test_missing_decision_log_is_not_an_empty_one(query: Writes) -> None:
     """The transactions of a decided batch must not be aborted with the wrong log."""
     stream = replace(query, options={"decisionLogTopic": f"log-{query.topic}"})
