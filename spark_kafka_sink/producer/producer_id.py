@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
+from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
@@ -128,6 +129,7 @@ class ProducerIdRequester:
         self.producer_state = producer_state
         self._client = client
         self._acls = acls
+        self._closed = ClosedConnections()
         self._retry = RetryTimer(client.config, client.random)
 
     def maybe_send(self, now: float) -> None:
@@ -135,6 +137,7 @@ class ProducerIdRequester:
         if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry.at:
             return
         network = self._client.network
+        self._closed.forget_restarted(network)
         node = self._client.metadata.any_node(network, now)
         if node is None:
             return
@@ -149,6 +152,7 @@ class ProducerIdRequester:
         Raises:
             DeliveryError: the broker rejects the request for a producer id.
             AuthorizationError: an ACL is missing.
+            ProtocolError: a broker has closed the connection twice.
         """
         response = completion.response
         code = ClientErrorCode.disconnected if response is None else int(response.error_code)
@@ -156,8 +160,12 @@ class ProducerIdRequester:
             self._retry.record_success()
             producer_id, epoch = int(response.producer_id), int(response.producer_epoch)
             self.producer_state.producer_id_granted(producer_id, epoch)
-            return
-        self.producer_state.transition_to(ProducerIdState.MISSING)
+        else:
+            self.producer_state.transition_to(ProducerIdState.MISSING)
+            self._retry_or_raise(completion, code, now)
+        self._closed.record(completion)
+
+    def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
         broker = str(completion.node)
         if code in error_codes.AUTHORIZATION_FAILED:
             raise self._acls.no_producer_id(self._client.metadata.wanted, broker, code)

@@ -338,6 +338,8 @@ class ApiDriver(Generic[K, V]):
 
         A broker that restarts refuses a connection in between, or does not negotiate versions.
         """
+        if not outcome.is_oldest:  # The broker may have closed the connection on an older request.
+            return
         handler, was_closed = self._handler, is_closed(outcome.failure, written=outcome.written)
         states = [self._in_progress[key] for key in keys]
         repeated = any(state.closed_by == outcome.node for state in states)

@@ -64,9 +64,9 @@ POOL: ClientPool[BlockingClient, None] = ClientPool()
 class CallOutcome:
     """The outcome of a call: the response, or the reason for a failure.
 
-    `written` is True if the broker might have processed the request. `version` is the API version.
-    `transaction_version` is the transaction protocol that the broker supports. Both versions are
-    valid only with a response.
+    `written` is True if the broker might have processed the request; `is_oldest` is described for
+    `Completion`. `version` is the API version. `transaction_version` is the transaction protocol
+    that the broker supports. Both versions are valid only with a response.
     """
 
     node: Node
@@ -75,6 +75,7 @@ class CallOutcome:
     response: Any = None
     failure: str | None = None
     written: bool = True
+    is_oldest: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -365,6 +366,7 @@ class BlockingClient:
                     response=completion.response,
                     failure=completion.failure,
                     written=completion.written,
+                    is_oldest=completion.is_oldest,
                 )
             )
 

@@ -33,10 +33,10 @@ def closed_twice_error(api: ApiKey, node: Node) -> ProtocolError:
 
 
 class ClosedConnections:
-    """The brokers that have closed the connection on the latest request of an API."""
+    """The brokers that have closed the connection on an API since its last response."""
 
     def __init__(self) -> None:
-        self._nodes: dict[ApiKey, Node] = {}
+        self._nodes: set[tuple[ApiKey, Node]] = set()
 
     def record(self, completion: Completion) -> None:
         """Record a completed request.
@@ -45,15 +45,16 @@ class ClosedConnections:
             ProtocolError: the broker has closed the connection on the same request twice.
         """
         api, node = completion.request.api, completion.node
+        if not completion.is_oldest:  # The broker may have closed it on an older request.
+            return
         if not is_closed(completion.failure, written=completion.written):
-            self._nodes.pop(api, None)
-        elif self._nodes.get(api) == node:
+            self._nodes = {closed for closed in self._nodes if closed[0] is not api}
+        elif (api, node) in self._nodes:
             raise closed_twice_error(api, node)
         else:
-            self._nodes[api] = node
+            self._nodes.add((api, node))
 
     def forget_restarted(self, network: Network) -> None:
         """Forget the brokers that have refused a connection since then, because they restart."""
-        for api, node in [*self._nodes.items()]:
-            if network.attempts(node) > 1:  # The closed connection is the first failure.
-                del self._nodes[api]
+        # The closed connection is the first failure.
+        self._nodes = {closed for closed in self._nodes if network.attempts(closed[1]) <= 1}

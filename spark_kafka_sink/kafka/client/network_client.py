@@ -441,10 +441,13 @@ class Network:
         self._complete_fire_and_forget(broker)
         connection, lost = broker.connection, broker.reset()
         self.metrics.closed(broker, reason, lost)
+        oldest = next(iter(connection.in_flight), None)
         for flight in lost:
-            written = connection.has_written(flight)
-            latency = now - flight.sent_at
-            self._done.append(Completion(broker.node, flight, latency, None, reason, written))
+            written, latency = connection.has_written(flight), now - flight.sent_at
+            is_oldest = flight is oldest
+            self._done.append(
+                Completion(broker.node, flight, latency, None, reason, written, is_oldest)
+            )
         return lost
 
     def _complete_fire_and_forget(self, broker: BrokerConnection) -> None:

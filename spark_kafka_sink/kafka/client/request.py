@@ -61,7 +61,8 @@ class Completion(NamedTuple):
 
     Both `response` and `failure` are None for a written request that expects no response. `latency`
     is the time from sending to response in seconds. `written` is True if the socket has accepted
-    the whole request.
+    the whole request. `is_oldest` is True unless the connection failed while an older request was
+    in flight: brokers process the requests of a connection in order.
 
     A request that was not completely written has no effect: a broker processes a frame only after
     it has received the whole frame (``NetworkReceive.complete``), and drops a frame that a
@@ -74,6 +75,7 @@ class Completion(NamedTuple):
     response: Any | None = None
     failure: str | None = None
     written: bool = True
+    is_oldest: bool = True
 
     @property
     def request(self) -> Request:

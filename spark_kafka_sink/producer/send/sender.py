@@ -247,7 +247,7 @@ class Sender:
             # This includes requests of an earlier session whose producer state this session uses.
             requester.handle_response(completion, now)
             self.listeners.producer_id_received(requester.producer_state)
-        except DeliveryError as error:
+        except KafkaProdError as error:
             if requester is self.producer_id:
                 self.completion.fail_session(error)
 

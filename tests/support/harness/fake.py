@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -166,8 +166,10 @@ class FakeCluster:
         """The SASL configuration of the brokers, or None if SASL is disabled."""
         self.creates_topics = False
         """auto.create.topics.enable."""
-        self.unanswered: set[ApiKey] = set()
-        """APIs whose requests get no response."""
+        self.unanswered, self.closing = set[ApiKey](), Counter[ApiKey]()
+        """APIs whose requests get no response, and the number of requests of an API on which the
+        connection is closed.
+        """
         self.writable_bytes: dict[int, int] = {}
         """Bytes that sockets to a broker still accept; unlimited if the broker is missing."""
         self.connected_ports: list[int] = []
@@ -292,6 +294,9 @@ class FakeCluster:
             response = handlers.HANDLERS[api](self, request)
         if api in self.unanswered:
             return
+        if self.closing[api]:
+            self.closing[api] -= 1
+            fault = Fault(lose=True)
         if fault is not None and fault.lose:
             self._cut(peer)
         elif api is not ApiKey.PRODUCE or request.acks != 0:

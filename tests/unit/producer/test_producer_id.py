@@ -6,10 +6,14 @@ from itertools import product
 
 import pytest
 
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH, ProducerIdState, ProducerState
 from spark_kafka_sink.producer.send.partition_state import PartitionStates
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.world import world
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 ALLOWED = {
@@ -117,3 +121,32 @@ def test_new_producer_id_is_needed_after_the_last_epoch() -> None:
     assert state.state is ProducerIdState.MISSING
     state.bump_epoch()  # the new id is still missing
     assert state.state is ProducerIdState.MISSING
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_second_closed_connection_is_an_error_that_names_the_api(nodes: int) -> None:
+    cluster = FakeCluster(nodes, {"t": 4})
+    cluster.closing[ApiKey.INIT_PRODUCER_ID] = 99
+    with world(cluster, load_metadata=False) as sim:
+        sim.send_batches(8, None)
+        began = sim.clock.monotonic()
+        with pytest.raises(ProtocolError, match=r"closed the connection twice .* INIT_PRODUCER_ID"):
+            sim.finish()
+        assert sim.clock.monotonic() < began + 5
+
+
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_first_closed_connection_only_costs_time(restarts: int) -> None:
+    cluster = FakeCluster(1, {"t": 4})
+    cluster.closing[ApiKey.INIT_PRODUCER_ID] = 1
+    with world(cluster, load_metadata=False) as sim:
+        values = sim.send_batches(8, None)
+        for _ in range(restarts):
+            sim.run(lambda: not cluster.closing[ApiKey.INIT_PRODUCER_ID])
+            cluster.stop(1)
+            sim.steps(50)
+            cluster.alive.add(1)
+            cluster.closing[ApiKey.INIT_PRODUCER_ID] = 1
+        sim.finish()
+        written = [value for log in cluster.logs.values() for value in log.values()]
+        assert sorted(map(str, written)) == sorted(map(str, values))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +13,12 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import blocking_client
-from tests.unit.kafka.admin.coordination import Coordination, opened
+from tests.unit.kafka.admin.coordination import LOST, Coordination, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call
 
 CALLS: dict[ApiKey, Callable[[BlockingClient, float], object]] = {
     ApiKey.DESCRIBE_CONFIGS: lambda client, until: TopicAdmin(client).broker_config("x", until),
@@ -53,3 +54,21 @@ def test_commit_is_retried_until_its_deadline() -> None:
         )
     assert codes == {"a": ClientErrorCode.disconnected}
     assert len(cluster.requests_for(ApiKey.END_TXN)) > 2
+
+
+def test_connection_closed_on_an_older_request_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker processes the requests of a connection in order."""
+    cluster = Coordination()
+    cluster.will_answer("a", [LOST] * 4)
+    with blocking_client(cluster) as client:
+        submit = client.submit
+
+        def submit_behind_another(call: Call) -> None:
+            done = call.done
+            submit(replace(call, done=lambda outcome: done(replace(outcome, is_oldest=False))))
+
+        monkeypatch.setattr(client, "submit", submit_behind_another)
+        admin = TransactionAdmin(client)
+        assert admin.init_producer_id("a", 1_000, client.deadline(60)).producer_id == 7

@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
@@ -26,6 +27,8 @@ from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from spark_kafka_sink.kafka.client.request import Completion
 
 ID = "prefix-7-00ff-0-3"
 SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
@@ -165,6 +168,36 @@ def test_closed_connections_of_a_broker_that_restarts_are_retried(api: ApiKey) -
         faults.append(UNDONE)
         sim.finish()
         assert sim.cluster.logs["t", 0].values() == values
+
+
+def test_connection_closed_on_an_older_request_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker processes the requests of a connection in order."""
+    failed: list[Completion] = []
+    record = ClosedConnections.record
+
+    def store(closed: ClosedConnections, completion: Completion) -> None:
+        failed.extend([completion] if completion.failure else [])
+        record(closed, completion)
+
+    monkeypatch.setattr(ClosedConnections, "record", store)
+    with world(cluster(0), transaction=SETTINGS) as sim:
+        sim.send([b"0"], 0)
+        sim.finish()
+        sim.fault(Fault(lose=True))
+        for partition in (0, 1):  # AddPartitionsToTxn for partition 1 follows the lost Produce
+            sim.send([b"1"], partition)
+            sim.session._sender.run_once()
+        sim.finish()
+    (added,) = failed
+    assert added.request.api is ADD
+    closed = ClosedConnections()
+    for _ in range(3):
+        closed.record(added)
+    closed.record(added._replace(is_oldest=True))
+    with pytest.raises(ProtocolError, match="closed the connection twice"):
+        closed.record(added._replace(is_oldest=True))
 
 
 @pytest.mark.parametrize("version", [0, 2])
