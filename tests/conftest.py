@@ -4,26 +4,21 @@
 those with the mark `deep`, run with `make test-all`. A skipped test fails the run.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from spark_kafka_sink import EmbeddedBroker
 from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.jars import OLD_KAFKA
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from spark_kafka_sink import EmbeddedBroker
 
 ROOT = Path(__file__).parents[1]
 QUICK = ("tests/unit/", "tests/property/", "tests/golden/")

@@ -1,18 +1,12 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.redis_server import RedisServer
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import RawClient, create
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture

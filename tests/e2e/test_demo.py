@@ -1,21 +1,16 @@
 """`kafkaprod demo` as a subprocess, as in `make demo`."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
 
 from spark_kafka_sink import EmbeddedBroker
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 JAVA_NEEDED = "Java 17 or newer is needed to run Spark"

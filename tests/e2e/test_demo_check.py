@@ -1,19 +1,14 @@
 """The demo's verification detects each kind of error."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.cli.demo.checks import check, check_report
-from spark_kafka_sink.cli.demo.flights import Flights
+from spark_kafka_sink.cli.demo.flights import Flights, Row
 from spark_kafka_sink.cli.demo.librdkafka import Received
 from spark_kafka_sink.report.partition_report import PartitionReport
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.cli.demo.flights import Row
 
 SOURCE: dict[str | None, list[Row]] = {"a": [(1, "x"), (2, None)], None: [(3, "z"), (4, "z")]}
 

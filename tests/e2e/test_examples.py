@@ -1,11 +1,9 @@
 """The jobs in examples/ run unchanged, and the compose file starts their Kafka."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,9 +11,6 @@ import yaml
 from spark_kafka_sink import EmbeddedBroker, read_records
 from tests.e2e.test_readme_code import SETTINGS
 from tools.docs.pages import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 

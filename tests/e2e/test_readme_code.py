@@ -4,24 +4,19 @@ The blocks of README.md are one script, as are those of each page. Pages use `sp
 block of README.md and its `events` as keys and values. Blocks with tests are run by pytest.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from spark_kafka_sink import EmbeddedBroker
 from tools.docs.pages import README, ROOT, pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "localhost:9092"

@@ -1,15 +1,10 @@
 """Kafka's own classes for the golden tests."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tools.support.java import Jvm, kafka_jvm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """Comparison of message values with Kafka's JSON of them."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import re

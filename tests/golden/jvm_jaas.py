@@ -1,13 +1,8 @@
 """sasl.jaas.config parsed by Kafka's JaasContext."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from py4j.protocol import Py4JJavaError
 
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 
 def read(jvm: Jvm, text: str) -> tuple[str, dict[str, str]] | None:

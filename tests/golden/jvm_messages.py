@@ -1,13 +1,10 @@
 """Requests and responses read and written by Kafka's generated message classes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

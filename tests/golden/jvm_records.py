@@ -1,14 +1,10 @@
 """RecordBatches v2 written and read by Kafka's MemoryRecords."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 _NO_SPACE_LIMIT = 1 << 20
 

@@ -3,19 +3,14 @@
 Compressed bytes may differ between libraries, so records are compared.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.golden.jvm_records import GoldenBatch, GoldenRecord, read_batches, write_batch
 from tests.golden.our_batch import read_ours, write_ours
-
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 NOW = 1_800_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -1,8 +1,6 @@
 """Request and response headers of every API and version, parsed by Kafka."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,9 +9,7 @@ from spark_kafka_sink.kafka.protocol.codec import encode
 from spark_kafka_sink.kafka.protocol.messages import request_header, response_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.unit.kafka.protocol.entities import MESSAGES, entities
-
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 ONE = settings(
     max_examples=1,

@@ -1,9 +1,5 @@
 """sasl.jaas.config parsed as by Kafka, which uses Java's StreamTokenizer."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,9 +7,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.jaas import parse_jaas
 from tests.golden.jvm_jaas import read
-
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 CASES = [

@@ -3,9 +3,7 @@
 Kafka reads the same values and writes the same bytes; the package reads Kafka's bytes equally.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,9 +13,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.golden.json_view import same
 from tests.golden.jvm_messages import parse, versions
 from tests.unit.kafka.protocol.entities import MESSAGES, entities
-
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 QUICK = settings(
     max_examples=5,

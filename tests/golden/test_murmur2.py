@@ -1,18 +1,13 @@
 """Hashes of key columns against `Utils.murmur2`, and partitions against Java's."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.kafka.records.key_hashes import murmur2, positive_murmur2
-
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 
 def random_keys(count: int, longest: int) -> list[bytes]:

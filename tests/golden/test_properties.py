@@ -1,15 +1,9 @@
 """.properties files parsed as by java.util.Properties."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from spark_kafka_sink.config.profiles import parse_properties
-
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 TEXTS = [
     "",

@@ -1,9 +1,6 @@
 """RecordBatches byte by byte against those of Kafka's MemoryRecordsBuilder."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,9 +8,7 @@ from hypothesis import strategies as st
 
 from tests.golden.jvm_records import GoldenBatch, GoldenRecord, write_batch
 from tests.golden.our_batch import read_ours, write_ours
-
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 NOW = 1_800_000_000_000
 QUICK = settings(

@@ -1,23 +1,16 @@
 """Offsets of time zones against ``java.time``, and the host's zone against a JVM's."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from spark_kafka_sink.common.time_zones import system_zone, utc_offsets
 from tools.checks.needs import find_java
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 _OFFSETS = ("Z", "+8", "-09", "+05:30", "-0330", "+10:20:30", "UTC+1", "GMT-11:30", "UT")
 _INSTANTS = np.array(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from typing_extensions import Buffer
 
 from spark_kafka_sink.kafka.protocol.frame import FrameReader
 from spark_kafka_sink.kafka.protocol.messages import read_request_header
@@ -12,16 +14,9 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.golden.jvm_messages import parse
 from tests.golden.jvm_records import read_batches, write_batch
-from tests.support.harness.fake import FakeCluster
+from tests.support.harness.fake import FakeCluster, FakeTransport
 from tests.support.harness.world import world
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from typing_extensions import Buffer
-
-    from tests.support.harness.fake import FakeTransport
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 ID = "préfixe-7-00ff-0-3"
 NAMES = {

@@ -1,7 +1,5 @@
 """The number of partitions increases during a write."""
 
-from __future__ import annotations
-
 import time
 
 from confluent_kafka.admin import NewPartitions

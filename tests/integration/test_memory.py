@@ -4,19 +4,14 @@ The writer is much faster than the broker, so the buffer is always full. The tas
 process, without other allocations.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 100

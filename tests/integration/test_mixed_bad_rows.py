@@ -1,21 +1,15 @@
 """Mixed bad rows: each row is written, a dead letter or dropped, exactly once."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from tests.integration.support.tolerant_writes import TOLERATE, batch, write_all
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink import DeliveryReport
 
 LARGE = 5_000
 TOPICS = ["a", "b", "unknown", "not/allowed", "secret", None]

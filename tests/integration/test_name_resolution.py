@@ -1,27 +1,22 @@
 """Slow name resolution, and host names with multiple addresses."""
 
-from __future__ import annotations
-
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support import servers
 from tests.integration.support.producer_writes import produce, rows, session
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from spark_kafka_sink.producer.session import ProducerSession
 
 TIMEOUT_S = 60.0
 

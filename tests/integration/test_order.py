@@ -3,26 +3,22 @@
 If partitioning is deterministic, the partitions equal those of librdkafka.
 """
 
-from __future__ import annotations
-
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from tests.integration.support.producer_writes import produce, rows
 from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
-    from tools.support.kafka_cluster import KafkaCluster
 
 ROWS = 3_000
 KEYS = [b"a", b"bb", b"ccc", b"dddd", b""]

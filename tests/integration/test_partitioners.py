@@ -1,19 +1,14 @@
 """Each partitioner assigns the same partitions as librdkafka."""
 
-from __future__ import annotations
-
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
 
+from spark_kafka_sink import EmbeddedBroker
 from tests.integration.support.producer_writes import produce, rows
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
 
 PARTITIONS = 13
 _random = Random(11)

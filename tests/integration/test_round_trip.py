@@ -1,24 +1,19 @@
 """Records of every kind with every codec, read by every other client."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import randbytes
-from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.producer.rows import Rows
 from tests.integration.support.producer_writes import produce, rows
 from tests.support.readers import by_kafka_python, by_kcat, dump, dumped_batches, dumped_records
 from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import ForeignRecord, by_confluent, by_console_consumer, in_order
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-    from spark_kafka_sink.producer.rows import Rows
-    from tools.support.kafka_cluster import KafkaCluster
 
 ROWS = 400
 FIRST_MS = 1_700_000_000_000

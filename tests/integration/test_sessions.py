@@ -1,14 +1,13 @@
 """Tasks reuse the producer ID of a successful session, but nothing of a failed one."""
 
-from __future__ import annotations
-
 import os
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
     discard_session,
@@ -20,12 +19,8 @@ from tests.integration.support.producer_writes import config, numbered, rows
 from tests.support import readers
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-    from spark_kafka_sink.producer.rows import Rows
-    from tools.support.kafka_cluster import KafkaCluster
 
 _TASKS = 5
 _NUMBERS = [b"%d" % number for number in range(40)]

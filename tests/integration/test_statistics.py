@@ -1,22 +1,17 @@
 """Compare statistics with those of librdkafka, and timestamps of brokers."""
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered, produce, session
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    import pytest
-
-    from spark_kafka_sink import EmbeddedBroker
-    from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
 
 ADDED_FIELDS = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
 """Fields in addition to those of librdkafka; `metrics` has the names of the Java client."""

@@ -3,24 +3,17 @@
 A client that writes rarely closes its idle connections in between (connections.max.idle.ms).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.security.settings import TlsFiles
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.producer.session import ProducerSession
 from tests.integration.support.producer_writes import rows, session
 from tests.support.waiting import wait_until
 from tools.support.certificates import CertificateAuthority
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink.producer.session import ProducerSession
-
 
 SOON = {"max_block_ms": 10_000, "delivery_timeout_ms": 10_000, "request_timeout_ms": 5_000}
 

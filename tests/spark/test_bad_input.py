@@ -1,27 +1,20 @@
 """Invalid input fails with a descriptive error, and no record is reported as persisted."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.integration.support.servers import closed_port, listening, respond_with_tls_alert
+from tests.spark.support.console import Console
 from tests.spark.support.sink import BOTH_WAYS, SHORT, Sink
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.spark.support.console import Console
 
 _UNREACHABLE = {"kafka.max.block.ms": "1500"}
 _WAITING = {"kafka.max.block.ms": "30000"}

@@ -1,25 +1,18 @@
 """Columns specific to Spark: strings with invalid UTF-8, local times, other string types."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink import ColumnError, error_of
+from tests.spark.support.console import Console
 from tests.spark.support.sink import JVM, Sink, create_topics
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent, count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.spark.support.console import Console
-    from tools.support.kafka_cluster import KafkaCluster
 
 ZONE = "spark.sql.session.timeZone"
 TOLERATE = {"errors.tolerance": "all"}

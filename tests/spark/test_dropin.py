@@ -1,25 +1,19 @@
 """The same rows and options with Spark's Kafka sink and with this sink."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from chispa import assert_df_equality
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from tests.spark.support.scenarios import ACCEPTED, FAILING, HEADERS, Scenario
 from tests.spark.support.sink import JVM, OURS, Sink, create_topics, local_frame
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from tools.support.kafka_cluster import KafkaCluster
 
 _READ_SCHEMA = (
     "topic string, partition int, key binary, value binary, "

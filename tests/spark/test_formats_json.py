@@ -1,19 +1,19 @@
 """The sink's JSON equals that of Spark's `to_json` after parsing, for generated rows."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import math
 import re
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark_kafka_sink import EmbeddedBroker
@@ -23,11 +23,6 @@ from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.spark.support.append import append
 from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json_reference import ZONE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
 
 _SETTINGS = {"spark.sql.session.timeZone": ZONE, "spark.sql.timestampType": "TIMESTAMP_NTZ"}
 """The second setting maps Arrow timestamps without time zone to TIMESTAMP_NTZ."""

@@ -1,20 +1,15 @@
 """Schemas of a registry in streams that restart in the same session after an evolution."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.spark.support.sink import Sink
 from tests.spark.support.stream import WAIT_S, Stream
 from tests.support.schema_registry import SmallRegistry, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.spark.support.sink import Sink
 
 LATEST = {
     "value.format": "avro-confluent",

@@ -1,22 +1,17 @@
 """`assert_written` and `records`, for tests of users' jobs, decode records with formats."""
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink import ConfigError, EmbeddedBroker
 from spark_kafka_sink.testing import assert_written
 from tests.spark.support.append import append
 from tests.support.schema_registry import SmallRegistry, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame, SparkSession
 
 PAYLOADS = ("json", "avro", "protobuf")
 CONFLUENT = tuple(f"{each}-confluent" for each in PAYLOADS)

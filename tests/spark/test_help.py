@@ -1,20 +1,15 @@
 """The examples in the docstring of `spark_kafka_sink` run unchanged."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
 
 import spark_kafka_sink
 from spark_kafka_sink import EmbeddedBroker
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-    from pyspark.sql import SparkSession
 
 ADDRESS = "localhost:9092"
 FILES = ("report.json", "checkpoint")

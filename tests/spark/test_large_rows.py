@@ -1,19 +1,13 @@
 """The Spark settings in `conf/` with large rows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from spark_kafka_sink import DeliveryReport
 from tests.spark.support.children import run_child
+from tests.spark.support.sink import Sink
 from tools.support.jars import ROOT
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.spark.support.sink import Sink
-    from tools.support.kafka_cluster import KafkaCluster
 
 _ROWS = 10_000
 

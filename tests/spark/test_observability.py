@@ -1,23 +1,16 @@
 """Metrics, statistics lines and debug events of a write from Spark."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import DataFrame
 
 from spark_kafka_sink import DeliveryReport, progress
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame
-
-    from spark_kafka_sink.spark.write_progress import WriteProgress
-    from tests.spark.support.console import Console
-    from tests.spark.support.sink import Sink
+from spark_kafka_sink.spark.write_progress import WriteProgress
+from tests.spark.support.console import Console
+from tests.spark.support.sink import Sink
 
 
 def _frame(sink: Sink, rows: int, tasks: int) -> DataFrame:

@@ -1,21 +1,15 @@
 """Writes from Spark to brokers of releases before 4.0, and with their API versions."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.spark.support.sink import JVM, Sink
 from tools.support.kafka_cluster import ZooKeeperCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pyspark.sql import SparkSession
 
 ROWS = 3_000
 RELEASES = ("2.8.2", "3.9.1")

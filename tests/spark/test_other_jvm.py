@@ -1,17 +1,11 @@
 """Exceptions of another JVM in a process with a Spark session."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from tools.support.java import kafka_jvm
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def test_only_sparks_exceptions_are_converted(spark: SparkSession) -> None:

@@ -1,17 +1,13 @@
 """Write from Spark to Redis Streams through the embedded broker."""
 
-from __future__ import annotations
+from pathlib import Path
+from typing import cast
 
-from typing import TYPE_CHECKING, cast
+from pyspark.sql import SparkSession
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.redis_server import RedisServer
 from tests.spark.support.sink import Sink
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 ROWS = 5_000
 

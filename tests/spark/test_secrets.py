@@ -1,19 +1,13 @@
 """Secrets in options do not appear in errors, console, event log, pickles or reports."""
 
-from __future__ import annotations
-
 import pickle
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.common.errors import KafkaProdError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.spark.support.console import Console
-    from tests.spark.support.sink import Sink
+from tests.spark.support.console import Console
+from tests.spark.support.sink import Sink
 
 SENTINEL = "Sentinel-7f3a9"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -1,21 +1,14 @@
 """Shipped stores are opened by name; the driver checks them first."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.spark.support.sink import SHORT
+from tests.spark.support.sink import SHORT, Sink
 from tools.support.certificates import CertificateAuthority
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.spark.support.sink import Sink
 
 AUTHORITY = CertificateAuthority()
 SSL = {"kafka.security.protocol": "SSL", **SHORT}

@@ -1,22 +1,15 @@
 """The format in SQL, and its registration."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink import KafkaProdDataSource, error_of
 from tests.spark.support.sink import RECORD_SCHEMA, Sink, as_frame, create_topics, local_frame
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture

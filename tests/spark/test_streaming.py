@@ -1,10 +1,8 @@
 """Streaming writes: micro-batches, checkpoints, restarts, failures."""
 
-from __future__ import annotations
-
 import shutil
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from chispa import assert_df_equality
@@ -12,15 +10,11 @@ from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink import last_report
 from spark_kafka_sink.report.delivery_counters import WriteStatus
+from tests.spark.support.console import Console
 from tests.spark.support.sink import SHORT, Sink, as_frame, create_topics, local_frame
 from tests.spark.support.stream import WAIT_S, Stream
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.spark.support.console import Console
-    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture

@@ -1,24 +1,19 @@
 """A real schema registry: Apicurio, from Maven Central, with Confluent's REST API."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess
 import tarfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from tools.support.jars import CACHE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VERSIONS = ("3.0.9", "2.6.13.Final")
 """The newest releases of both lines that run on Java 17."""

@@ -1,7 +1,5 @@
 """A clock that a test advances."""
 
-from __future__ import annotations
-
 
 class ManualClock:
     """A clock whose times change only when `advance` is called."""

@@ -1,14 +1,9 @@
 """TLS handshakes in memory between the SSL contexts of a client and a server."""
 
-from __future__ import annotations
-
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.support.certificates import CertificateAuthority, IssuedCertificate
+from tools.support.certificates import CertificateAuthority, IssuedCertificate
 
 
 def server_context(folder: Path, server: IssuedCertificate) -> ssl.SSLContext:

@@ -1,7 +1,5 @@
 """Run Java's keytool and openssl."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

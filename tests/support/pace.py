@@ -1,14 +1,9 @@
 """Scheduling delays of the machine, which upper bounds in timing tests must allow for."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SLEEP_S = 0.005
 _STEPS = 10

@@ -1,17 +1,13 @@
 """Compile `.proto` files with Google's compiler, and read records with Google's runtime."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 PACKAGES = Path(descriptor_pb2.__file__).parents[2]
 """The folder that contains the `.proto` files of googleapis-common-protos."""

@@ -3,22 +3,18 @@
 Compatibility is BACKWARD with a single rule: a field that the latest version lacks needs a default.
 """
 
-from __future__ import annotations
-
 import json
+import ssl
 import time
 from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import NAMESPACE_URL, uuid5
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Iterator
 
 Response = tuple[int, dict[str, Any]]
 

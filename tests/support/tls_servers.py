@@ -1,19 +1,15 @@
 """Servers for failing TLS handshakes: `openssl s_server` and servers without TLS."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl
 import struct
 import subprocess
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import TypeVar
 
 _WAIT_S = 60
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)

@@ -1,13 +1,9 @@
 """Wait for changes that take effect after the request that caused them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Container
+from typing import TypeVar
 
 from tools.support.waiting import poll
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container
 
 T = TypeVar("T")
 _TIMEOUT_S = 120  # for slow machines

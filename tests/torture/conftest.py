@@ -1,20 +1,14 @@
 """One torture cluster for all tests in this folder."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tools.torture.cluster import SecuredCluster
+from tools.torture.harness import Result
+from tools.torture.producer.plan import Plan
 from tools.torture.producer.run import ProducerScenarios
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tools.torture.harness import Result
-    from tools.torture.producer.plan import Plan
 
 
 @pytest.fixture(scope="session")

@@ -1,22 +1,15 @@
 """Some exactly-once runs with faults; `make torture-eos` continues with other seeds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import pytest
 
 from tools.torture.cluster import Brokers
-from tools.torture.harness import OK, TORN
-from tools.torture.streams.plan import Choice, draw
+from tools.torture.harness import OK, TORN, Result
+from tools.torture.streams.plan import Choice, Plan, draw
 from tools.torture.streams.run import StreamScenarios
 from tools.torture.streams.scenarios import Kind, Sink, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tools.torture.harness import Result
-    from tools.torture.streams.plan import Plan
 
 Runner: TypeAlias = "Callable[[int, Sink, Kind, Step | None], Result[Plan]]"
 

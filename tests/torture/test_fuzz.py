@@ -1,7 +1,5 @@
 """A short run of each fuzzer; `make fuzz` uses a million frames."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,14 +1,14 @@
 """Figures can be drawn for any report and show its values."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from spark_kafka_sink.report import plots
@@ -19,12 +19,6 @@ from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics, To
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.plots.figures import DIVIDED, MULTIPLIED
 from spark_kafka_sink.report.plots.panels import PARTITIONS_SHOWN, time_shares
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 mpl.use("Agg")
 

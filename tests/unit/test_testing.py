@@ -1,7 +1,5 @@
 """Messages of `assert_written`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from spark_kafka_sink.testing import _row as row_of

@@ -1,21 +1,16 @@
 """Spark workers import PySpark from its folder, in real Python processes with a small PySpark."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import venv
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 import pytest
 
 from spark_kafka_sink_workers import KEEP_ARCHIVE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 HOOK = ("spark_kafka_sink_workers.py", "spark_kafka_sink_workers.pth")

@@ -3,8 +3,6 @@
 It runs before any package is installed, so it only uses the standard library.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ Each worker replaces the functions in `STAGES` with timed versions. The CPU time
 nested stages.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -4,8 +4,6 @@ Each target runs in its own process. It must parse any input or raise ProtocolEr
 limit and a memory limit.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Proxies between clients and brokers, which inject faults into requests and responses."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

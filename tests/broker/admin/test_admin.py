@@ -1,22 +1,17 @@
 """Admin requests to a real Kafka and to the embedded broker."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.topic_config import TOPIC_NAMES
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import wait_until_equal
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_kafka_sink import EmbeddedBroker
-    from tools.support.kafka_cluster import KafkaCluster
 
 TOPIC = 2
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -1,9 +1,8 @@
 """Admin clients of Java, confluent-kafka and kafka-python on three nodes."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
@@ -20,10 +19,6 @@ from kafka.structs import TopicPartition as KafkaPythonPartition
 from spark_kafka_sink import EmbeddedBroker
 from tests.support.waiting import wait_until
 from tools.support.java import run_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOOLS = "org.apache.kafka.tools"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"

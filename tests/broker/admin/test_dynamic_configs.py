@@ -1,10 +1,9 @@
 """Configs of brokers, groups and loggers that change while the broker runs."""
 
-from __future__ import annotations
-
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -13,10 +12,6 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import RawClient, batch, create, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE = 0, 1

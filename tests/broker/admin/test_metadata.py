@@ -1,7 +1,5 @@
 """Raw requests for topics, cluster and configs."""
 
-from __future__ import annotations
-
 import pytest
 from kio.schema.errors import ErrorCode
 

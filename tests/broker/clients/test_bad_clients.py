@@ -1,7 +1,5 @@
 """The broker serves other clients regardless of what a client sends."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import socket
@@ -9,7 +7,7 @@ import struct
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -26,9 +24,6 @@ from tests.broker.support.inspection import next_line
 from tests.support.waiting import wait_until, wait_until_equal
 from tests.unit.kafka.protocol.entities import entities
 from tools.support.raw_client import RawClient, batch, produce, produce_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FUZZ = settings(
     max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck)

@@ -1,15 +1,11 @@
 """kcat (librdkafka) with the embedded broker."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 
 LINES = [f"k{i}:v{i}" for i in range(100)]
 

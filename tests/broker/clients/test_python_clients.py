@@ -1,9 +1,6 @@
 """kafka-python and aiokafka with the embedded broker."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -12,8 +9,7 @@ from aiokafka.admin import NewTopic as AioNewTopic
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 
 COUNT = 200
 VALUES = {str(i).encode() for i in range(COUNT)}

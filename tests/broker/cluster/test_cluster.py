@@ -1,17 +1,17 @@
 """Multiple nodes in one process: replication, high watermark, elections, failing nodes."""
 
-from __future__ import annotations
-
 import errno
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.handlers.fetch import EARLIEST, LATEST
 from spark_kafka_sink.broker.handlers.produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.partition.partition import Partition
@@ -29,11 +29,6 @@ from tools.support.raw_client import (
     produce,
     produce_values,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
 
 
 def cluster(**options: Any) -> EmbeddedBroker:

@@ -1,8 +1,8 @@
 """Partition reassignments and leader elections on a real Kafka and on the embedded broker."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -10,13 +10,8 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import wait_until
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import TIMEOUT, RawClient, batch, fetch, offsets, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.support.kafka_cluster import KafkaCluster
 
 NO_ERROR = ErrorCode.none
 

@@ -1,12 +1,11 @@
 """Fault injection tested with a raw client: matching, counting and every effect."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -35,9 +34,6 @@ from tools.support.raw_client import (
     produce,
     produce_values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOT_LEADER = ErrorCode.not_leader_or_follower
 

@@ -1,20 +1,15 @@
 """Raw requests of all group API versions to a real Kafka and to the embedded broker."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import retry
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.support.raw_client import RawClient
+from tools.support.raw_client import RawClient
 
 SESSION = timedelta(seconds=10)
 LATEST = {

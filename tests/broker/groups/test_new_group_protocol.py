@@ -1,10 +1,8 @@
 """Consumers with the new group protocol (KIP-848) fail immediately: it is not supported."""
 
-from __future__ import annotations
-
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -14,9 +12,6 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.support.java import command
 from tools.support.raw_client import RawClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 

@@ -1,8 +1,6 @@
 """Committed offsets with topic IDs: OffsetCommit 10, OffsetFetch 10."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,10 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import retry, wait_until
-from tools.support.raw_client import TIMEOUT
-
-if TYPE_CHECKING:
-    from tools.support.raw_client import RawClient
+from tools.support.raw_client import TIMEOUT, RawClient
 
 UNKNOWN_TOPIC_ID = UUID(int=77)
 NOT_YET = {

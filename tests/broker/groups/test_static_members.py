@@ -1,10 +1,9 @@
 """Raw requests of static members to a real Kafka and to the embedded broker."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -14,13 +13,8 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.pace import pace
 from tests.support.waiting import wait_until
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import RawClient, batch, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.support.kafka_cluster import KafkaCluster
-
 
 NO_ERROR = ErrorCode.none
 

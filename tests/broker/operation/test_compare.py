@@ -1,9 +1,7 @@
 """The scenarios of `tools.compat.compare_brokers` give equal responses on both brokers."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,9 +9,6 @@ from spark_kafka_sink import EmbeddedBroker
 from tools.compat.compare_brokers import SETTINGS, Difference, compare, markdown, scenarios
 from tools.compat.scenarios.world import differing, keep_everything, plain, run
 from tools.support.kafka_cluster import KafkaCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DIFFERENT = re.compile(
     r"produce \d+, (null|time 0|a year ago)|produce 9 to (?!LogAppend).*, time 0"

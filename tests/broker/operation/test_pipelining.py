@@ -1,10 +1,8 @@
 """A client that sends many requests at once does not delay other clients."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +12,6 @@ from spark_kafka_sink.kafka.protocol.messages import build, request_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tests.broker.security.raw_sasl import log_in, plain
 from tools.support.raw_client import RawClient, batch, produce_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REQUESTS = 1000
 """Requests with one record each: 200 KiB, which the broker reads at once."""

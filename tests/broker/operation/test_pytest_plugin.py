@@ -1,7 +1,5 @@
 """The fixture `kafka_broker` in the tests of other projects."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

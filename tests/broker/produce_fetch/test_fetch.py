@@ -1,17 +1,17 @@
 """Raw Fetch and ListOffsets requests to a real Kafka and to the embedded broker."""
 
-from __future__ import annotations
-
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import (
     RawClient,
     batch,
@@ -23,11 +23,6 @@ from tools.support.raw_client import (
     offsets,
     produce,
 )
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.mark.parametrize("session_id", [77, 0])

@@ -1,10 +1,9 @@
 """Topic configs for codecs, timestamps and segments, on a real Kafka and the embedded broker."""
 
-from __future__ import annotations
-
 import struct
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kafka.record.memory_records import MemoryRecords
@@ -13,9 +12,6 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import checksum
 from tools.support.raw_client import RawClient, batch, create, new_producer_id, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 

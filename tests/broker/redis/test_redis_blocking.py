@@ -1,9 +1,8 @@
 """Requests that do not need Redis are served while Redis is blocked."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -12,12 +11,8 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.messages import read_correlation_id
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.redis.reading import values
+from tests.broker.support.redis_server import RedisServer
 from tools.support.raw_client import RawClient, batch, produce, produce_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.broker.support.redis_server import RedisServer
 
 BLOCKED_MS = 40_000
 """Timeout for Redis: requests that wait for Redis take this long."""

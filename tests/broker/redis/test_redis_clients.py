@@ -1,10 +1,9 @@
 """Other clients, and the producer, with a broker that stores records in Redis Streams."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -13,15 +12,10 @@ from kafka import KafkaProducer
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.redis.reading import entries
+from tests.broker.support.redis_server import RedisServer
 from tests.integration.support.producer_writes import produce, rows
 from tests.support.readers import by_kafka_python, by_kcat
-from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.broker.support.redis_server import RedisServer
-    from tools.support.readers import ForeignRecord
+from tools.support.readers import ForeignRecord, by_confluent
 
 HEADERS = (("a", b"1"), ("a", b""), ("b", None), ("a", b"2"))
 COUNT = 500

@@ -1,28 +1,23 @@
 """Write with the Kafka protocol and inspect a real Redis with redis-py."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
+from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
 from tests.broker.support.inspection import log_in, topic_in
+from tests.broker.support.redis_server import RedisServer
 from tools.support.raw_client import RawClient, batch, new_producer_id, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-    from tests.broker.support.redis_server import RedisServer
 
 T = TypeVar("T")
 Stream: TypeAlias = "Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]"

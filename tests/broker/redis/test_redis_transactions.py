@@ -3,28 +3,23 @@
 Offsets depend on the time there, so responses are compared without them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.inspection import log_in, topic_in
+from tests.broker.support.redis_server import RedisServer
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.broker.transactions.player import Player, play
 from tools.compat.scenarios.world import batches
 from tools.support.raw_client import RawClient, batch, produce
 from tools.support.waiting import poll
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.broker.support.redis_server import RedisServer
 
 
 @pytest.fixture

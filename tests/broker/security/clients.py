@@ -1,12 +1,10 @@
 """Write one record with other clients, using their names for security options."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
@@ -14,12 +12,8 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.security.oauthbearer import unsecured_token
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink import EmbeddedBroker
 
 SECONDS = 60
 

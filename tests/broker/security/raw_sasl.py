@@ -1,13 +1,9 @@
 """SASL with individual raw requests."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-
-if TYPE_CHECKING:
-    from tools.support.raw_client import RawClient
+from tools.support.raw_client import RawClient
 
 
 def plain(user: str, password: str) -> bytes:

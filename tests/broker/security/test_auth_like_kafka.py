@@ -3,10 +3,9 @@
 Requests of a user without permissions, and of clients with invalid logins.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,6 @@ from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce_values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 USER = User.MALLORY.value
 PASSWORD = password(USER)

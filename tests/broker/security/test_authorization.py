@@ -1,9 +1,9 @@
 """Authorization errors of each API, as in Kafka's KafkaApis."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -15,10 +15,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import log_in
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOPIC = ErrorCode.topic_authorization_failed
 GROUP = ErrorCode.group_authorization_failed

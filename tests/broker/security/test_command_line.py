@@ -1,21 +1,16 @@
 """A secured broker started from the command line, and the client options that it prints."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 
 from tests.broker.support.command_line import run
 from tests.integration.support.producer_writes import numbered, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
 PASSWORD = "only-in-the-environment"

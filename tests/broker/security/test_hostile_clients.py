@@ -1,7 +1,5 @@
 """Random and invalid bytes: the broker continues to serve other clients."""
 
-from __future__ import annotations
-
 import logging
 import random
 import socket
@@ -9,8 +7,8 @@ import ssl
 import struct
 import time
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +16,6 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import handshake, log_in
 from tools.support.raw_client import RawClient, batch, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 UNSIGNED_HEADER = b'{"alg":"none"}'
 SEED = 20_261_122

@@ -1,19 +1,13 @@
 """Java clients with the client options of the broker, and their errors."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.support.java import kafka_jvm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tools.support.java import Jvm
+from tools.support.java import Jvm, kafka_jvm
 
 STRINGS = "org.apache.kafka.common.serialization.StringSerializer"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")

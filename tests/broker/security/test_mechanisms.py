@@ -1,19 +1,13 @@
 """SASL mechanisms with other clients."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Never
+from collections.abc import Iterator
+from typing import Never
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from tests.broker.security.clients import WRITERS, Login, NotDeliveredError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.broker.security.clients import Writer
+from tests.broker.security.clients import WRITERS, Login, NotDeliveredError, Writer
 
 PASSWORD = 'se"c\\ret;='
 

@@ -1,10 +1,8 @@
 """States of the SASL server over a socket; `test_auth_like_kafka` compares errors with Kafka's."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -13,9 +11,6 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
 from tools.support.raw_client import RawClient, batch, produce, produce_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 USERS = {"alice": "secret", "bob": "hidden"}
 

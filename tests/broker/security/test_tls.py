@@ -1,24 +1,18 @@
 """TLS with other clients: trust, client certificates and errors."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tests.broker.security.clients import WRITERS, Login, NotDeliveredError
+from tests.broker.security.clients import WRITERS, Login, NotDeliveredError, Writer
 from tools.support.raw_client import RawClient, batch, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.broker.security.clients import Writer
 
 
 @pytest.fixture(scope="module")

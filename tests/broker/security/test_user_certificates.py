@@ -1,10 +1,9 @@
 """Certificate files from the user, valid and invalid."""
 
-from __future__ import annotations
-
 import ssl
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from spark_kafka_sink.broker.security.settings import TlsFiles
 from spark_kafka_sink.common.errors import ConfigError
 from tests.broker.security.clients import WRITERS, Login
 from tools.support.certificates import CertificateAuthority
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PASSWORD = "opens the key"
 

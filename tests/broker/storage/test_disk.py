@@ -1,7 +1,5 @@
 """Log files on disk have Kafka's format, and Kafka's tool reads them."""
 
-from __future__ import annotations
-
 import errno
 import multiprocessing
 import os
@@ -9,14 +7,16 @@ import re
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, LOCK
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.journal import Journal
@@ -29,6 +29,7 @@ from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.readers import dump, dumped_batches, dumped_records
 from tests.support.waiting import wait_until
 from tools.support.java import run_tool
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
@@ -38,12 +39,6 @@ from tools.support.raw_client import (
     new_producer_id,
     produce,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from tools.support.kafka_cluster import KafkaCluster
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CONFIGS: dict[str, Any] = {"internal_segment_bytes": "20000", "index_interval_bytes": "700"}

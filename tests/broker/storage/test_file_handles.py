@@ -1,13 +1,12 @@
 """Many logs with few open files."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -15,10 +14,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from spark_kafka_sink.broker.storage.disk_segment import FileHandles
 from tests.broker.support.inspection import next_line
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PARTITIONS = 200
 

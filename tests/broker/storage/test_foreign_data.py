@@ -1,12 +1,12 @@
 """Data that the broker did not write is never changed, and errors contain its name."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -21,13 +21,8 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.support.inspection import log_in, topic_in
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tools.support.kafka_cluster import KafkaCluster
 
 SEGMENT = "00000000000000000000.log"
 

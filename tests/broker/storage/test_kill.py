@@ -1,14 +1,14 @@
 """kill -9 during writes: acknowledged records exist exactly once, and producers continue."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -18,10 +18,6 @@ from tests.support.readers import dump, dumped_batches
 from tests.support.waiting import wait_until
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 READY = "kafkaprod broker ready on"
 

@@ -1,7 +1,5 @@
 """Compare the log and the producer state with simple models."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Run `kafkaprod` in this process, which is faster than a subprocess."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout

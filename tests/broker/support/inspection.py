@@ -1,15 +1,10 @@
 """Access to internal objects and output of a broker."""
 
-from __future__ import annotations
+import subprocess
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.partition.partition import Topic
-    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+from spark_kafka_sink.broker.cluster.cluster import Cluster
+from spark_kafka_sink.broker.partition.partition import Topic
+from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 
 
 def topic_in(cluster: Cluster, name: str = "t") -> Topic:

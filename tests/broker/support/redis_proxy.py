@@ -1,7 +1,5 @@
 """A TCP proxy for Redis that can drop requests and responses."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

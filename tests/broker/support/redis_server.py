@@ -6,14 +6,12 @@ import contextlib
 import signal
 import socket
 import subprocess
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 import redis
 
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START_SECONDS = 20
 

@@ -1,14 +1,11 @@
 """Transactional writes and read_committed reads with confluent-kafka."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 
 SECONDS = 60
 

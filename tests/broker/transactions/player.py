@@ -5,8 +5,6 @@ error code. Producer IDs are named P0, P1, … in order of appearance, so `P0:3`
 ID with epoch 3. An epoch without a producer ID refers to the newest one.
 """
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from typing import Any

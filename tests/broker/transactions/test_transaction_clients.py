@@ -1,9 +1,7 @@
 """Transactions of other clients with the embedded broker."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -15,12 +13,10 @@ from kafka import TopicPartition as PurePartition
 from kafka.structs import OffsetAndMetadata
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.waiting import wait_until
 from tools.support.java import kafka_jvm, run_tool
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
 
 COMMAND = "org.apache.kafka.tools.TransactionsCommand"
 

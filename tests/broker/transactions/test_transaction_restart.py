@@ -1,27 +1,22 @@
 """Transactions across broker restarts and without a leader."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.storage.data_dir import JOURNAL
 from spark_kafka_sink.broker.storage.journal import TRANSACTION
 from tests.broker.support.inspection import topic_in
 from tests.broker.transactions.player import Player, play
 from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import RawClient, batch, fetch, offsets, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
 
 
 @pytest.fixture

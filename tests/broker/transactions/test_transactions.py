@@ -3,21 +3,16 @@
 The responses in the file are from Kafka 4.3.1; `player` describes the steps.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.transactions.player import Player
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import RawClient, create
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
-    from tools.support.kafka_cluster import KafkaCluster
 
 TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
 

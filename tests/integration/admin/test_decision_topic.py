@@ -1,9 +1,6 @@
 """The compacted decision topic on real brokers: creation, transactional appends and reads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,15 +11,13 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from tests.integration.admin.conftest import AnyKafka
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tests.integration.admin.conftest import AnyKafka
 
 DECIDED, DONE = (b"orders", b"decided"), (b"orders", b"done")
 

@@ -1,27 +1,25 @@
 """Administration of open transactions on real brokers."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.log_reader import LogReader
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.kafka.protocol.transactions import TransactionState, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import (
+    OpenTransaction,
+    TransactionState,
+    TransactionVersion,
+)
 from tests.integration.admin.conftest import AnyKafka, connected
 from tests.support.waiting import wait_until_equal
 from tools.support.java import run_tool
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 from tools.support.transactions import TIMEOUT_MS, open_transaction, open_transactions
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tools.support.kafka_cluster import KafkaCluster
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 EPOCH, INVALID_STATE, FENCED = 47, 48, 90

@@ -1,7 +1,5 @@
 """Commands without a reachable Kafka."""
 
-from __future__ import annotations
-
 import pytest
 from typer.testing import CliRunner
 

@@ -1,16 +1,14 @@
 """abort() during a commit() of the same driver or of a newer one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import FencedError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
@@ -20,11 +18,7 @@ from tests.integration.exactly_once.simulated_writes import (
 )
 from tests.integration.exactly_once.stepped_driver import stepped_driver
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.mark.parametrize("batch", ["0", "1"])

@@ -1,24 +1,19 @@
 """Brokers that break the rules of transactions stop the write; nothing is written twice."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.kafka.admin import log_reader
 from spark_kafka_sink.kafka.client.connection import Connection
 from spark_kafka_sink.kafka.protocol import transactions
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
-from tests.integration.exactly_once.simulated_writes import PARTITIONS, rows_of, stream
+from tests.integration.exactly_once.simulated_writes import PARTITIONS, Writes, rows_of, stream
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tests.integration.exactly_once.simulated_writes import Writes
 
 
 @pytest.fixture

@@ -1,28 +1,29 @@
 """Responses of real coordinators to EndTxn, as interpreted by `commit_outcome`."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.transactions import TransactionState, TransactionVersion
-from tests.integration.exactly_once.simulated_writes import PARTITIONS, SETTLE_SECONDS, stream
+from spark_kafka_sink.kafka.protocol.transactions import (
+    OpenTransaction,
+    TransactionState,
+    TransactionVersion,
+)
+from tests.integration.exactly_once.simulated_writes import (
+    PARTITIONS,
+    SETTLE_SECONDS,
+    Writes,
+    stream,
+)
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tests.integration.exactly_once.simulated_writes import Writes
-    from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
+from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 LONG_MS = 60_000
 

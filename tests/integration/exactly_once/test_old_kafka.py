@@ -1,9 +1,5 @@
 """Transactions V1 on brokers with and without DescribeTransactions."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
@@ -11,13 +7,16 @@ from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, rows_of, stream
+from tests.integration.exactly_once.simulated_writes import (
+    PARTITIONS,
+    QUERY,
+    Writes,
+    rows_of,
+    stream,
+)
 from tests.integration.exactly_once.stepped_driver import DECIDED, CrashError, crashing_driver
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from tests.integration.exactly_once.simulated_writes import Writes
-    from tools.support.kafka_cluster import ZooKeeperCluster
+from tools.support.kafka_cluster import ZooKeeperCluster
 
 
 @pytest.fixture

@@ -1,30 +1,28 @@
 """`kafkaprod transactions` on a real Kafka and on the embedded broker."""
 
-from __future__ import annotations
-
 from functools import partialmethod
-from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, rows_of, stream
+from tests.integration.exactly_once.simulated_writes import (
+    PARTITIONS,
+    QUERY,
+    Writes,
+    rows_of,
+    stream,
+)
 from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from typer.testing import Result
-
-    from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.exactly_once.task_transaction import TaskResult
-    from tests.integration.exactly_once.simulated_writes import Writes
-    from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Seeded failures of tasks and drivers: another client reads each row exactly once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,11 +9,7 @@ from tests.integration.exactly_once.seeded.bugs import BUGS, plant
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS, TASK_APIS, FollowUp, draw
 from tests.integration.exactly_once.seeded.run import run
 from tests.integration.exactly_once.stepped_driver import STEPS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.torture.streams.injection.hooks import Bug
+from tools.torture.streams.injection.hooks import Bug
 
 SEEDS = range(24)
 DETECTION_SEEDS = 12

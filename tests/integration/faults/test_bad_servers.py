@@ -1,22 +1,15 @@
 """Addresses without a Kafka broker: the error lists each with its reason within max.block.ms."""
 
-from __future__ import annotations
-
 import time
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 
 import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from tests.integration.support import servers
 from tests.integration.support.producer_writes import produce, rows, session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
 
 BLOCK_MS = 1500
 _listening = servers.listening

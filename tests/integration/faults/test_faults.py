@@ -1,26 +1,20 @@
 """Brokers stop, move leaders, hang and crash during writes: no loss, no duplicates, in order."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered, session
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from spark_kafka_sink import DeliveryReport
-    from spark_kafka_sink.producer.session import ProducerSession
 
 PARTITIONS = 6
 ROWS = 120

@@ -1,17 +1,17 @@
 """Real brokers that lose producer state between two tasks, or whose responses are lost."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from random import randbytes
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import TopicPartition as ForeignPartition
 
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
     discard_session,
@@ -24,12 +24,6 @@ from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent
 from tools.torture.cluster import ProxiedKafka
 from tools.torture.proxy import Fault, Schedule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from spark_kafka_sink import DeliveryReport
-    from spark_kafka_sink.producer.rows import Rows
 
 NOT_ENOUGH_REPLICAS = 19
 TIMEOUT_S = 60

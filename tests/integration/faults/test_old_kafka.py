@@ -1,8 +1,6 @@
 """Writes to brokers of releases before 4.0."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -13,13 +11,8 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered, produce, rows, session
 from tests.support.readers import await_count, by_kafka_python
 from tests.support.waiting import wait_until
-from tools.support.readers import ForeignRecord, by_confluent, in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.support.kafka_cluster import ZooKeeperCluster
-    from tools.support.readers import Headers
+from tools.support.kafka_cluster import ZooKeeperCluster
+from tools.support.readers import ForeignRecord, Headers, by_confluent, in_order
 
 ROWS = 300
 FIRST_MS = 1_700_000_000_000

@@ -1,14 +1,10 @@
 """A broker stops during a write, in a process without logging configuration, as in Spark."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
 
 ROOT = Path(__file__).resolve().parents[3]
 WRITER = """

@@ -3,10 +3,10 @@
 Confluent's client reads Avro. Protobuf is read with what protoc compiles from the registered text.
 """
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
@@ -16,6 +16,7 @@ from google.protobuf import json_format
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     DoubleType,
     IntegerType,
     LongType,
@@ -31,12 +32,6 @@ from spark_kafka_sink.formats.protobuf_framing import read_indexes
 from tests.integration.support.columnar import write_rows
 from tests.support.apicurio import VERSIONS, apicurio
 from tests.support.protoc import compile_files, message_class
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql.types import DataType
 
 pytestmark = pytest.mark.deep
 DECIMAL = """syntax = "proto3"; package confluent.type;

@@ -1,19 +1,15 @@
 """Columns written as JSON: keys, values, tombstones, and rows that cannot be serialized."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_kafka_sink import ColumnError, DeliveryReport, EmbeddedBroker
 from tests.integration.support.columnar import write_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ROWS = StructType([StructField("id", StringType()), StructField("text", StringType())])
 JSON = {"value.format": "json"}

@@ -1,9 +1,9 @@
 """Protobuf with a registry: protoc compiles the registered text, and Google reads the records."""
 
-from __future__ import annotations
-
 import base64
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -13,10 +13,6 @@ from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
 from tests.integration.support.columnar import write_rows
 from tests.support.protoc import compile_files, message_class
 from tests.support.schema_registry import SmallRegistry, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ORDER = StructType([StructField("id", StringType()), StructField("n", LongType())])
 ROWS: list[dict[str, Any]] = [{"id": "a", "n": 7}, {"id": None, "n": None}]

@@ -1,11 +1,11 @@
 """Authentication and TLS of a registry: OAuth, certificates of both sides, and errors."""
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
@@ -17,10 +17,6 @@ from tests.integration.support.servers import closed_port
 from tests.support.schema_registry import running
 from tests.support.security.issuer import Issuer
 from tools.support.certificates import EXPIRED, CertificateAuthority
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SECRETS = ("secret-of-client", "password-of-key", "password-of-store")
 SCHEMA = StructType([StructField("id", LongType())])

@@ -1,18 +1,13 @@
 """Denied permissions: errors contain the permission and the user, and are raised in seconds."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthorizationError
 from tests.integration.support.tolerant_writes import TOLERATE, batch, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROWS = batch([("a", "t", None, None)])
 SECONDS = 30.0

@@ -1,13 +1,8 @@
 """The secured Kafka, with KRB5_CONFIG set to its Kerberos realm."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from tests.support.security.secured_kafka import SecuredKafka
+from tests.support.security.secured_kafka import SecuredKafka
 
 
 @pytest.fixture

@@ -1,20 +1,14 @@
 """Write numbers continuously while a test changes the cluster, and read them back."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered, session
+from tests.support.security.client_configs import ClientConfig, Secured
+from tools.support.kafka_cluster import Cluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink import DeliveryReport
-    from tests.support.security.client_configs import ClientConfig, Secured
-    from tools.support.kafka_cluster import Cluster
 
 CHUNK = 500
 

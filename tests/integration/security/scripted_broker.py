@@ -1,9 +1,8 @@
 """A loopback server that responds to Kafka requests with a script."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
@@ -13,10 +12,6 @@ from spark_kafka_sink.kafka.protocol.versions import (
     request_type,
     response_type,
 )
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
 
 Script = Callable[[ApiKey, Any], "dict[str, Any] | bytes"]
 """Returns the fields of the response to a request, or raw bytes to send."""

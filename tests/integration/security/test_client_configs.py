@@ -1,18 +1,12 @@
 """Connect with every client configuration, using confluent-kafka and the producer."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.integration.security.continuous_writer import numbers
 from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
 from tests.support.security.confluent_client import write_with_confluent
-
-if TYPE_CHECKING:
-    from tests.support.security.secured_kafka import SecuredKafka
+from tests.support.security.secured_kafka import SecuredKafka
 
 ROWS = 2_000
 

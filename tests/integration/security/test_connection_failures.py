@@ -1,18 +1,13 @@
 """Invalid client configurations fail quickly with an error that describes the cause."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.failure_cases import FAILURE_CASES, FailureCase
+from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.readers import count
-
-if TYPE_CHECKING:
-    from tests.support.security.secured_kafka import SecuredKafka
 
 FAILURE_LIMIT_S = 30
 """Seconds; the delivery timeout is two minutes, the metadata timeout one minute."""

@@ -1,20 +1,14 @@
 """Dead letters use the listener and credentials of the write."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from tests.integration.support.tolerant_writes import TOLERATE, batch, write
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import DENIED, User
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from tests.support.security.secured_kafka import SecuredKafka
 
 CLIENT = ClientConfig(
     name="carol",

@@ -1,21 +1,15 @@
 """Log in with a delegation token (KIP-48): a user name and password for SCRAM."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import TRUST, ClientConfig, jaas, password_options
 from tests.support.security.listeners import Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User
 from tools.support.java import JavaError, run_tool
 from tools.support.readers import count
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.security.secured_kafka import SecuredKafka
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _WAIT_S = 60

@@ -3,11 +3,9 @@
 Without TLS the attacker can change all messages; with TLS, the offered versions.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,12 +21,10 @@ from tests.integration.security.man_in_the_middle import (
 from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import ALICE_LOGINS, TRUST, ClientConfig
 from tests.support.security.listeners import Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password
 from tests.support.tls_servers import openssl_server
 from tools.support.readers import count
-
-if TYPE_CHECKING:
-    from tests.support.security.secured_kafka import SecuredKafka
 
 FAILURE_LIMIT_S = 30
 UNSUPPORTED_MECHANISM = as_error_code(33)

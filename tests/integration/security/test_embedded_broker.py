@@ -1,7 +1,5 @@
 """The producer and the embedded broker: every mechanism, with and without TLS, and failures."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,12 +1,12 @@
 """Hostile servers before the login: the client fails within limits of time and memory."""
 
-from __future__ import annotations
-
 import base64
 import resource
+import socket
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.integration.security.scripted_broker import scripted_broker
 from tests.integration.support.producer_writes import produce, rows
 from tests.integration.support.servers import listening
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
 
 FAILURE_LIMIT_S = 30
 LOGIN = {

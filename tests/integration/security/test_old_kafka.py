@@ -1,8 +1,6 @@
 """A secured Kafka 2.8.2: its client configurations, and authorization failures."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,9 +17,6 @@ from tests.support.security.confluent_client import write_with_confluent
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_old_kafka import LISTENERS, SecuredOldKafka
 from tests.support.security.users import User
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _NOT_CONFIGURED = ("OAUTHBEARER", "GSSAPI")
 """Mechanisms that are not configured on this broker."""

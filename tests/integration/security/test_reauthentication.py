@@ -1,10 +1,9 @@
 """No loss and no duplicates under load with connections.max.reauth.ms of 3 s (KIP-368)."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
+from spark_kafka_sink import DeliveryReport
 from tests.integration.security.continuous_writer import (
     for_seconds,
     numbers,
@@ -19,13 +18,8 @@ from tests.support.security.client_configs import (
     credentials_options,
 )
 from tests.support.security.listeners import REAUTH_MS, Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_kafka_sink import DeliveryReport
-    from tests.support.security.secured_kafka import SecuredKafka
 
 SESSIONS = 2.5
 """Duration of a write in authenticated sessions of the broker."""

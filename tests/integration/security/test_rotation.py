@@ -1,12 +1,11 @@
 """Certificates and passwords that change while a producer writes."""
 
-from __future__ import annotations
-
 import hashlib
 import ssl
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
+from spark_kafka_sink.producer.session import ProducerSession
 from tests.integration.security.continuous_writer import for_seconds, numbers, write_until
 from tests.integration.support.producer_writes import numbered, session
 from tests.support.readers import await_count
@@ -27,15 +27,9 @@ from tests.support.security.client_configs import (
 )
 from tests.support.security.confluent_client import await_login
 from tests.support.security.listeners import REAUTH_MS, Listener, keystore_settings
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password, set_scram_password
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from spark_kafka_sink.producer.session import ProducerSession
-    from tests.support.security.secured_kafka import SecuredKafka
 
 _WAIT_S = 60
 FAILURE_LIMIT_S = 30

@@ -1,17 +1,12 @@
 """Loopback servers that are not Kafka brokers."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from tools.support.kafka_node import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
 

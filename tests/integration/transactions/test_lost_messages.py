@@ -1,10 +1,9 @@
 """Lost requests and responses of a transaction cause no loss and no duplicates."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from tests.integration.support.producer_writes import numbered
 from tests.integration.support.transactions import end, transaction
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROWS = 400
 TIMEOUT_S = 60.0

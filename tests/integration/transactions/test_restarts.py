@@ -1,25 +1,18 @@
 """The coordinator is killed and restarted during a write; the transaction continues."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.support.producer_writes import numbered
 from tests.integration.support.transactions import end, find_coordinator, settings, transaction
 from tests.support.waiting import wait_until, wait_until_equal
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import Cluster, KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tools.support.kafka_cluster import Cluster
 
 ROWS, CHUNKS, PARTITIONS = 120, 60, 3
 

@@ -1,9 +1,7 @@
 """Two-phase commit (KIP-939) on brokers that allow it and on one that does not."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,9 +10,6 @@ from tests.integration.support.producer_writes import rows
 from tests.integration.support.transactions import end, settings, transaction
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TIMEOUT_S = 60.0
 ALLOWED = {

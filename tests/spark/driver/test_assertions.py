@@ -1,23 +1,15 @@
 """`assert_written` in tests of users' jobs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from spark_kafka_sink import ConfigError, assert_written
+from spark_kafka_sink import ConfigError, EmbeddedBroker, assert_written
 from tests.spark.support.append import append
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from spark_kafka_sink import EmbeddedBroker
 
 
 def test_compare_records_with_a_frame(spark: SparkSession, embedded_broker: EmbeddedBroker) -> None:

@@ -1,20 +1,15 @@
 """A write without one of the probes of Spark's internals succeeds."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.spark.internals import PROBES
 from tests.spark.support.probes_child import ROWS, SITE, WRITES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _FAILS = {("local_property", "exactly-once-stream"): "TransactionError"}
 """Without its query and its number, a micro-batch could not be recognized after a restart."""

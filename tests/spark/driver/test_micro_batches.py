@@ -1,21 +1,19 @@
 """A stream in update mode with `foreachBatch`."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
-from spark_kafka_sink import DeliveryReport, WriteStatus, last_report, micro_batch_writer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import (
+    DeliveryReport,
+    EmbeddedBroker,
+    WriteStatus,
+    last_report,
+    micro_batch_writer,
+)
 
 _WAIT_S = 120
 

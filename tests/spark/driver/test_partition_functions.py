@@ -1,17 +1,12 @@
 """Functions that the oldest PySpark releases lack give the same results without them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_kafka_sink.spark.partition_functions import repartition_by_id
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.mark.parametrize("count", [1, 5, 40])

@@ -1,18 +1,13 @@
 """A system in FIPS mode that refuses files in memory, and whose locale is not UTF-8."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tools.support.spark_session import KRB5_CONFIG
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _WAIT_S = 300
 _HASHES = {

@@ -1,24 +1,16 @@
 """Errors that Spark raises for failed tasks, batches and streams."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from spark_kafka_sink import ColumnError, ConfigError, error_of, last_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, error_of, last_report
 
 _WAIT_S = 120
 _REAL_TIME: dict[str, Any] = {"realTime": "5 minutes"}

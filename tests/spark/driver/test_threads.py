@@ -1,16 +1,10 @@
 """Writes from Python threads that did not create the session."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
-from spark_kafka_sink import register
+from pyspark.sql import SparkSession
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker, register
 
 
 def test_each_thread_writes_after_register(

@@ -1,18 +1,13 @@
 """A local job started with the Python of a virtual environment that is not activated."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tools.support.spark_session import KRB5_CONFIG
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _WAIT_S = 300
 _JOB = """

@@ -1,15 +1,10 @@
 """Reports of the first writes of a session contain the start time of Python workers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 DELAY_MS = 1_000
 """CPU time that each Python process uses before it runs, however fast the machine is."""

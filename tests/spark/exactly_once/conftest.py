@@ -1,18 +1,12 @@
 """A sink and a stream with deliveryGuarantee=exactly-once, on a real Kafka."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce
+from tests.spark.support.sink import Sink
 from tests.spark.support.stream import Stream
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.spark.support.sink import Sink
 
 
 @pytest.fixture

@@ -1,23 +1,14 @@
 """One transaction for all tasks of a write from Spark."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
+from pyspark.sql import DataFrame
 
 from spark_kafka_sink import repartition_by_kafka_partition
-from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
+from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce, committed_numbers, options
 from tests.spark.support.sink import create_topics
-from tests.spark.support.stream import start_stream
+from tests.spark.support.stream import Stream, start_stream
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce
-    from tests.spark.support.stream import Stream
-    from tools.support.kafka_cluster import KafkaCluster
 
 ATOMIC = {"atomicBatch": "true"}
 

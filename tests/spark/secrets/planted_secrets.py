@@ -1,11 +1,9 @@
 """Unique secrets, and a search for them in files."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -17,8 +15,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
 )
 from cryptography.x509 import load_pem_x509_certificate
 
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 
 USER, PASSWORD = "alice", "S3NT-password-of-alice"
 WRONG, MISTYPED, STORE = "S3NT-wrong-password", "S3NT-mistyped", "S3NT-of-the-store"

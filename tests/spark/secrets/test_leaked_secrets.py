@@ -4,15 +4,13 @@ The tests search all files of a Spark application with logs at DEBUG level, afte
 failed writes. `format("kafka")` with the same options is the reference.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
@@ -28,9 +26,6 @@ from tests.spark.secrets.planted_secrets import (
     with_references,
 )
 from tools.support.jars import SPARK_SINK, ensure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OURS, JVM = "kafkaprod", "kafka"
 ROOT = Path(__file__).resolve().parents[3]

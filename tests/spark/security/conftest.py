@@ -1,19 +1,13 @@
 """The secured Kafka, with Spark configured for its token issuer and Kerberos realm."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.spark_session import KRB5_CONFIG
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.support.security.secured_kafka import SecuredKafka
 
 
 @pytest.fixture(scope="session")

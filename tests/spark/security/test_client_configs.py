@@ -1,24 +1,17 @@
 """Write from Spark with every client configuration, and compare with Spark's built-in sink."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.integration.security.continuous_writer import numbers
 from tests.spark.support.append import append
 from tests.spark.support.sink import JVM, OURS
 from tests.spark.support.stream import start_stream
 from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from tests.support.security.secured_kafka import SecuredKafka
+from tests.support.security.secured_kafka import SecuredKafka
 
 ROWS = 300
 WAIT_S = 240

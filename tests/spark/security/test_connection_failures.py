@@ -1,11 +1,9 @@
 """Spark writes with invalid client configurations fail quickly; errors contain no secrets."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark.support.sink import Sink
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
@@ -17,13 +15,9 @@ from tests.support.security.failure_cases import (
     FailureCase,
 )
 from tests.support.security.listeners import Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import DENIED, User, password
 from tools.support.readers import count
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.support.security.secured_kafka import SecuredKafka
 
 FAILURE_LIMIT_S = 40
 

@@ -1,19 +1,13 @@
 """Dead letters of a Spark write use its listener and credentials."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pyspark.sql import SparkSession
 
 from tests.spark.support.sink import Sink
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.support.security.secured_kafka import SecuredKafka
 
 CLIENT = ClientConfig(
     name="carol",

@@ -1,9 +1,5 @@
 """Exactly-once writes with the ACLs in docs/exactly-once.md, and with one ACL missing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
@@ -12,17 +8,14 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from pyspark.sql import SparkSession
 
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
 from tests.spark.support.sink import Sink
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, add_acls
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.support.security.secured_kafka import SecuredKafka
 
 CLIENT = ClientConfig(
     name="erin",

@@ -1,10 +1,8 @@
 """Key stores and trust stores that Spark distributes to executors with SparkFiles."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +10,9 @@ from tests.spark.support.children import run_child
 from tests.spark.support.shipping_child import ROWS
 from tests.support.security.client_configs import ClientConfig, jaas
 from tests.support.security.listeners import Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.security.secured_kafka import SecuredKafka
 
 STORES = ("trust.pem", "client.p12")
 CERTIFICATE_CLIENT = ClientConfig(

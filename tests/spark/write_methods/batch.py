@@ -1,7 +1,5 @@
 """The write methods of DataFrameWriter and DataFrameWriterV2."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

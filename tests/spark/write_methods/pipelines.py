@@ -1,15 +1,9 @@
 """Declarative Pipelines, which require Spark Connect, and `progress`, which it lacks."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 from spark_kafka_sink import DeliveryReport, ReportError, progress
-from tests.spark.write_methods.write_method import ROWS, WriteMethod
-
-if TYPE_CHECKING:
-    from tests.spark.write_methods.write_method import Write
+from tests.spark.write_methods.write_method import ROWS, Write, WriteMethod
 
 _SPEC = """
 name: pipeline

@@ -1,17 +1,11 @@
 """Write methods for a secured broker, with a certificate authority file that Spark ships."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from spark_kafka_sink import EmbeddedBroker
 from tests.spark.write_methods.batch import BATCH
 from tests.spark.write_methods.stream import STREAMS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink import EmbeddedBroker
 
 TRUST = "write-methods-trust.pem"
 _NAMES = ("save", "stream-append-available-now", "stream-for-each-batch")

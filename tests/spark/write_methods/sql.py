@@ -1,7 +1,5 @@
 """The write methods of SQL."""
 
-from __future__ import annotations
-
 from tests.spark.write_methods.write_method import NO_OPTIONS, OVERWRITE, WriteMethod
 
 SQL = (

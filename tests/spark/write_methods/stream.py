@@ -1,22 +1,17 @@
 """The write methods of streams: all triggers and output modes, tables, foreachBatch."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pyspark
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink import ReportError, last_report, micro_batch_writer
 from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write, WriteMethod
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
 IDENTIFIES_RUNS = pyspark.__version__ >= "4.2"
 """False if foreachBatch with Spark Connect has the session of the user (before SPARK-44462)."""

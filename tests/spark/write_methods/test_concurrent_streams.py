@@ -1,23 +1,15 @@
 """Concurrent streams in one session."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_kafka_sink import ColumnError, DeliveryReport, error_of, last_report
+from spark_kafka_sink import ColumnError, DeliveryReport, EmbeddedBroker, error_of, last_report
+from tests.spark.support.console import Console
 from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from spark_kafka_sink import EmbeddedBroker
-    from tests.spark.support.console import Console
 
 NAMES = ("side-a", "side-b", "side-failing")
 

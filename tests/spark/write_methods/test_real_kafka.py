@@ -1,10 +1,9 @@
 """Writes to a real Kafka, also over TLS with a password; part of `make test`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark.support.sink import create_topics
 from tests.spark.write_methods.batch import BATCH
@@ -14,14 +13,8 @@ from tests.support.security.client_configs import TRUST, ClientConfig, password_
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tools.support.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.quick
 

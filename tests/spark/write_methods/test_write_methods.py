@@ -1,15 +1,16 @@
 """Each write method writes all rows or fails with an error."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
+from pyspark.sql import SparkSession
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.spark.write_methods.batch import BATCH
@@ -19,13 +20,6 @@ from tests.spark.write_methods.sql import SQL
 from tests.spark.write_methods.stream import IDENTIFIES_RUNS, STREAMS
 from tests.spark.write_methods.write_method import ROWS, Write, WriteMethod, run_method
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from _pytest.mark.structures import ParameterSet
-    from pyspark.sql import SparkSession
 
 METHODS = (*BATCH, *SQL, *STREAMS)
 KINDS = (

@@ -4,17 +4,13 @@ Text in braces is a key of `SecuredKafka.placeholders`. Spark's built-in sink is
 accepts every configuration unless `jvm` is False.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tests.support.security.kerberos import REALM, SERVICE
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User, password
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SECURITY = "org.apache.kafka.common.security"
 _OAUTH = f"{_SECURITY}.oauthbearer"

@@ -1,15 +1,11 @@
 """Log in and write with confluent-kafka."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _FLUSH_S = 30
 _LOGIN_S = 60

@@ -1,9 +1,7 @@
 """Client configurations that must fail on a secured Kafka, with the expected errors."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import (
     AuthenticationError,
@@ -21,9 +19,6 @@ from tests.support.security.client_configs import (
 )
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _WRONG = "not-the-password"
 

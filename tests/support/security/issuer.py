@@ -3,8 +3,6 @@
 OAuth 2.0 client credentials (RFC 6749, 4.4), JWT (RFC 7519) signed with RS256, JWKS (RFC 7517).
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl
@@ -13,14 +11,12 @@ import time
 import urllib.parse
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
 
 AUDIENCE = "kafka"
 _KEY_ID = "key-1"

@@ -1,21 +1,16 @@
 """A Kerberos realm on loopback: MIT's KDC as an unprivileged process, and keytabs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from tools.support.java import tied
 from tools.support.kafka_node import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 REALM = "TEST.LOCAL"
 SERVICE = "kafka"

@@ -1,24 +1,15 @@
 """The listeners of the secured broker, and the server properties of each."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.support.security.issuer import AUDIENCE
-from tests.support.security.kerberos import SERVICE
-from tests.support.security.stores import STORE_PASSWORD
+from tests.support.security.issuer import AUDIENCE, Issuer
+from tests.support.security.kerberos import SERVICE, Kdc
+from tests.support.security.stores import STORE_PASSWORD, Stores
 from tests.support.security.users import User, password
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from tests.support.security.issuer import Issuer
-    from tests.support.security.kerberos import Kdc
-    from tests.support.security.stores import Stores
-    from tools.support.kafka_node import KafkaNode
+from tools.support.kafka_node import KafkaNode
 
 HOST = "localhost"
 REAUTH_MS = 3_000

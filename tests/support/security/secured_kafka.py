@@ -3,9 +3,7 @@
 To run it from the command line: `python -m tests.support.security.secured_kafka`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from tests.support.security.issuer import Issuer
 from tests.support.security.kerberos import Kdc
@@ -19,12 +17,7 @@ from tests.support.security.listeners import (
 from tests.support.security.stores import write_stores
 from tests.support.security.users import SCRAM_ITERATIONS, User, add_user_acls, password
 from tools.support.kafka_cluster import QUICK, KafkaCluster, run_until_signal
-from tools.support.kafka_node import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tools.support.kafka_node import KafkaNode
+from tools.support.kafka_node import KafkaNode, free_port
 
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

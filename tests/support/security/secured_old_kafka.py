@@ -4,20 +4,13 @@ The admin client creates SCRAM users (KIP-554, since 2.7). OAUTHBEARER with an i
 was added in 3.1. The authorizer stores its ACLs in ZooKeeper.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from tests.support.security.client_configs import librdkafka_password
 from tests.support.security.confluent_client import await_login
 from tests.support.security.listeners import HOST, Listener, ListenerResources, broker_settings
 from tests.support.security.stores import write_stores
 from tests.support.security.users import User, add_user_acls, password, set_scram_password
 from tools.support.kafka_cluster import ZooKeeperCluster
-from tools.support.kafka_node import free_port
-
-if TYPE_CHECKING:
-    from tools.support.kafka_node import KafkaNode
+from tools.support.kafka_node import KafkaNode, free_port
 
 LISTENERS = (Listener.SSL, Listener.MTLS, Listener.SASL_PLAINTEXT, Listener.SASL_SSL)
 _AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"

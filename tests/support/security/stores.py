@@ -1,18 +1,13 @@
 """Trust stores and key stores as files, in all formats of Java and OpenSSL."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
 from tests.support.keytool import keytool, openssl
 from tools.support.certificates import EXPIRED, CertificateAuthority, IssuedCertificate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STORE_PASSWORD = "store-secret-1"
 KEY_PASSWORD = "key-secret-2"

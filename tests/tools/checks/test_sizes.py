@@ -1,13 +1,8 @@
 """The size check reports large functions and incomplete package docstrings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tools.checks.sizes import offenders, unlisted
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_large_functions() -> None:

@@ -1,17 +1,9 @@
 """The exactly-once protocol is correct in all runs of the model, and planted bugs are detected."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tools.model.scenario import SCENARIOS
-from tools.model.search import PLANTED, describe, search
-
-if TYPE_CHECKING:
-    from tools.model.scenario import Scenario
-    from tools.model.search import Planted
+from tools.model.scenario import SCENARIOS, Scenario
+from tools.model.search import PLANTED, Planted, describe, search
 
 MAX_WORLDS = 150_000
 """Searched in about 15 seconds."""

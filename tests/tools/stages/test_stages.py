@@ -1,7 +1,5 @@
 """Times of stages add up, and each stage is a function of the package."""
 
-from __future__ import annotations
-
 from threading import Thread
 from time import thread_time
 

@@ -1,14 +1,12 @@
 """Fault injection refers to existing functions and stops the selected process."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from importlib import import_module
 from inspect import Parameter, signature
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +22,6 @@ from tools.torture.streams.injection.hooks import (
     go_file,
 )
 from tools.torture.streams.scenarios import Step, Stop
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PATCHES = [patch for patches in PATCHES.values() for patch in patches]
 _NAMED = sorted(

@@ -1,7 +1,5 @@
 """The checker accepts a correct topic and reports each kind of error."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 """Plans depend only on the seed and cover all kinds and steps."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,9 +19,6 @@ from tools.torture.streams.scenarios import (
     Step,
     reachable,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEEDS = range(1, 800)
 

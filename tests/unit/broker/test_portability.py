@@ -1,7 +1,5 @@
 """The package can be imported on systems without Unix modules."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

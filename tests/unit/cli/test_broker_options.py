@@ -1,7 +1,5 @@
 """The options of `kafkaprod broker`: defaults and help."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from typer.testing import CliRunner

@@ -1,15 +1,10 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.cli.kafka_options import write_options
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required password="a=b";'
 

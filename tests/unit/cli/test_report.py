@@ -1,21 +1,14 @@
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
 
 REPORT = DeliveryReport(
     tasks=1,

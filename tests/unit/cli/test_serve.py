@@ -1,7 +1,5 @@
 """Options that `kafkaprod broker` rejects before it listens."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.cli.broker import serve

@@ -1,7 +1,5 @@
 """Dependencies of the package and its extras, and errors if one is missing."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,16 +1,11 @@
 """References to secrets are resolved, and errors never contain the value."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_invalid_path_is_a_config_error() -> None:

@@ -1,7 +1,5 @@
 """Sizes in messages."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.text import size_text

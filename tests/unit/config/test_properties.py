@@ -1,7 +1,5 @@
 """Java's .properties syntax; tests/golden compares it with java.util.Properties."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Options of partitioners, rate limits, shares and breakers."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError

@@ -1,7 +1,5 @@
 """Options of topics that the driver creates."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS

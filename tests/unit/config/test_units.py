@@ -1,7 +1,5 @@
 """Durations and sizes with a unit for options that take plain numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS

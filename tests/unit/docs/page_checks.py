@@ -1,19 +1,14 @@
 """Checks of a page: its links and paths, and the commands of its shell examples must exist."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import typer
 
 from spark_kafka_sink.cli.main import app
 from tools.docs.pages import ROOT, blocks, replace_block
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -1,7 +1,5 @@
 """Mermaid diagrams: sequence diagrams use only syntax that is known to render."""
 
-from __future__ import annotations
-
 import re
 
 from tools.docs.pages import pages

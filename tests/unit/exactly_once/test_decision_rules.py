@@ -1,7 +1,5 @@
 """The decisions of drivers and tasks, case by case."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

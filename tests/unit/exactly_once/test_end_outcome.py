@@ -1,7 +1,5 @@
 """Outcomes of EndTxn responses."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended

@@ -1,7 +1,5 @@
 """Open transactions that a driver may abort even if it is not the newest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,7 +1,5 @@
 """A per-row JSON reference for the columnar encoder."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import json

@@ -1,7 +1,5 @@
 """Avro schemas joined with those to which they refer, read by fastavro with the parts."""
 
-from __future__ import annotations
-
 import io
 import json
 from itertools import product

@@ -1,7 +1,5 @@
 """Branches of Avro unions, read with fastavro."""
 
-from __future__ import annotations
-
 import datetime as dt
 import io
 import json

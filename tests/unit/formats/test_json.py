@@ -6,8 +6,9 @@ import datetime as dt
 import json
 import re
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo, reset_tzpath
 
 import jsonschema
@@ -21,9 +22,6 @@ from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder, d
 from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json_reference import ZONE, expected, read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PLAN = FieldPlan(format=Format.JSON, zone=ZONE)
 NAN, INFINITY = float("nan"), float("inf")

@@ -1,14 +1,13 @@
 """A given JSON Schema compared with the library `jsonschema`, which validates row by row."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle
 import re
+from collections.abc import Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin
 
 import jsonschema
@@ -25,9 +24,6 @@ from spark_kafka_sink.formats.json_schema import compile_check
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
 from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def faults_of(

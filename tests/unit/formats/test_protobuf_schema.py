@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,9 +19,6 @@ from spark_kafka_sink.formats.protobuf_source import descriptor_set
 from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.formats.schemas_and_subjects import given_source
 from tests.support.protoc import compile_files, message_class
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 E2023 = 'edition = "2023"; package p; '
 DELIMITED = "option features.message_encoding = DELIMITED; "

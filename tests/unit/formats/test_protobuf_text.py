@@ -1,12 +1,11 @@
 """Protobuf schemas as text: protoc compiles the text to the descriptor that was printed."""
 
-from __future__ import annotations
-
 import base64
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 import pytest
 from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
@@ -15,11 +14,6 @@ from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.protobuf_text import proto_texts
 from spark_kafka_sink.formats.protobuf_wire import sized_field
 from tests.support.protoc import PACKAGES, compile_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 PUBLIC = [str(path.relative_to(PACKAGES)) for path in sorted(PACKAGES.glob("google/*/*.proto"))]
 OPTIONS = r"""syntax = "proto2";

@@ -1,7 +1,5 @@
 """Delivery without failures."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import pytest

@@ -1,7 +1,5 @@
 """Descriptions of rows in errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.producer.rows import row_name

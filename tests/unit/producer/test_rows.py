@@ -1,7 +1,5 @@
 """Parts of a chunk of rows keep all of its fields."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

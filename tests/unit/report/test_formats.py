@@ -1,7 +1,5 @@
 """Formats in the report, and jobs limited by serialization."""
 
-from __future__ import annotations
-
 from spark_kafka_sink import DeliveryReport, advise, summarize
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport

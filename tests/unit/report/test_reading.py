@@ -1,9 +1,7 @@
 """Reading, merging and displaying reports."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,9 +12,6 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.summary import summary_line
 from tests.unit.report.strategies import reports
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PART = PartitionReport(
     topic="<b>t",

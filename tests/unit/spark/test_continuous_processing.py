@@ -1,15 +1,10 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.spark import continuous_processing, internals
 from spark_kafka_sink.spark.internals import is_continuous, latest_query_start
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 QUERY, EPOCHS = "stream executio", "epoch update th"
 

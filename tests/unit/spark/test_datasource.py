@@ -1,9 +1,7 @@
 """Unsupported operations of the data source."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from re import fullmatch
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
@@ -11,9 +9,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.spark.data_source_writers import KafkaProdWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SOURCE = KafkaProdDataSource({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
 

@@ -1,7 +1,5 @@
 """The function that `write` runs in the tasks."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 from importlib.machinery import ModuleSpec

@@ -1,7 +1,5 @@
 """The integers that Spark puts into given partitions."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.spark.partition_functions import numbers_of_partitions

@@ -1,7 +1,5 @@
 """Settings of the Spark session that a task uses."""
 
-from __future__ import annotations
-
 import pyspark
 import pytest
 

@@ -1,18 +1,13 @@
 """Objects that exist before a worker's first task are excluded from garbage collection."""
 
-from __future__ import annotations
-
 import gc
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark import TaskContext
 
 from spark_kafka_sink.spark.writer import spare_garbage_collections
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

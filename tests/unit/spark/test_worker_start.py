@@ -1,20 +1,16 @@
 """The start time of a Python worker, from a `/proc` and the request loop."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spark_kafka_sink.spark.internals import startup_ms
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOOP = """
 def manager(serve, requests):

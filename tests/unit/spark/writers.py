@@ -1,13 +1,6 @@
 """The end of an at-least-once write, as planning creates it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from spark_kafka_sink.spark.writer import WriteEnd
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.spark.writer import TaskWriter
+from spark_kafka_sink.spark.writer import TaskWriter, WriteEnd
 
 
 def write_end(task: TaskWriter) -> WriteEnd:

@@ -1,7 +1,5 @@
 """Micro-batches of 1,000 rows: `micro_batch_writer`, the format, and Spark's own sink."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

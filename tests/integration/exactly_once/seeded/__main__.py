@@ -1,7 +1,5 @@
 """Run more seeds: `python -m tests.integration.exactly_once.seeded RUNS [FIRST_SEED]`."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

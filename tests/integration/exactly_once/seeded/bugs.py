@@ -3,18 +3,13 @@
 Bugs that require interleaved requests of two drivers are tested by the model (`tools/model`).
 """
 
-from __future__ import annotations
+from types import ModuleType
 
-from typing import TYPE_CHECKING
+import pytest
 
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.steps import commit
 from tools.torture.streams.injection.hooks import PATCHES, Bug
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    import pytest
 
 BUGS: dict[Bug, ModuleType] = {
     Bug.MARKER_NOT_CHECKED: decision_rules,

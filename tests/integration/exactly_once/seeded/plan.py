@@ -1,7 +1,5 @@
 """The faults of a run, chosen by its seed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from random import Random

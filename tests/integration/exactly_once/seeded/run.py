@@ -3,28 +3,26 @@
 The query writes a stream, or a foreachBatch function writes each batch to two topics.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict, Refusal
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget, new_nonce
-from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, FollowUp, draw
-from tests.integration.exactly_once.simulated_writes import PARTITIONS, ROWS, first_of, stream
+from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, FollowUp, Plan, draw
+from tests.integration.exactly_once.simulated_writes import (
+    PARTITIONS,
+    ROWS,
+    Writes,
+    first_of,
+    stream,
+)
 from tests.integration.exactly_once.stepped_driver import CrashError, stepped_driver
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.exactly_once.task_transaction import TaskResult
-    from tests.integration.exactly_once.seeded.plan import Plan
-    from tests.integration.exactly_once.simulated_writes import Writes
 
 _OPTIONS = {
     "kafka.request.timeout.ms": "300",

@@ -1,8 +1,7 @@
 """Group membership in the coordinator's state, with a stopped clock."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -13,9 +12,6 @@ from spark_kafka_sink.broker.coordinator.classic_group import (
     JoinRequest,
 )
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def joining(member_id: str = "", **changes: Any) -> JoinRequest:

@@ -1,11 +1,10 @@
 """A journal without disk space: rejected changes have no effect and can be retried."""
 
-from __future__ import annotations
-
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -25,16 +24,12 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     TransactionCoordinator,
 )
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
+from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink.broker.partition.partition import Partition
 
 
 class NoSpaceError(OSError):

@@ -1,7 +1,5 @@
 """The coordinator's decisions that a real Kafka would reach only after minutes."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A single record is validated like one of several."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

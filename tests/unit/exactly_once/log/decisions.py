@@ -1,7 +1,5 @@
 """Decisions for tests, and Hypothesis strategies for them."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate

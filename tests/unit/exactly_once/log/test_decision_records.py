@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -18,11 +15,9 @@ from spark_kafka_sink.exactly_once.decision_record import (
     replacing,
 )
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, records
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 SMALL = 400
 DONE = DecisionRecord(state=Done("q", "17"), at_ms=1_763_790_000_000, transactions=9, records=90)

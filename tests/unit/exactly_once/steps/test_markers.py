@@ -1,7 +1,5 @@
 """Transaction outcomes from markers in the topic, for transactions unknown to the coordinator."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,17 +1,13 @@
 """A scripted transaction coordinator with queued responses per transactional id."""
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import ScriptedCluster, code
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = -1000

@@ -1,7 +1,5 @@
 """A scripted leader of partition t-0 with responses to ListOffsets, Fetch and Produce."""
 
-from __future__ import annotations
-
 from collections import deque
 from datetime import timedelta
 from typing import Any

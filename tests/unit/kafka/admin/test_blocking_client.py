@@ -1,7 +1,5 @@
 """A client that connects, logs in and waits in the caller's thread."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Which records are committed, by the markers that follow them."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

@@ -1,8 +1,7 @@
 """DescribeTransactions, ListTransactions and DescribeProducers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -22,9 +21,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.offline import config
 from tests.support.harness.scripted import blocking_client, code
 from tests.unit.kafka.admin.coordination import STARTED, Coordination, described, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DENIED, NOT_FOUND, BAD_PATTERN = 53, 105, 128
 

@@ -1,7 +1,5 @@
 """EndTxn for many transactions: final responses, retries and coordinator changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError

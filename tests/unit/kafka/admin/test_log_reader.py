@@ -1,7 +1,5 @@
 """Reading a partition to its high watermark: resuming, and restarting after a change of the log."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """InitProducerId: a new epoch, or the reason for its rejection."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,13 +13,10 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.coordination import LOST, Coordination, described, opened
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 CONCURRENT, BAD_TIMEOUT, DENIED = 51, 50, 53
 

@@ -1,7 +1,5 @@
 """A compacted topic that is created, exists already, or is rejected."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,15 +1,11 @@
 """A broker may close an idle connection: this is not a failure."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def disconnects(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -1,9 +1,7 @@
 """Login at brokers, re-authentication, and sessions whose login is rejected."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +13,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.sasl import FakeSasl, password_login
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOGIN = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
 

@@ -1,7 +1,5 @@
 """A metadata refresh is complete with the response to a request sent after it was requested."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey

@@ -1,7 +1,5 @@
 """A paused process (a frozen container, a migrating VM) reads before it checks timeouts."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.harness.fake import FakeCluster, Fault

@@ -3,21 +3,17 @@
 The strategies read the annotations independently of the codec, so that its mistakes are found.
 """
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin
+from typing import Any, TypeVar, cast, get_args, get_origin
 
 from hypothesis import strategies as st
 from kio.index import load_entity_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
 MESSAGES: dict[str, list[type[Any]]] = {
     name: [

@@ -1,7 +1,5 @@
 """Names of error codes, and their groups compared with Kafka's."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.kafka.protocol import error_codes

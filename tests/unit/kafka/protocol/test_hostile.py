@@ -1,7 +1,5 @@
 """The codec parses any bytes or raises ProtocolError."""
 
-from __future__ import annotations
-
 import struct
 import sys
 import time

@@ -1,7 +1,5 @@
 """Durations: all values on the wire are read, including those beyond Python's timedelta."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from hypothesis import example, given, settings

@@ -1,7 +1,5 @@
 """The fast reader of Produce requests agrees with the codec, or leaves the request to it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,9 +1,8 @@
 """The fast reader and writer of Produce responses agree with the codec and with kio."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -23,9 +22,6 @@ from spark_kafka_sink.kafka.protocol.produce import (
     produce_response_reader,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 YEAR_10000 = 253_402_300_800_000
 INT64 = st.integers(-1, 2**63 - 1)

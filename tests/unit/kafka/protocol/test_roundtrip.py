@@ -1,7 +1,5 @@
 """The codec reads what kio writes: every message class in every version."""
 
-from __future__ import annotations
-
 from io import BytesIO
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The transaction protocol of a broker, from its ApiVersions response."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records of a log as a consumer reads them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Markers of any broker are read as Java's consumer reads them, by the type in their key."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -14,9 +12,6 @@ from spark_kafka_sink.kafka.records.control_batch import read_marker
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.property import reference
 from tools.support.transactions import batch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10
 PRODUCER = 7

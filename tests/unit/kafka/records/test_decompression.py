@@ -1,7 +1,5 @@
 """Damaged compressed records are rejected, or read as Java would."""
 
-from __future__ import annotations
-
 import gzip
 
 import lz4.frame

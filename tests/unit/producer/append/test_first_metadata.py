@@ -1,11 +1,10 @@
 """Keyless rows are appended before the topic's metadata is known; other rows wait for it."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -22,9 +21,6 @@ from spark_kafka_sink.producer.rows import Rows
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SOON = 20.0
 VALUES = [b"%06d" % number + b"." * 270 for number in range(30)]

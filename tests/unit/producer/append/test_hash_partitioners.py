@@ -1,11 +1,9 @@
 """librdkafka's partitioners: hashes compared with their definition, and keyless rows."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -19,9 +17,6 @@ from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from tests.property.reference import partition_for_key
 from tests.support.harness.offline import topic
 from tests.unit.producer.append.test_partitioner import assign, partitioner, partitions, rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KEYS = [b"", b"k", b"key", b"1234", b"12345678", b"\xff\x80", b"a longer key than the others"]
 PARTITIONS = 97

@@ -1,7 +1,5 @@
 """Selection of partitions for keyless batches by their load."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

@@ -1,10 +1,8 @@
 """Assignment of rows to partitions."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,18 +10,13 @@ import pytest
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import PartitionerName
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.partitioner import Partitioner
+from spark_kafka_sink.producer.append.route import Route
 from spark_kafka_sink.producer.rows import Rows
 from tests.property.reference import partition_for_key
 from tests.support.harness.offline import config, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
-    from spark_kafka_sink.producer.append.route import Route
 
 KEYS = [b"", b"k", b"key", b"1234", b"\xff\x80", b"a longer key than the others"]
 

@@ -1,7 +1,5 @@
 """The planner: order, batch boundaries, deltas, continued batches, integer widths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

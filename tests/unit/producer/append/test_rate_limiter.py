@@ -1,7 +1,5 @@
 """Token buckets and the ramp after retries, with a manual clock."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.config.throttling import RateLimits

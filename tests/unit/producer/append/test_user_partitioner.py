@@ -1,10 +1,9 @@
 """A user's partitioner: its arguments, and the errors if it fails."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +18,6 @@ from tests.unit.producer.append.test_partitioner import (
     places,
     rows,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NAME = "spread_by_test"
 

@@ -1,7 +1,5 @@
 """buffer.memory: charges, shared charges, releases and waits."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError

@@ -1,7 +1,5 @@
 """The action for each Produce error code, with and without idempotence."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

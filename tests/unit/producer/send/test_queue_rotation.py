@@ -1,7 +1,5 @@
 """Fair rotation of queues, even if requests have little room."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

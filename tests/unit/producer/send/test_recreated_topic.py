@@ -1,7 +1,5 @@
 """A topic that is deleted and recreated during a write: lost acknowledged records are reported."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

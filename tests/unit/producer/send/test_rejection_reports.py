@@ -1,7 +1,5 @@
 """Reports of tolerated rejections: dead letters, reports and errors."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """A topic is recreated with fewer partitions: batches for removed partitions fail soon."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Transient failures: records arrive once, in order, with the same sequences."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """A request that was not written to the socket completely has no effect and leaves no doubt."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus

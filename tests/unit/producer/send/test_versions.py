@@ -1,8 +1,6 @@
 """All versions of all APIs that the producer uses, and brokers of older releases."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,9 +11,6 @@ from spark_kafka_sink.kafka.protocol.versions import CLIENT_VERSIONS, ApiKey, Ve
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PERSISTED, NOT = DeliveryStatus.PERSISTED, DeliveryStatus.NOT_PERSISTED
 SPOKEN = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE)

@@ -1,10 +1,9 @@
 """Aborted transactions and transactions that exceed their timeout."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from threading import Event
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
 
@@ -19,9 +18,6 @@ from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ID = "prefix-7-00ff-0-3"
 SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)

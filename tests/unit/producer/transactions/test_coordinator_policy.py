@@ -1,7 +1,5 @@
 """The action for each response of a transaction coordinator."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode

@@ -1,8 +1,6 @@
 """A session that writes in a transaction begun by its driver."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,9 +12,6 @@ from spark_kafka_sink.producer.transactions.state import JoinedTransaction, Tran
 from tests.support.harness.coordinator import CoordinatorFault, FakeTransaction
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DRIVER, CLAIM = "orders/stream", "orders/stream/q/17/0123456789abcdef/3"
 INIT, END = ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN

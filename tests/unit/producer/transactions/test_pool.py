@@ -1,7 +1,5 @@
 """Clients after a transaction, and late responses."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError

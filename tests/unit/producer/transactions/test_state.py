@@ -1,7 +1,5 @@
 """State transitions of a transaction."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

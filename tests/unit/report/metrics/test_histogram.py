@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil

@@ -1,7 +1,5 @@
 """The options of each write in `foreachBatch`."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parsing an error from its traceback."""
 
-from __future__ import annotations
-
 import traceback
 from typing import Any
 

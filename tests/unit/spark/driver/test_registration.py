@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource, register
 from spark_kafka_sink.spark.sessions import reject_wheel
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 
 class Session:

@@ -1,21 +1,17 @@
 """Finding the package's error in an exception of Spark."""
 
-from __future__ import annotations
-
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 
 from spark_kafka_sink import ColumnError, ConfigError, UnknownTopicError, error_of
 from spark_kafka_sink.spark.spark_errors import without_traceback
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TASK = """An error occurred while calling o62.save.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 \

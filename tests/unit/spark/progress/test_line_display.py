@@ -1,17 +1,12 @@
 """Progress in scripts and notebooks."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.capture import CaptureFixture
 
 from spark_kafka_sink.spark.write_progress import NotebookLine, WriteProgress, line_display
-
-if TYPE_CHECKING:
-    from _pytest.capture import CaptureFixture
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,13 @@
 """Progress from a task's thread to the listener, over a real socket."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
-from spark_kafka_sink.spark.write_progress import ProgressListener
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink.spark.write_progress import WriteProgress
+from spark_kafka_sink.spark.write_progress import ProgressListener, WriteProgress
 
 BATCH = pa.record_batch({"value": ["a", "b", "c"]})
 TASK = TaskInfo(partition_id=3, task_attempt_id=9)

@@ -1,15 +1,10 @@
-from __future__ import annotations
-
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark import SparkConf, SparkContext
 
 from spark_kafka_sink.spark.internals import is_watched, only_errors_are_logged
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

@@ -1,16 +1,11 @@
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
 from spark_kafka_sink.spark.report_folder import ReportFolder, latest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BATCH = DeliveryReport(written_at="2", tasks=1)
 ONE = DeliveryReport(query_id="id-1", query_name="one", batch_id=7, written_at="1")

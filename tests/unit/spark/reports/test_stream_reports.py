@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from spark_kafka_sink.spark.report_folder import (
     reports_folder,
     warn_of_own_path,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST = StreamIdentity("first", "/checkpoints/1")
 

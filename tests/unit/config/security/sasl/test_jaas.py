@@ -1,7 +1,5 @@
 """sasl.jaas.config; tests/golden compares the parser with Kafka's own class."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

@@ -1,18 +1,13 @@
 """Calls on real threads: concurrent, hanging, repeated and more than there are threads."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Iterator
 from threading import Event, Semaphore
-from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult
 from spark_kafka_sink.kafka.client.network_client import MAX_LOGIN_THREADS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATIENCE = 10.0
 

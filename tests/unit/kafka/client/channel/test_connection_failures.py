@@ -1,7 +1,5 @@
 """When connection failures become fatal, with explicit times."""
 
-from __future__ import annotations
-
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.kafka.client.channel.connection_failures import (
     LASTING_S,

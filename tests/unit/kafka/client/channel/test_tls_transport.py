@@ -1,17 +1,12 @@
 """TLS over memory buffers: both directions, all chunk sizes, and every way to end."""
 
-from __future__ import annotations
-
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.kafka.client.channel.tls_transport import RECORD, WINDOW, TlsTransport
 from tests.unit.kafka.client.channel.tls_server import Contexts, TlsServer, Wire
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOST = "broker.test"
 EVERYTHING = 1 << 20

@@ -1,19 +1,14 @@
 """A TLS server in memory, and a transport that is connected to it."""
 
-from __future__ import annotations
-
 import ssl
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from typing_extensions import Buffer
 
 from tools.support.certificates import CertificateAuthority
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from typing_extensions import Buffer
 
 
 class Contexts:

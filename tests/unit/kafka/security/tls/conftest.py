@@ -1,17 +1,12 @@
 """Stores created by Java's keytool and by openssl, once for all tests of this folder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.keytool import keytool, openssl
 from tools.support.certificates import CertificateAuthority, IssuedCertificate, KeyKind
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STORE_PASSWORD = "store-password"
 KEY_PASSWORD = "key-password"

@@ -1,21 +1,15 @@
 """Private keys in every format that openssl writes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.kafka.security.tls.stores import pem_blocks, private_key, sealed
 from tests.support.keytool import openssl
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 OPTION = "kafka.ssl.keystore.key"
 PASSWORD = "a pass: phrase"

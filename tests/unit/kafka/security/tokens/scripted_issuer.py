@@ -1,17 +1,13 @@
 """A token endpoint on loopback with scripted responses that records its requests."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """An issuer may echo the request in any encoding: the secret is masked in all of them."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode, urlsafe_b64encode
 from urllib.parse import quote, quote_plus, urlencode

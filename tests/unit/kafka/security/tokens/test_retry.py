@@ -1,7 +1,5 @@
 """Retries of token requests, like Java's Retry."""
 
-from __future__ import annotations
-
 from spark_kafka_sink.kafka.security.tokens.token_endpoint import next_wait_ms
 
 

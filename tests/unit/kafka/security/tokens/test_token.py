@@ -1,7 +1,5 @@
 """The times in a token, and invalid tokens."""
 
-from __future__ import annotations
-
 import contextlib
 from base64 import urlsafe_b64encode
 
