@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.report import advisor
 from spark_kafka_sink.report.advice import (
     ARROW_COLUMNS,
@@ -111,56 +110,10 @@ def test_report_without_metrics_gets_no_advice() -> None:
     assert advise(replace(report(throttle_ms=9000), metrics=ProducerMetrics())) == []
 
 
-def test_throttling() -> None:
-    found = advise(report(throttle_ms=2000))
-    assert only(found) == ("the brokers' quota", Direction.CHECK)
-    assert "2,000 ms, 20% of the time" in found[0].figure
-    assert advise(report(throttle_ms=100)) == []
-
-
-def test_buffer_filled_by_a_quota_gets_no_advice() -> None:
-    waits: dict[str, Any] = {"buffer_waits": 9, "buffer_wait": 9_000_000}
-    assert only(advise(report(**waits))) == ("buffer.memory", Direction.CHECK)
-    assert only(advise(report(throttle_ms=9_000, **waits))) == (
-        "the brokers' quota",
-        Direction.CHECK,
-    )
-
-
 def test_linger_with_decimals() -> None:
     few = {"linger.ms": "0.5", "batch.size": "16384"}
     advice = advise(report(few, closed_linger=BATCHES, partitions=parts(*[9_000] * 2)))
     assert "0.5 ms" in " ".join(str(each) for each in advice)
-
-
-def test_retries() -> None:
-    errors = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
-    found = advise(report(retries=20, errors=errors))
-    assert only(found) == ("the brokers", Direction.CHECK)
-    assert "20 retries for 200 batches, REQUEST_TIMED_OUT 16 times" in found[0].figure
-    assert advise(report(retries=2, errors=errors)) == []
-
-
-def test_batches_rejected_for_their_size() -> None:
-    assert only(advise(report(splits=20))) == ("batch.size", Direction.LOWER)
-    assert advise(report(splits=1)) == []
-
-
-def test_cpu_bound_by_the_codec() -> None:
-    slow = report({"compression.type": "gzip"}, compression_time=spread(45_000))
-    assert only(advise(slow)) == ("compression.type", Direction.LOWER)
-    assert "compressing with gzip took 90% of the time, 45.0 ms per batch" in advise(slow)[0].figure
-    assert advise(report({"compression.type": "gzip"}, compression_time=spread(10_000))) == []
-
-
-def test_maximum_of_requests_in_flight() -> None:
-    far: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
-    found = advise(report(**far))
-    assert only(found) == ("batch.size", Direction.RAISE)
-    assert "5 requests of 900,000 bytes to 1 broker in 200.0 ms" in found[0].figure
-    assert "22.50 MB/s; it sent 18.00" in found[0].figure
-    one = advise(report({"max.in.flight.requests.per.connection": "1"}, **far))
-    assert only(one)[0] == "max.in.flight.requests.per.connection"
 
 
 def test_busy_broker_is_not_an_in_flight_limit() -> None:
@@ -169,68 +122,10 @@ def test_busy_broker_is_not_an_in_flight_limit() -> None:
     assert only(found) == ("the brokers", Direction.CHECK)
 
 
-def test_broker_bound_below_the_limit() -> None:
-    found = advise(report(queue_latency=times(0.5)))
-    assert only(found) == ("the brokers", Direction.CHECK)
-    assert "closed batches waited 480.0 ms, linger.ms is 50" in found[0].figure
-
-
-def test_buffer_too_small_for_its_partitions() -> None:
-    small = {"buffer.memory": "1500000"}
-    found = advise(report(small, closed_memory=50, buffer_waits=9))
-    assert only(found) == ("buffer.memory", Direction.RAISE)
-    assert "2 partitions x batch.size 1,048,576 = 2,097,152 bytes" in found[0].figure
-    assert advise(report(small)) == []
-
-
-def test_consequences_of_a_small_buffer_are_not_reported() -> None:
-    """If the buffer should be raised, advice must not say that this only helps against bursts."""
-    waits: dict[str, Any] = {"closed_memory": 50, "buffer_waits": 9, "buffer_wait": 5_000_000}
-    assert only(advise(report({"buffer.memory": "1500000"}, **waits)))[1] is Direction.RAISE
-    assert only(advise(report({"buffer.memory": "2500000"}, **waits)))[1] is Direction.CHECK
-
-
-def test_batches_that_fill_too_early() -> None:
-    found = advise(report({"batch.size": "16384"}))
-    assert only(found) == ("batch.size", Direction.RAISE)
-    assert "200 of 200 batches were full at 16,384 bytes" in found[0].figure
-
-
 def test_queued_small_batches_are_not_attributed_to_brokers() -> None:
     waits = {"queue_latency": times(0.5)}
     assert only(advise(report({"batch.size": "16384"}, **waits)))[0] == "batch.size"
     assert only(advise(report({"batch.size": "524288"}, **waits)))[0] == "the brokers"
-
-
-def test_rate_times_linger_far_below_batch_size() -> None:
-    slow = {
-        "partitions": parts(200_000, 200_000),
-        "closed_full": 0,
-        "closed_linger": BATCHES,
-        "fill_time": spread(5_000),
-    }
-    found = advise(report({"linger.ms": "5"}, **slow))
-    assert only(found) == ("linger.ms", Direction.RAISE)
-    assert (
-        "200 of 200 batches were sent after 5 ms with 2,000 of 1,048,576 bytes" in found[0].figure
-    )
-    assert "about 1,000" in found[0].sentence
-    assert advise(report({"linger.ms": "1000"}, **slow)) == []
-
-
-def test_time_waiting_for_buffer_space() -> None:
-    found = advise(report(buffer_wait=5_000_000, buffer_waits=40))
-    assert only(found) == ("buffer.memory", Direction.CHECK)
-    assert "50% of the time, 40 times" in found[0].figure
-
-
-@pytest.mark.parametrize(("sizes", "warned"), [((9, 1, 1, 1), True), ((3, 1, 1, 1), False)])
-def test_skew(sizes: tuple[int, ...], warned: bool) -> None:
-    found = advise(report(partitions=parts(*(size * 10_000_000 for size in sizes))))
-    assert bool(found) == warned
-    if warned:
-        assert only(found) == ("the keys", Direction.CHECK)
-        assert "t-0 got 90.0 MB, 3.0 times the mean" in found[0].figure
 
 
 def test_single_key_counts_empty_partitions() -> None:
@@ -250,14 +145,6 @@ def test_partition_count_is_the_highest_of_all_tasks() -> None:
         topics=(TopicMetrics(topic="t", partitions=8),)
     )
     assert both.metrics.topic_partitions == {"t": 8}
-
-
-def test_tiny_tasks() -> None:
-    tiny = report(tasks=1000, partitions=parts(1_000_000, 1_000_000), duration_sum_ms=100_000)
-    found = [advice for advice in advise(tiny) if advice.setting == "the number of tasks"]
-    assert "1,000 tasks with 2,000 bytes and 100 ms each" in found[0].figure
-    assert "unless the computation of the rows needs that many tasks" in found[0].sentence
-    assert advise(report(tasks=1000)) == []
 
 
 def test_slow_tasks_with_few_rows_are_not_too_many() -> None:
@@ -290,16 +177,6 @@ def arrow_batches_of(
     return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1_000_000, 1), (200_000, 10)])
-def test_small_rows_that_spark_measures_individually(rows: int, columns: int) -> None:
-    found = advise(arrow_batches_of(rows, 131, 67_108_864, columns=columns))
-    assert only(found) == (ARROW_BYTES, Direction.RAISE)
-    shown = f"rows of {plural(columns, 'column')} and 131 bytes, {rows:,} per second and task"
-    assert shown in found[0].figure
-    assert f"about {rows * measuring_cost_s(columns):.0%} of the time" in found[0].figure
-    assert "2147483647, as in conf/spark-small-rows.conf" in found[0].sentence
-
-
 @pytest.mark.parametrize(("share", "first"), [(0.9, "the brokers' quota"), (1.1, ARROW_BYTES)])
 def test_costly_measuring_precedes_other_advice(share: float, first: str) -> None:
     rows = int(share * CONSIDERABLE / measuring_cost_s(10))
@@ -321,25 +198,6 @@ def test_costly_measuring_precedes_other_advice(share: float, first: str) -> Non
 )
 def test_rows_that_need_no_other_batch_settings(rows: int, row_bytes: int, max_bytes: int) -> None:
     assert advise(arrow_batches_of(rows, row_bytes, max_bytes)) == []
-
-
-def test_few_rows_in_each_batch_from_spark() -> None:
-    found = advise(arrow_batches_of(300_000, 131, 67_108_864, max_rows=100))
-    assert only(found) == (ARROW_ROWS, Direction.RAISE)
-    assert "3,000 Arrow batches of 100 rows, which take at least 21% of the time" in found[0].figure
-    assert "conf/spark-defaults.conf" in found[0].sentence
-    assert advise(arrow_batches_of(70_000, 131, 67_108_864, max_rows=100)) == []
-    assert advise(arrow_batches_of(300_000, 131, 67_108_864, max_rows=1_000)) == []
-    assert advise(arrow_batches_of(50, 131, 67_108_864, max_rows=100)) == []
-
-
-def test_large_rows_in_batches_without_a_limit() -> None:
-    found = advise(arrow_batches_of(10_000, 60_000, 2**31 - 1))
-    assert only(found) == (ARROW_BYTES, Direction.LOWER)
-    assert "10,000 rows of 60,000 bytes form a batch of 600 MB" in found[0].figure
-    assert advise(arrow_batches_of(10_000, 60_000, 67_108_864)) == []
-    assert advise(arrow_batches_of(1_000, 60_000, 2**31 - 1)) == []
-    assert advise(arrow_batches_of(10_000, 60_000, 2**31 - 1, max_rows=500)) == []
 
 
 def test_advice_is_one_readable_line() -> None:
@@ -456,7 +314,7 @@ def test_small_batches_of_a_spreading_partitioner(partitioner: str) -> None:
     assert advise(full) == []
 
 
-ERRORS = (("REQUEST_TIMED_OUT", 20),)
+ERRORS = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
 FIRST = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
 NOT_READY = (("NOT_LEADER_OR_FOLLOWER", 100), ("UNKNOWN_TOPIC_ID", 50))
 FAR: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
@@ -493,28 +351,32 @@ HEAVY_GZIP = ("gzip", 300_000, 30_000_000)
 
 OFFSETS = tuple(replace(each, first_offset=7, last_offset=1006) for each in parts(9, 9))
 MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)
-CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = {
+CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[DeliveryReport]]] = {
     "one acknowledgement": (
         "the records",
         Direction.CHECK,
+        ("acks=1: an acknowledged record is lost",),
         report({"acks": "leader"}, partitions=OFFSETS),
         [report({"acks": "all"}, partitions=OFFSETS), report({"acks": "leader"})],
     ),
     "leaders that changed": (
         "the records",
         Direction.CHECK,
+        ("leaders changed during the write: 2 rejected batches",),
         report({"acks": "all"}, partitions=OFFSETS, errors=MOVED),
         [report({"acks": "all"}, partitions=FIRST, errors=MOVED)],
     ),
     "a quota": (
         "the brokers' quota",
         Direction.CHECK,
+        ("2,000 ms, 20% of the time",),
         report(throttle_ms=2000),
         [report(throttle_ms=400), report(queue_latency=times(0.5))],
     ),
     "retries": (
         "the brokers",
         Direction.CHECK,
+        ("20 retries for 200 batches, REQUEST_TIMED_OUT 16 times",),
         report(retries=20, errors=ERRORS),
         [
             report(retries=9, errors=ERRORS),
@@ -525,6 +387,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "new partitions": (
         "when the topics are created",
         Direction.CHECK,
+        ("150 times because a leader was not ready; 2 of 2 partitions started at offset 0",),
         report(retries=150, errors=NOT_READY, partitions=FIRST),
         [
             report(retries=150, errors=NOT_READY),
@@ -534,12 +397,14 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "rejected for their size": (
         "batch.size",
         Direction.LOWER,
+        ("rejected for their size: 20 batches; accepted: 200",),
         report(splits=20),
         [report(splits=1), report(errors=(("MESSAGE_TOO_LARGE", 3),))],
     ),
     "a slow codec": (
         "compression.type",
         Direction.LOWER,
+        ("compressing with gzip took 90% of the time, 45.0 ms per batch",),
         report({"compression.type": "gzip"}, compression_time=spread(45_000)),
         [
             report({"compression.type": "gzip"}, compression_time=spread(10_000)),
@@ -551,12 +416,17 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "a quick codec": (
         "the number of tasks",
         Direction.RAISE,
+        ("compressing with lz4 took 90% of the time, 45.0 ms per batch",),
         report({"compression.type": "lz4"}, compression_time=spread(45_000)),
         [report({"compression.type": "gzip"}, compression_time=spread(45_000))],
     ),
     "full batches on a long way": (
         "batch.size",
         Direction.RAISE,
+        (
+            "5 requests of 900,000 bytes to 1 broker in 200.0 ms",
+            "22.50 MB/s; it sent 18.00",
+        ),
         report(**FAR),
         [
             report({"linger.ms": "10"}, **FAR, closed_full=20, closed_linger=180),
@@ -566,12 +436,14 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "early batches on a long way": (
         "linger.ms",
         Direction.RAISE,
+        ("5 requests of 900,000 bytes to 1 broker in 200.0 ms",),
         report({"linger.ms": "10"}, **FAR, closed_full=20, closed_linger=180),
         [report(**FAR)],
     ),
     "one request on a long way": (
         "max.in.flight.requests.per.connection",
         Direction.RAISE,
+        ("1 request of 900,000 bytes to 1 broker in 200.0 ms",),
         report({"max.in.flight.requests.per.connection": "1"}, **FAR),
         [
             report(
@@ -588,6 +460,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "a buffer for all partitions": (
         "buffer.memory",
         Direction.RAISE,
+        ("2 partitions x batch.size 1,048,576 = 2,097,152 bytes",),
         report({"buffer.memory": "1500000"}, **ROOM),
         [
             report({"buffer.memory": "1500000"}, **ROOM, throttle_ms=5000),
@@ -603,6 +476,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "full small batches": (
         "batch.size",
         Direction.RAISE,
+        ("200 of 200 batches were full at 16,384 bytes",),
         report({"batch.size": "16384"}),
         [
             report({"batch.size": "16384"}, queue_latency=times(0.02)),  # nothing waits
@@ -613,6 +487,10 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "batches that time closes": (
         "linger.ms",
         Direction.RAISE,
+        (
+            "200 of 200 batches were sent after 5 ms with 2,000 of 1,048,576 bytes",
+            "about 1,000",
+        ),
         report({"linger.ms": "5"}, **TRICKLE),
         [
             report({"linger.ms": "5"}, **TRICKLE, queue_latency=NONE_WAITS),  # a slow source
@@ -623,6 +501,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "slow brokers": (
         "the brokers",
         Direction.CHECK,
+        ("closed batches waited 480.0 ms, linger.ms is 50",),
         report(queue_latency=times(0.5)),
         [
             report(queue_latency=times(0.06)),
@@ -637,6 +516,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "skew": (
         "the keys",
         Direction.CHECK,
+        ("t-0 got 90.0 MB, 3.0 times the mean",),
         report(partitions=parts(90_000_000, *[10_000_000] * 3)),
         [
             report(partitions=parts(*[40_000_000] * 4)),
@@ -650,6 +530,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "rows one by one": (
         "the default partitioner",
         Direction.SET,
+        ("round_robin distributes the rows over 2 partitions",),
         report({"partitioner": "round_robin"}, **TRICKLE),
         [
             report({"partitioner": "default"}, **TRICKLE),
@@ -660,9 +541,14 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "tiny tasks": (
         "the number of tasks",
         Direction.LOWER,
+        (
+            "1,000 tasks with 2,000 bytes and 100 ms each",
+            "unless the computation of the rows needs that many tasks",
+        ),
         report(**TINY, slowest=slowest(*range(10))),
         [
             report(**{**TINY, "tasks": 10}),
+            report(tasks=1000),
             report(**TINY, duration_ms=1_000_000),
             report(**TINY, slowest=slowest(0, 1, 0, 1, 1)),  # micro-batches of two tasks each
         ],
@@ -670,6 +556,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "Kafka is slower than Spark": (
         "buffer.memory",
         Direction.CHECK,
+        ("50% of the time, 40 times",),
         report(**WAITED),
         [
             report(buffer_wait=1_000_000, buffer_waits=4),
@@ -681,6 +568,11 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "measured Arrow batches": (
         ARROW_BYTES,
         Direction.RAISE,
+        (
+            "rows of 1 column and 131 bytes, 1,000,000 per second and task",
+            "about 13% of the time",
+            "2147483647, as in conf/spark-small-rows.conf",
+        ),
         arrow_batches_of(1_000_000, 131, 67_108_864),
         [
             arrow_batches_of(390_000, 131, 67_108_864),
@@ -707,21 +599,35 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "costly measuring": (
         ARROW_BYTES,
         Direction.RAISE,
+        (
+            "rows of 10 columns and 131 bytes, 300,000 per second and task",
+            "about 19% of the time",
+        ),
         arrow_batches_of(300_000, 131, 67_108_864, columns=10),
         [arrow_batches_of(300_000, 131, 2**31 - 1, columns=10)],
     ),
     "unbounded Arrow batches": (
         ARROW_BYTES,
         Direction.LOWER,
+        ("10,000 rows of 60,000 bytes form a batch of 600 MB",),
         arrow_batches_of(10_000, 60_000, 2**31 - 1),
-        [arrow_batches_of(1_000, 60_000, 2**31 - 1)],
+        [
+            arrow_batches_of(1_000, 60_000, 2**31 - 1),
+            arrow_batches_of(10_000, 60_000, 67_108_864),
+            arrow_batches_of(10_000, 60_000, 2**31 - 1, max_rows=500),
+        ],
     ),
     "short Arrow batches": (
         ARROW_ROWS,
         Direction.RAISE,
+        (
+            "3,000 Arrow batches of 100 rows, which take at least 21% of the time",
+            "conf/spark-defaults.conf",
+        ),
         arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
         [
             arrow_batches_of(300_000, 131, 67_108_864, max_rows=1_000),
+            arrow_batches_of(70_000, 131, 67_108_864, max_rows=100),
             arrow_batches_of(50, 131, 67_108_864, max_rows=100),  # there are no more rows
             replace(
                 arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
@@ -735,6 +641,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "serializing": (
         "value.format",
         Direction.CHECK,
+        ("serializing took 8.0 s of the tasks' 10.0 s",),
         report({"value.format": "json"}, serialize_time=8_000_000),
         [
             report({"value.format": "json"}, serialize_time=4_000_000),
@@ -746,6 +653,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "another codec": (
         "kafka.compression.type=zstd",
         Direction.SET,
+        ("zstd compresses 3.3 to 1, none 1.0 to 1, measured on 2 batches",),
         report(dry_run=True, codecs=costs(NO_CODEC, ZSTD)),
         [
             report(dry_run=True, codecs=costs(NO_CODEC, ("zstd", 950_000, 4_000_000))),
@@ -755,7 +663,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
         ],
     ),
 }
-"""Each piece of advice: a report that asks for it, and others in which it would be wrong."""
+"""Each piece of advice: parts of its text, a report that asks for it, and others that do not."""
 
 
 def given(one: DeliveryReport) -> set[tuple[str, Direction]]:
@@ -764,21 +672,22 @@ def given(one: DeliveryReport) -> set[tuple[str, Direction]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_advice_for_each_case_and_none_for_similar_ones(name: str) -> None:
-    setting, direction, asks, wrong = CASES[name]
-    assert (setting, direction) in given(asks)
+    setting, direction, texts, asks, wrong = CASES[name]
+    assert only(advise(asks)) == (setting, direction)
+    assert [text for text in texts if text not in str(advise(asks)[0])] == []
     for number, each in enumerate(wrong):
         assert (setting, direction) not in given(each), number
 
 
 def test_every_rule_has_a_case() -> None:
     rules = {*advisor._RULES, *advisor._DRY_RUN_RULES}
-    asked = [PipelineFacts(asks) for _, _, asks, _ in CASES.values()]
+    asked = [PipelineFacts(asks) for _, _, _, asks, _ in CASES.values()]
     assert [rule.__name__ for rule in rules if not any(map(rule, asked))] == []
 
 
 def test_advice_is_consistent() -> None:
     """No setting is to be raised and lowered by the same report."""
-    for _, _, asks, wrong in CASES.values():
+    for _, _, _, asks, wrong in CASES.values():
         for one in (asks, *wrong):
             found = given(one)
             raised = {setting for setting, way in found if way is Direction.RAISE}
