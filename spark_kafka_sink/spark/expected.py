@@ -17,6 +17,8 @@ from spark_kafka_sink.spark.format_plans import arrow_schema, draft_plans
 from spark_kafka_sink.spark.serialization import fields_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame
 
     from spark_kafka_sink.config.model import SinkConfig
@@ -49,8 +51,9 @@ class Expected:
         plans = draft_plans(contract, frame.schema, config)
         nullable = cast("types.StructType", _nullable(frame.schema))
         # PyArrow cannot convert null structs whose fields are not nullable.
-        rows = frame.to(nullable).toArrow().cast(arrow_schema(nullable)).combine_chunks()
-        batch = next(iter(rows.to_batches()), pa.RecordBatch.from_pylist([], rows.schema))
+        schema, table = arrow_schema(nullable), _to_arrow(frame.to(nullable))
+        batches = [] if table is None else table.cast(schema).combine_chunks().to_batches()
+        batch = next(iter(batches), pa.RecordBatch.from_pylist([], schema))
         columns = {part: _decoded(plan, batch, part) for part, plan in plans.items()}
         for name in ("key", "value", "topic", "headers"):
             place = getattr(contract, name)
@@ -101,3 +104,20 @@ def _decoded(plan: FieldPlan, batch: pa.RecordBatch, part: str) -> list[Any]:
         None if value is None else decode(plan.format, source, value)
         for value in encoded.to_pylist()
     ]
+
+
+def _to_arrow(frame: DataFrame) -> pa.Table | None:
+    """Return the rows of a frame; None if there are none and PySpark has no `toArrow`."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    rows = frame.mapInArrow(_as_streams, "stream binary").collect()
+    tables = [pa.ipc.open_stream(row.stream).read_all() for row in rows]
+    return pa.concat_tables(tables) if tables else None
+
+
+def _as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.RecordBatch.from_pydict({"stream": [sink.getvalue().to_pybytes()]})

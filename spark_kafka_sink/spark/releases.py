@@ -3,7 +3,7 @@
 Spark has Python data sources since 4.0, and `arrow_udf` and `repartitionById` since 4.1. A stream's
 writer gets Arrow batches since 4.1 if its class is `DataSourceStreamArrowWriter`, and in 4.0 if its
 class is `DataSourceArrowWriter`, which Spark checks for batches and streams alike. The size of
-Arrow batches has a limit since 4.0.
+Arrow batches has a limit since 4.0. `DataFrame.toArrow` came with 4.0.
 """
 
 from __future__ import annotations
