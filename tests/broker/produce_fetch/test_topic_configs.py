@@ -75,8 +75,3 @@ def test_batch_larger_than_a_segment(any_raw: RawClient, unique_topic: str) -> N
     response = produce(any_raw, unique_topic, batch(3, value=bytes(500)))
     assert response.error_code is ErrorCode.record_list_too_large
     assert produce(any_raw, unique_topic, batch(3, value=bytes(50))).base_offset == 0
-
-
-def test_small_segments_require_internal_config(any_raw: RawClient, unique_topic: str) -> None:
-    with pytest.raises(AssertionError, match=r"segment\.bytes"):
-        create(any_raw, unique_topic, segment_bytes="1000")

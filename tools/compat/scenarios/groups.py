@@ -181,6 +181,36 @@ def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
     back.describe()
 
 
+@action
+def _lifecycle(world: World, level: int) -> None:
+    """Be the only member of a group, with the version `level` of each API if it exists."""
+    world.create()
+    world.find_group()
+    member, heartbeats = Member(world, level), min(level, 4)
+    member.join()
+    member.sync()
+    member.sync(protocol_name="other")
+    member.sync(member_id="stranger")
+    member.ask(ApiKey.HEARTBEAT, heartbeats)
+    member.ask(ApiKey.HEARTBEAT, heartbeats, generation_id=member.generation + 5)
+    member.ask(ApiKey.HEARTBEAT, heartbeats, member_id="stranger")
+    asked = [{"partition_index": 0, "committed_offset": 42, "committed_metadata": "here"}]
+    topics = [{"name": OWN, "partitions": asked}]
+    member.ask(ApiKey.OFFSET_COMMIT, max(2, min(level, 9)), topics=topics)
+    fetched: list[Any] = [[{"name": OWN, "partition_indexes": [0, 7]}]]
+    for topics in fetched + [None] * (level >= 2):
+        groups = [{"group_id": OWN, "topics": topics, "member_epoch": -1}]
+        member.ask(ApiKey.OFFSET_FETCH, max(1, min(level, 9)), topics=topics, groups=groups)
+    for leaves in (False, True):
+        if leaves:
+            members = [{"member_id": member.id, "group_instance_id": None}]
+            member.ask(ApiKey.LEAVE_GROUP, min(level, 5), members=members)
+        world.ask(ApiKey.DESCRIBE_GROUPS, min(level, 6), groups=[OWN])
+        listed = world.client.call(ApiKey.LIST_GROUPS, min(level, 5)).groups
+        world.seen[f"{leaves} listed"] = world.named(OWN) in {group.group_id for group in listed}
+        world.ask(ApiKey.DELETE_GROUPS, min(level, 2), groups_names=[OWN])
+
+
 def _returns_early(world: World) -> None:
     """Let a static member rejoin before the first assignment."""
     world.find_group()
@@ -305,6 +335,13 @@ def _operations(world: World) -> None:
     world.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=9)
 
 
+def _member_scenarios() -> Iterator[Scenario]:
+    for level in range(10):
+        yield Scenario(f"group member {level}, from join to leave", _lifecycle(level))
+    for version in (5, 7, 8, 9):
+        yield Scenario(f"static member {version} rejoins", _returns(version))
+
+
 def group_scenarios() -> Iterator[Scenario]:
     """Yield all scenarios of this module."""
     for version in range(7):
@@ -320,8 +357,7 @@ def group_scenarios() -> Iterator[Scenario]:
     for version in range(6):
         for name, values in _PRODUCER_IDS.items():
             yield Scenario(f"init producer id {version}, {name}", _producer_id(version, values))
-    for version in (5, 7, 8, 9):
-        yield Scenario(f"static member {version} rejoins", _returns(version))
+    yield from _member_scenarios()
     yield Scenario("static member 9 rejoins with more protocols", _returns(9, BOTH))
     yield Scenario("static member 9 rejoins early", _returns_early)
     yield Scenario("join group 9, again", _joins_again)

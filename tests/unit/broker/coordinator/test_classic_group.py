@@ -81,46 +81,12 @@ def pair(group: ClassicGroup) -> Pair:
     return first, second
 
 
-def test_single_member_is_leader_immediately(group: ClassicGroup) -> None:
-    only = Client(group).join()
-    assert (only.joined["generation_id"], only.joined["leader"]) == (1, only.id)
-    assert only.joined["protocol_name"] == "range"
-    assert [m["metadata"] for m in only.joined["members"]] == [b"r"]
-
-
 def test_assignments_reach_all_members(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     assert (first.synced["assignment"], second.synced["assignment"]) == (b"1", b"2")
     assert group.state is ClassicGroupState.STABLE
     assert [m["member_id"] for m in first.joined["members"]] == [first.id, second.id]
     assert second.joined["members"] == []
-
-
-def test_member_id_is_required_if_the_client_supports_it(group: ClassicGroup) -> None:
-    client = Client(group, needs_known_id=True).join()
-    assert client.joined["error_code"] is ErrorCode.member_id_required
-    assert not group.members
-    client.join()
-    assert client.joined["generation_id"] == 1
-
-
-def test_unknown_member_ids(group: ClassicGroup) -> None:
-    client = Client(group)
-    client.id = "stranger"
-    assert client.join().joined["error_code"] is ErrorCode.unknown_member_id
-    assert group.check("stranger", 0) is ErrorCode.unknown_member_id
-
-
-def test_members_need_a_common_protocol(group: ClassicGroup) -> None:
-    Client(group).join()
-    refused_ones: list[dict[str, Any]] = [
-        {"protocols": {"other": b""}},
-        {"protocols": {}},
-        {"protocol_type": "connect"},
-    ]
-    for changes in refused_ones:
-        refused = Client(group, **changes).join()
-        assert refused.joined["error_code"] is ErrorCode.inconsistent_group_protocol
 
 
 def test_common_protocol_is_chosen(group: ClassicGroup) -> None:
@@ -246,13 +212,6 @@ class TestStaticMembers:
         stable[0].join()
         assert back.joined["protocol_name"] == "sticky"  # type: ignore[index]
 
-    def test_return_before_the_assignment_causes_a_rebalance(self, group: ClassicGroup) -> None:
-        first = Client(group, instance_id="i").join()
-        back = Client(group, instance_id="i").join()
-        assert (back.joined["generation_id"], back.joined["leader"]) == (2, back.id)
-        assert list(group.members) == [back.id]
-        assert group.check(first.id, 1, "i") is ErrorCode.fenced_instance_id
-
     def test_absent_static_member_survives_a_rebalance(
         self, group: ClassicGroup, stable: list[Client]
     ) -> None:
@@ -266,13 +225,6 @@ class TestStaticMembers:
         assert leader.joined["generation_id"] == group.generation
         group.tick(200.0)
         assert absent.id not in group.members
-
-    def test_administrator_removes_it_by_instance_id(
-        self, group: ClassicGroup, stable: list[Client]
-    ) -> None:
-        assert group.leave("", "nobody", 0.0) is ErrorCode.unknown_member_id
-        assert group.leave("", "j", 0.0) is ErrorCode.none
-        assert list(group.members) == [stable[0].id]
 
 
 def test_pending_member_is_waited_for_and_dropped(group: ClassicGroup, pair: Pair) -> None:
