@@ -4,6 +4,8 @@ import json
 from collections import defaultdict
 from typing import cast
 
+import pytest
+
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.cli.demo.checks import check, check_report
 from spark_kafka_sink.cli.demo.flights import Flights, Row
@@ -46,62 +48,35 @@ def verdict(found: list[Record]) -> list[bool]:
     return [finding.good for finding in check(SOURCE, received, sizes)]
 
 
-def test_correct_records() -> None:
-    assert verdict(records()) == [True] * 4
+ALL = records()
+CASES: dict[str, tuple[list[Record], list[bool]]] = {
+    "correct": (ALL, [True] * 4),
+    "any order without a key": (ALL[:2] + ALL[:1:-1], [True] * 4),
+    "lost": (ALL[1:], [False, False, False, True]),
+    "duplicate": (ALL + ALL[-1:], [False, False, True, True]),
+    "another value": ([Record("a", {"n": 1, "t": "y"}), *ALL[1:]], [True, False, False, True]),
+    "zero instead of null": (
+        [ALL[0], Record("a", {"n": 2, "t": 0}), *ALL[2:]],
+        [True, False, False, True],
+    ),
+    "another key": ([Record("b", {"n": 1, "t": "x"}), *ALL[1:]], [True, False, False, True]),
+    "wrong order within a key": ([*ALL[1::-1], *ALL[2:]], [True, True, False, True]),
+    "a key in two partitions": (
+        [ALL[0], Record("a", {"n": 2, "t": None}, 1), *ALL[2:]],
+        [True, True, True, False],
+    ),
+    "invalid JSON": ([*ALL[:-1], Record(None, b"{")], [True, False, True, True]),
+    "an extra field": (
+        [*ALL[:-1], Record(None, {"n": 4, "t": "z", "u": 1})],
+        [True, False, True, True],
+    ),
+}
 
 
-def test_records_without_key_can_have_any_order() -> None:
-    assert verdict(records()[:2] + records()[:1:-1]) == [True] * 4
-
-
-def test_lost_record() -> None:
-    assert verdict(records()[1:]) == [False, False, False, True]
-
-
-def test_duplicate_record() -> None:
-    assert verdict(records() + records()[-1:]) == [False, False, True, True]
-
-
-def test_different_value() -> None:
-    changed = records()
-    changed[0] = Record("a", {"n": 1, "t": "y"})
-    assert verdict(changed) == [True, False, False, True]
-
-
-def test_null_is_not_zero() -> None:
-    changed = records()
-    changed[1] = Record("a", {"n": 2, "t": 0})
-    assert verdict(changed) == [True, False, False, True]
-
-
-def test_different_key() -> None:
-    changed = records()
-    changed[0] = Record("b", {"n": 1, "t": "x"})
-    assert verdict(changed) == [True, False, False, True]
-
-
-def test_wrong_order_within_a_key() -> None:
-    swapped = records()
-    swapped[:2] = swapped[1::-1]
-    assert verdict(swapped) == [True, True, False, True]
-
-
-def test_key_in_two_partitions() -> None:
-    torn = records()
-    torn[1] = Record("a", {"n": 2, "t": None}, 1)
-    assert verdict(torn) == [True, True, True, False]
-
-
-def test_invalid_json() -> None:
-    broken = records()
-    broken[-1] = Record(None, b"{")
-    assert verdict(broken) == [True, False, True, True]
-
-
-def test_extra_field() -> None:
-    broken = records()
-    broken[-1] = Record(None, {"n": 4, "t": "z", "u": 1})
-    assert verdict(broken) == [True, False, True, True]
+@pytest.mark.parametrize("name", CASES)
+def test_verdict(name: str) -> None:
+    received, expected = CASES[name]
+    assert verdict(received) == expected
 
 
 def test_report_does_not_match_the_log() -> None:

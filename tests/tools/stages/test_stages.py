@@ -1,6 +1,5 @@
 """Times of stages add up, and each stage is a function of the package."""
 
-from threading import Thread
 from time import thread_time
 
 import pytest
@@ -27,27 +26,6 @@ def test_time_of_a_stage_excludes_nested_stages() -> None:
     complete = thread_time() - started
     assert clock.seconds["inner"] >= 0.02
     assert 0.01 <= clock.seconds["outer"] <= complete - clock.seconds["inner"]
-
-
-def test_time_is_measured_per_thread() -> None:
-    clock = StageClock()
-    timed = clock.timed("work", lambda: _work(0.01))
-    threads = [Thread(target=timed) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert clock.seconds["work"] >= 0.02
-
-
-def test_time_of_an_iterator() -> None:
-    clock = StageClock()
-
-    def items() -> list[int]:
-        return [1, 2]
-
-    assert list(clock.timed_items("read", items())) == [1, 2]
-    assert clock.seconds["read"] > 0
 
 
 @pytest.mark.parametrize(

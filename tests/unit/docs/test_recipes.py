@@ -29,19 +29,6 @@ def recipes() -> Iterator[tuple[str, dict[str, str]]]:
 RECIPES = dict(recipes())
 
 
-def test_one_recipe_per_common_platform() -> None:
-    assert RECIPES.keys() == {
-        "scram",
-        "mutual_tls",
-        "confluent_cloud",
-        "msk_iam",
-        "event_hubs",
-        "redpanda",
-        "kerberos",
-        "oauth",
-    }
-
-
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipe_is_accepted_without_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):

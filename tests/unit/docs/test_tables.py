@@ -16,9 +16,8 @@ from spark_kafka_sink.config.security.names import (
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from tools.docs.__main__ import GENERATED
-from tools.docs.pages import attribute_docs, table
+from tools.docs.pages import table
 from tools.docs.reference import (
-    api_name,
     render_options,
     render_other_names,
     render_security_options,
@@ -27,21 +26,6 @@ from tools.docs.reference import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-class Sample:
-    """A class."""
-
-    FIRST = 1
-    """The ``first``."""
-    SECOND = 2
-
-    @property
-    def third(self) -> int:
-        """The
-        third.
-        """
-        return 3
 
 
 def rows_of(text: str) -> list[str]:
@@ -84,17 +68,6 @@ def test_no_row_lacks_its_last_cell() -> None:
     for name, render in GENERATED.items():
         for row in rows_of(render()):
             assert name == "profiles" or not row.endswith("|  |"), f"{name}: {row}"
-
-
-def test_apis_have_kafka_names() -> None:
-    class Api:
-        name = "INIT_PRODUCER_ID"
-
-    assert api_name(Api) == "InitProducerId"
-
-
-def test_attribute_docstrings_are_read() -> None:
-    assert attribute_docs(Sample) == {"FIRST": "The `first`.", "third": "The third."}
 
 
 def test_pipe_character_in_a_cell_is_escaped() -> None:

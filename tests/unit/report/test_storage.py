@@ -32,22 +32,33 @@ def test_folder_of_a_local_path_is_created(tmp_path: Path) -> None:
     assert read_report(str(path)) == "grüße"
 
 
-def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["report.json", "run:1.json", "~/report.json"])
+def test_relative_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_report("report.json", "x")
-    assert (tmp_path / "report.json").read_text() == "x"
-
-
-def test_home_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    write_report("~/reports/report.json", "x")
-    assert (tmp_path / "reports" / "report.json").read_text() == "x"
+    write_report(name, "x")
+    assert (tmp_path / name.removeprefix("~/")).read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("{folder}", "written to {folder}"),
+        ("{folder}/file/report.json", "File exists"),
+        ("nope://host/report.json", r"nope://host/report\.json"),
+        ("/dev/full", "No space"),
+    ],
+)
+def test_failed_write_is_explained(path: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ReportError, match=words.format(folder=tmp_path)):
+        write_report(path.format(folder=tmp_path), "x")
 
 
 def test_file_uri(tmp_path: Path) -> None:
-    uri = f"file://{tmp_path}/deep/report.json"
+    uri = (tmp_path / "de ep" / "report.json").as_uri()
     write_report(uri, "x")
-    assert (tmp_path / "deep" / "report.json").read_text() == "x"
+    assert (tmp_path / "de ep" / "report.json").read_text() == "x"
     assert read_report(uri) == "x"
 
 
@@ -74,22 +85,6 @@ def test_deletion_follows_links(tmp_path: Path) -> None:
 def test_only_local_files_are_deleted(path: str, tmp_path: Path) -> None:
     delete_local_report(path.format(folder=tmp_path))
     assert tmp_path.is_dir()
-
-
-def test_path_that_is_a_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=f"written to {tmp_path}"):
-        write_report(str(tmp_path), "x")
-
-
-def test_parent_that_is_a_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(ReportError, match="File exists"):
-        write_report(str(tmp_path / "file" / "report.json"), "x")
-
-
-def test_unknown_scheme_is_named() -> None:
-    with pytest.raises(ReportError, match=r"nope://host/report\.json"):
-        write_report("nope://host/report.json", "x")
 
 
 def test_credentials_are_not_repeated() -> None:
@@ -148,22 +143,6 @@ def test_unsupported_file_system_has_an_alternative(
         with pytest.raises(ReportError, match=instead):
             attempt()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_name_with_a_colon_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_report("run:1.json", "x")
-    assert (tmp_path / "run:1.json").read_text() == "x"
-
-
-def test_file_uri_with_escapes(tmp_path: Path) -> None:
-    write_report((tmp_path / "a b.json").as_uri(), "x")
-    assert (tmp_path / "a b.json").read_text() == "x"
-
-
-def test_full_disk_is_named() -> None:
-    with pytest.raises(ReportError, match="No space"):
-        write_report("/dev/full", "x")
 
 
 def test_device_is_written_to_and_not_replaced() -> None:
