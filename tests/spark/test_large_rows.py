@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from spark_kafka_sink import DeliveryReport
+from spark_kafka_sink.spark.releases import ARROW_BATCH_BYTES
 from tests.spark.support.children import run_child
 from tests.spark.support.sink import Sink
 from tools.support.jars import ROOT
@@ -43,4 +44,4 @@ def test_report_contains_batch_settings_of_the_session(
             seen.append(dict(report.metrics.settings)[bytes_name])
     finally:
         sink.spark.conf.unset(bytes_name)
-    assert seen == [str(64 * 1024 * 1024), "2147483647", str(16 * 1024 * 1024)]
+    assert seen == [str(ARROW_BATCH_BYTES), "2147483647", str(16 * 1024 * 1024)]
