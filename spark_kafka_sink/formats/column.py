@@ -27,6 +27,9 @@ _SHAPES: Final[dict[pa.DataType, Shape]] = {
     pa.duration("us"): Shape.INTERVAL,
 }
 
+MAX_DEPTH: Final = 100
+"""Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
+
 
 def field_path(path: str, name: str) -> str:
     """Return the path of a struct's field."""
@@ -65,8 +68,14 @@ class Column:
         """Return the column with its parts.
 
         Raises:
-            ColumnError: two fields have the same path, or a struct is Spark's form of a variant.
+            ColumnError: two fields have the same path, a struct is Spark's form of a variant, or
+                there are too many levels.
         """
+        if path.count(".") + path.count("[]") > MAX_DEPTH:
+            raise ColumnError(
+                f"column `{path.partition('.')[0]}` has more than {MAX_DEPTH} levels",
+                hint="Convert the inner levels to a string, for example with to_json.",
+            )
         if isinstance(type_, pa.DictionaryType):
             type_ = type_.value_type
         fields: list[tuple[pa.Field[Any], str, str]] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 from spark_kafka_sink.formats.cells import Cells
 from spark_kafka_sink.formats.json_encoder import names_of
 from spark_kafka_sink.formats.row_faults import RowFaults
+
+_PATTERN_PARTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+"""An escape, a character class, or another character."""
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.cells import Mask
@@ -47,6 +50,8 @@ class AnyOf:
         """Check entries; see `Check`."""
         pending = np.arange(len(cells))
         for check in self.checks:
+            if not len(pending):
+                return
             faults = RowFaults(len(pending))
             check(Cells(cells.array.take(pending), faults), writes_nulls)
             pending = pending[faults.rows]
@@ -110,6 +115,20 @@ class Items:
         self.part.apply(items, is_written=True, writes_nulls=writes_nulls)
 
 
+def python_pattern(pattern: str) -> str | None:
+    r"""Return Python's form of a JavaScript pattern, or None if Python cannot match it.
+
+    In JavaScript, ``$`` does not match before a line feed at the end, and classes such as ``\d``
+    contain ASCII characters only.
+    """
+    parts = _PATTERN_PARTS.finditer(pattern)
+    text = "".join(r"\Z" if part[0] == "$" else part[0] for part in parts)
+    try:
+        return re.compile(f"(?a:{text})").pattern
+    except re.error:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class EntryNames:
     """Names of map entries: those listed or matched by a pattern, or all others."""
@@ -167,17 +186,18 @@ class RequiredKey:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values in an `enum` or `const`."""
+    """The values in an `enum` or `const`; texts for a column that is written as text."""
 
     allowed: tuple[Any, ...]
-    path: str
+    column: Column
 
     def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
-        allowed = pa.array(self.allowed, cells.array.type)
-        known: Any = pc.is_in(cells.array, value_set=allowed)
+        is_text = isinstance(self.allowed[0], str)
+        values: Any = names_of(self.column, cells) if is_text else cells.array
+        known: Any = pc.is_in(values, value_set=pa.array(self.allowed, values.type))
         bad = ~np.asarray(known.to_numpy(zero_copy_only=False), np.bool_)
-        cells.fail(bad, self.path, "is not in the schema's `enum`")
+        cells.fail(bad, self.column.path, "is not in the schema's `enum`")
 
 
 @dataclass(frozen=True, slots=True)

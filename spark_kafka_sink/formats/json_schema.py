@@ -38,6 +38,7 @@ from spark_kafka_sink.formats.json_checks import (
     Part,
     RequiredKey,
     Values,
+    python_pattern,
 )
 from spark_kafka_sink.formats.shape import Shape
 
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
 
     Validator: TypeAlias = Any
     """A validator of jsonschema with the rules; its stubs allow only JSON values as instances."""
+    _Key: TypeAlias = tuple[int, int, tuple[str, ...], bool]
+    """The identities of a subschema and of a column, the URIs of the schemas in the dynamic scope,
+    and whether contradictions are collected.
+    """
+    _Matched: TypeAlias = dict[_Key, tuple[Part | ColumnError, dict[str, ColumnError]]]
+    """The part or its rejection, and contradictions within the part."""
 
 _WRITTEN: Final[dict[Shape, tuple[str, ...]]] = {
     Shape.NULL: ("null",),
@@ -69,9 +76,11 @@ _PYTHON_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
     "array": (list,),
     "object": (dict,),
 }
-_COMPARED: Final = frozenset({Shape.TEXT, Shape.BOOLEAN, Shape.INTEGER, Shape.FLOAT, Shape.DECIMAL})
-"""Shapes of columns whose values are compared with `enum`."""
+_NESTED: Final = frozenset({Shape.STRUCT, Shape.LIST, Shape.MAP})
+_UNCHECKED: Final = "only the values in `enum` or `const`, which the sink can check only for "
 _CLOSED: Final = "the JSON Schema, which allows no others"
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""JSON Schemas can contain such texts, but columns cannot."""
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 _DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Drafts that are tried in this order if a schema declares none or is not valid in its draft. The
@@ -89,12 +98,15 @@ class _Target:
         contradictions: the contradictions in parts of an alternative by path; None if the first one
             rejects the column.
         checks: the checks.
+        matched: the results for all parts of the record, because the alternatives of a recursive
+            schema match the same column with the same subschema in many ways.
     """
 
     column: Column
     is_text: bool = False
     contradictions: dict[str, ColumnError] | None = None
     checks: list[Check] = field(default_factory=list)
+    matched: _Matched = field(default_factory=dict)
 
 
 @lru_cache(maxsize=64)
@@ -166,7 +178,11 @@ def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column
             hint="Add what it refers to, for example to `definitions`.",
         ) from None
     except RecursionError:
-        raise ConfigError("the JSON Schema has references that lead to themselves") from None
+        raise ConfigError(
+            "the JSON Schema has references that lead to themselves, or the columns are nested too "
+            "deeply",
+            hint="Change the reference, or write fewer levels of nested columns.",
+        ) from None
 
 
 def _check(draft: Any, schema: Any) -> None:
@@ -268,12 +284,13 @@ def _match(
     *,
     is_text: bool = False,
     contradictions: dict[str, ColumnError] | None = None,
+    matched: _Matched | None = None,
 ) -> Check | None:
     """Match a column, ignoring its nulls.
 
     `schema` is a subschema, by default the whole schema. See `_Target` for the other arguments.
     """
-    target = _Target(column, is_text, contradictions)
+    target = _Target(column, is_text, contradictions, matched={} if matched is None else matched)
     errors = validator.iter_errors(target) if schema is None else validator.descend(target, schema)
     for _ in errors:  # the schema false; the rules raise instead
         raise _rejected(column, "no value")
@@ -301,7 +318,7 @@ def _part(
 ) -> Part:
     """Match a part of the target that all rows contain, unless it is null or the list is empty."""
     try:
-        return _matched_part(validator, target.contradictions, column, schema)
+        return _matched_part(validator, target, target.contradictions, column, schema)
     except ColumnError as error:
         is_unknown = is_rest and schema is False
         contradiction = not_declared(column, _CLOSED) if is_unknown else error
@@ -311,23 +328,51 @@ def _part(
         return _no_part(validator, column, schema)
 
 
-def _part_of_some(validator: Validator, column: Column, schema: Any) -> Part:
+def _part_of_some(validator: Validator, target: _Target, column: Column, schema: Any) -> Part:
     """Match some items or entries; a contradiction is a fault of rows with any."""
     try:
-        return _matched_part(validator, {}, column, schema)
+        return _matched_part(validator, target, {}, column, schema)
     except ColumnError:
         return _no_part(validator, column, schema)
 
 
 def _matched_part(
     validator: Validator,
+    target: _Target,
     contradictions: dict[str, ColumnError] | None,
     column: Column,
     schema: Any,
 ) -> Part:
+    scope: Any = validator._resolver.dynamic_scope()  # noqa: SLF001 - it has no public name
+    uris = tuple(dict.fromkeys(uri for uri, _ in scope))
+    key = id(schema), id(column), uris, contradictions is None
+    if key not in target.matched:
+        below: dict[str, ColumnError] | None = None if contradictions is None else {}
+        part = _new_part(validator, target.matched, below, column, schema)
+        target.matched[key] = part, below or {}
+    part, below = target.matched[key]
+    if contradictions is not None:  # The first contradiction with a path counts.
+        contradictions |= below | contradictions
+    if isinstance(part, ColumnError):
+        raise part
+    return part
+
+
+def _new_part(
+    validator: Validator,
+    matched: _Matched,
+    contradictions: dict[str, ColumnError] | None,
+    column: Column,
+    schema: Any,
+) -> Part | ColumnError:
     check = None
-    if column.shape is not Shape.NULL:  # A column without a type has nulls only.
-        check = _match(validator, column, schema, contradictions=contradictions)
+    try:
+        if column.shape is not Shape.NULL:  # A column without a type has nulls only.
+            check = _match(
+                validator, column, schema, contradictions=contradictions, matched=matched
+            )
+    except ColumnError as error:
+        return error
     return Part(check, column.path, _rejects_null(validator, column, schema))
 
 
@@ -366,17 +411,34 @@ def _enum(_validator: Validator, values: Sequence[Any], target: _Target, _schema
         if isinstance(value, kinds) and isinstance(value, bool) == (bool in kinds)
     ]
     if column.shape is Shape.FLOAT:
-        fitting = [float(value) for value in (*fitting, *_NOT_FINITE) if value in values]
-        if 0 in fitting:  # Arrow distinguishes -0.0 from 0.0
-            fitting += [0.0, -0.0]
+        fitting = _floats((*fitting, *(name for name in _NOT_FINITE if name in values)))
     elif column.shape is Shape.INTEGER:
         fitting = [int(value) for value in fitting if _fits(value, column.type)]
     elif column.shape is Shape.DECIMAL:
         fitting = list(_decimals(fitting, column.type))
+    elif kinds == _PYTHON_TYPES["string"]:
+        fitting = [value for value in fitting if not _LONE_SURROGATE.search(value)]
     if not fitting:
         raise _rejected(column, "other values")
-    if column.shape in _COMPARED:
-        target.checks.append(Values(tuple(fitting), column.path))
+    if column.shape in _NESTED:
+        raise _rejected(column, f"{_UNCHECKED}columns that are not nested")
+    if column.shape is Shape.TIMESTAMP:
+        raise _rejected(column, f"{_UNCHECKED}texts that do not depend on the time zone")
+    if column.shape is not Shape.NULL:
+        target.checks.append(Values(tuple(fitting), column))
+
+
+def _floats(numbers: Sequence[Any]) -> list[float]:
+    """Return the numbers that a column of floats can have."""
+    fitting = [float(n) for n in numbers if isinstance(n, str) or _is_double(n)]
+    return [*fitting, 0.0, -0.0] if 0 in fitting else fitting  # Arrow distinguishes them
+
+
+def _is_double(number: float) -> bool:
+    try:
+        return float(number) == number
+    except OverflowError:
+        return False
 
 
 def _fits(number: float, type_: pa.DataType) -> bool:
@@ -399,14 +461,14 @@ def _const(validator: Validator, value: Any, target: _Target, schema: Any) -> No
 
 def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) -> None:
     column, is_text = target.column, target.is_text
-    fitting, errors = _fitting(validator, branches, column, is_text=is_text)
+    fitting, errors = _fitting(validator, branches, target, is_text=is_text)
     if not fitting:
         rejections = [error for branch, error in errors if not _is_null(branch)]
         raise rejections[0] if len(rejections) == 1 else _rejected(column, "other values")
     _contradict(target, [contradictions for _, contradictions in fitting])
     if column.shape is Shape.FLOAT and not is_text:
         others = [branch for branch, _ in errors]
-        fitting += _fitting(validator, others, column, is_text=True)[0]
+        fitting += _fitting(validator, others, target, is_text=True)[0]
     checks = [check for check, _ in fitting if check is not None]
     if len(checks) == len(fitting):  # otherwise one alternative accepts all rows
         is_single = len(checks) == 1
@@ -414,7 +476,7 @@ def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) 
 
 
 def _fitting(
-    validator: Validator, branches: Sequence[Any], column: Column, *, is_text: bool
+    validator: Validator, branches: Sequence[Any], target: _Target, *, is_text: bool
 ) -> tuple[
     list[tuple[Check | None, dict[str, ColumnError]]],
     list[tuple[Any, ColumnError]],
@@ -426,7 +488,12 @@ def _fitting(
         contradictions: dict[str, ColumnError] = {}
         try:
             check = _match(
-                validator, column, branch, is_text=is_text, contradictions=contradictions
+                validator,
+                target.column,
+                branch,
+                is_text=is_text,
+                contradictions=contradictions,
+                matched=target.matched,
             )
             fitting.append((check, contradictions))
         except ColumnError as error:
@@ -480,23 +547,15 @@ def _patterns(
     validator: Validator, patterns: Mapping[str, Any], target: _Target, _schema: Any
 ) -> None:
     for pattern, schema in patterns.items():
-        if _is_readable(pattern):
-            _named(validator, EntryNames(patterns=(pattern,)), schema, target)
-
-
-def _is_readable(pattern: str) -> bool:
-    """Return True if Python can match a pattern, whose syntax is JavaScript's."""
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
+        if (expression := python_pattern(pattern)) is not None:
+            _named(validator, EntryNames(patterns=(expression,)), schema, target)
 
 
 def _additional(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
-    patterns = tuple(schema.get("patternProperties", ()))
-    if all(map(_is_readable, patterns)):  # otherwise any field could be declared
-        rest = EntryNames(tuple(schema.get("properties", ())), patterns, is_rest=True)
+    patterns = tuple(map(python_pattern, schema.get("patternProperties", ())))
+    readable = tuple(pattern for pattern in patterns if pattern is not None)
+    if len(readable) == len(patterns):  # otherwise any field could be declared
+        rest = EntryNames(tuple(schema.get("properties", ())), readable, is_rest=True)
         _named(validator, rest, value, target)
 
 
@@ -511,7 +570,7 @@ def _named(validator: Validator, names: EntryNames, schema: Any, target: _Target
     if names.is_rest and not names.names and not names.patterns:
         part, selection = _part(validator, target, value, schema, is_rest=True), None
     elif _has_names(key):
-        part, selection = _part_of_some(validator, value, schema), names
+        part, selection = _part_of_some(validator, target, value, schema), names
     else:
         return
     if part.check is not None or part.rejects_null:
@@ -561,7 +620,7 @@ def _span(validator: Validator, schema: Any, target: _Target, first: int, last: 
     part = (
         _part(validator, target, item, schema)
         if is_whole
-        else _part_of_some(validator, item, schema)
+        else _part_of_some(validator, target, item, schema)
     )
     if part.check is not None or part.rejects_null:
         target.checks.append(Items(part, first, last))

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import Any
+from time import process_time
+from typing import Any, cast
 from urllib.parse import urljoin
 
 import jsonschema
@@ -410,6 +411,135 @@ def test_names_of_map_entries(type_: pa.DataType, keys: list[Any]) -> None:
         found = faults_of(array, an_object(m=schema)).rows.tolist()
         assert found == invalid_rows(array, an_object(m=schema), writes_nulls=False)
         assert 0 < len(found) < len(maps)
+
+
+def records(values: list[Any], type_: pa.DataType) -> pa.StructArray:
+    fields = pa.struct([pa.field("v", type_, nullable=False)])
+    return cast("pa.StructArray", pa.array([{"v": value} for value in values], fields))
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "text"),
+    [
+        (pa.date32(), [date(2024, 2, 29), date(1900, 1, 1)], "2024-02-29"),
+        (pa.time64("ns"), [time(1, 2, 3), time(0)], "01:02:03"),
+        (pa.timestamp("us"), [0, -1], "1970-01-01T00:00:00.000"),
+        (pa.duration("us"), [timedelta(1), timedelta(0)], "INTERVAL '1 00:00:00' DAY TO SECOND"),
+        (pa.binary(), [b"ab", b""], "YWI="),
+        (pa.string(), ["a", "b"], "a"),
+        (pa.float64(), [2.0**53, 1.5], 2**53),
+        (pa.float64(), [1.5, 1e300], 1.5),
+    ],
+)
+def test_values_written_as_text_and_large_numbers(
+    type_: pa.DataType, values: list[Any], text: Any
+) -> None:
+    array = records(values, type_)
+    schemas = [{"const": text}, {"enum": [text, "\ud83d", 2**53 + 1, 10**400, "other"]}]
+    for schema in (*schemas, {"anyOf": [{"const": text}, {"const": "other"}]}):
+        found = faults_of(array, an_object(v=schema)).rows.tolist()
+        assert found == invalid_rows(array, an_object(v=schema), writes_nulls=False) == [1]
+    for never in ("\ud83d", 2**53 + 1):
+        with pytest.raises(ColumnError, match=r"`v` is written as JSON .* allows other values"):
+            faults_of(array, an_object(v={"enum": [never]}))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "allowed"),
+    [
+        (pa.timestamp("us", "UTC"), 0, "1970-01-01T00:00:00.000Z"),
+        (pa.list_(pa.int32()), [1], [1]),
+        (pa.struct([("a", pa.int32())]), {"a": 1}, {"a": 1}),
+        (pa.map_(pa.string(), pa.int32()), [("a", 1)], {"a": 1}),
+    ],
+)
+def test_values_that_cannot_be_compared_are_rejected(
+    type_: pa.DataType, value: Any, allowed: Any
+) -> None:
+    with pytest.raises(ColumnError, match=r"`v` .* which the sink can check only for"):
+        faults_of(records([value], type_), an_object(v={"const": allowed}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "matches"),
+    [
+        ("^a$", ["a", "a\n", "\na"], [True, False, False]),
+        (r"^\d+$", ["12", "\u0661"], [True, False]),
+        (r"^\w$", ["w", "\u00e9"], [True, False]),
+        (r"^[$a]\$$", ["$$", "a$", "a"], [True, True, False]),
+        ("(?i)a", ["A"], [True]),  # no JavaScript, and not valid within a group of Python
+    ],
+)
+def test_patterns_are_those_of_javascript(
+    pattern: str, names: list[str], matches: list[bool]
+) -> None:
+    type_ = pa.map_(pa.string(), pa.int32())
+    array = records([[(name, 1)] for name in names], type_)
+    schema = {"patternProperties": {pattern: {}}, "additionalProperties": False}
+    found = faults_of(array, an_object(v=schema)).rows.tolist()
+    assert found == [row for row, is_match in enumerate(matches) if not is_match]
+
+
+@pytest.mark.parametrize("format_", [Format.JSON, Format.AVRO, Format.PROTOBUF])
+def test_too_many_levels(format_: Format) -> None:
+    type_: Any = pa.struct([("v", pa.int64())])
+    for _ in range(300):
+        type_ = pa.struct([("a", type_)])
+    with pytest.raises(ColumnError, match="column `a` has more than 100 levels"):
+        derive_schema(format_, type_, "Value")
+
+
+TREE: dict[str, Any] = {
+    "v": INTEGER,
+    "next": {"anyOf": [{"$ref": "#/$defs/L"}, {"$ref": "#/$defs/M"}]},
+}
+TREES = {
+    "$ref": "#/$defs/L",
+    "$defs": {
+        "L": {**an_object(["v"], **TREE), "additionalProperties": False},
+        "M": an_object(**{**TREE, "v": {"type": "number"}}),
+    },
+}
+
+
+def test_alternatives_of_deep_columns_are_matched_once() -> None:
+    """Each level would multiply the time and the checks by the number of alternatives."""
+    type_ = pa.struct([("v", pa.float64())])
+    row: dict[str, Any] = {"v": 1.5}
+    for level in range(24):
+        type_ = pa.struct([("v", pa.int64()), ("next", type_)])
+        row = {"v": level, "next": row}
+    leaf: Any = row
+    while "next" in leaf["next"]:
+        leaf = leaf["next"]
+    array: Any = pa.array([row, {**row, "v": None}], type_)
+    began = process_time()
+    assert faults_of(array, TREES).rows.tolist() == [1]
+    assert process_time() - began < 10
+    assert invalid_rows(array, TREES, writes_nulls=False) == [1]
+
+
+def test_part_is_matched_again_in_another_dynamic_scope() -> None:
+    tree = {
+        "$id": "https://example.com/tree",
+        "$dynamicAnchor": "node",
+        "properties": {"a": {"$dynamicRef": "#node"}},
+    }
+    strict = {
+        "$id": "https://example.com/strict",
+        "$dynamicAnchor": "node",
+        "$ref": "tree",
+        "required": ["v"],
+    }
+    schema = {"anyOf": [{"$ref": strict["$id"]}, {"$ref": tree["$id"], "maxProperties": 1}]}
+    type_ = pa.struct([("a", pa.struct([("v", pa.int32())])), ("v", pa.int32())])
+    array: Any = pa.array([{"a": {"v": 1}, "v": 1}, {"a": {"v": None}, "v": None}], type_)
+    documents = {"https://example.com/tree": tree, "https://example.com/strict": strict}
+    assert faults_of(array, schema, documents).rows.tolist() == []
+    only_strict = {"$ref": strict["$id"]}
+    assert faults_of(array, only_strict, documents).rows.tolist() == [1]
+    first_tree = {"allOf": [{"$ref": tree["$id"]}, only_strict]}
+    assert faults_of(array, first_tree, documents).rows.tolist() == [1]
 
 
 @pytest.mark.parametrize("extra", [False, TEXT, {"enum": ["x"]}])
