@@ -21,7 +21,7 @@ from spark_kafka_sink.formats.avro_defaults import default_bytes
 from spark_kafka_sink.formats.avro_derivation import derive
 from spark_kafka_sink.formats.avro_schema import AvroSchema
 from spark_kafka_sink.formats.avro_unions import candidates, chosen_branches, closeness
-from spark_kafka_sink.formats.cells import Cells
+from spark_kafka_sink.formats.cells import Cells, values_of
 from spark_kafka_sink.formats.column import Column, field_path, not_declared, unsupported
 from spark_kafka_sink.formats.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.row_encoder import Node, RowEncoder, write_required, write_valid
@@ -36,6 +36,7 @@ from spark_kafka_sink.formats.scalar_writers import (
 )
 from spark_kafka_sink.formats.shape import Shape
 from spark_kafka_sink.formats.varints import zigzag
+from spark_kafka_sink.kafka.records.columns import binary_array
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
@@ -46,8 +47,14 @@ if TYPE_CHECKING:
 __all__ = ["compile_plan", "derive"]
 
 _BITS: Final = {"int": 32, "long": 64}
+_MAX_DIGITS: Final = 38
+"""Maximum number of digits of 128-bit decimals."""
 _WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
 _UUID: Final = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
+_ZERO_UUID: Final = b"00000000-0000-0000-0000-000000000000"
+_UUID_SIZE: Final = 16
+_WIDE_SIZE: Final = 32
+"""Size of Arrow's 256-bit decimals in bytes."""
 _UNITS: Final = {
     "time-millis": (1, 1_000_000),
     "time-micros": (1, 1000),
@@ -208,6 +215,8 @@ def _scalar(schema: AvroSchema, column: Column) -> Node:
         case "enum":
             numbers = {symbol: number for number, symbol in enumerate(schema.json["symbols"])}
             return partial(write_symbol, numbers, column.path, is_zigzag=True)
+        case "fixed" if column.shape is Shape.TEXT:
+            return partial(_write_uuid_bytes, column.path)
         case "fixed":
             return partial(_write_fixed, schema.json["size"], column.path)
     return _integer(schema, column)
@@ -219,7 +228,7 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
     factor, divisor = (1, 1) if is_number else _UNITS.get(schema.logical or "", (1, 1))
     bits = _BITS[schema.kind]
     is_checked = (is_number and column.type.bit_width > bits) or factor > 1
-    limit = (1 << bits - 1) // factor if is_checked else None
+    low, high = -((1 << bits - 1) // factor), ((1 << bits - 1) - 1) // factor
 
     def write(cells: Cells, out: RowWriter) -> None:
         values = cells.integers()
@@ -227,8 +236,8 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
             if schema.is_exact:
                 cells.fail(values % divisor != 0, column.path, "has more digits than its type")
             values = values // divisor
-        if limit is not None:
-            bad = (values >= limit) | (values < -limit)
+        if is_checked:
+            bad = (values < low) | (values > high)
             cells.fail(bad, column.path, f"has a number beyond {bits} bits")
         out.varints(zigzag(values * factor if factor > 1 else values))
 
@@ -236,9 +245,11 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
 
 
 def _decimal(schema: AvroSchema, column: Column) -> Node:
-    precision, scale = schema.decimal_digits
+    digits, scale = schema.decimal_digits
     size = schema.json["size"] if schema.kind == "fixed" else None
-    return partial(_write_decimal, precision - scale, scale, size, column.path)
+    is_wide = min(digits, column.type.precision - column.type.scale) + scale > _MAX_DIGITS
+    write = _write_wide_decimal if is_wide else _write_decimal
+    return partial(write, digits, scale, size, column.path)
 
 
 def _write_first_fitting(
@@ -289,6 +300,16 @@ def _write_uuid(path: str, cells: Cells, out: RowWriter) -> None:
     write_bytes(path, cells, out, is_zigzag=True)
 
 
+def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
+    """Append the 16 bytes of UUIDs that are texts."""
+    texts: Any = cells.strings()
+    is_uuid: Any = pc.match_substring_regex(texts, _UUID).fill_null(False)
+    cells.fail(~np.asarray(is_uuid), path, "is not a UUID")
+    digits = values_of(pc.if_else(is_uuid, texts, _ZERO_UUID)).tobytes().decode()
+    offsets = np.arange(len(cells) + 1, dtype=np.int32) * np.int32(_UUID_SIZE)
+    out.column(binary_array(offsets, pa.py_buffer(bytes.fromhex(digits.replace("-", "")))))
+
+
 def _write_fixed(size: int, path: str, cells: Cells, out: RowWriter) -> None:
     column = cells.strings()
     lengths = np.asarray(pc.binary_length(column).fill_null(size))
@@ -308,6 +329,28 @@ def _write_decimal(
     if size is None:
         out.varints(zigzag(sizes))
     out.big_endian(decimals.low, decimals.high, sizes)
+
+
+def _write_wide_decimal(
+    digits: int, scale: int, size: int | None, path: str, cells: Cells, out: RowWriter
+) -> None:
+    """Do the same as `_write_decimal` for decimals that can exceed 128 bits with this scale."""
+    DecimalCells.of(cells).fitting(path, digits, cells.array.type.scale)
+    wide: Any = cells.array.cast(pa.decimal256(76, scale))
+    numbers = Cells(wide, cells.faults, cells.rows).words(_WIDE_SIZE)[:, ::-1]
+    sign = (numbers[:, 0] >> 7) * np.uint8(255)
+    differs = numbers != sign[:, None]
+    first = np.where(differs.any(1), differs.argmax(1), _WIDE_SIZE - 1)
+    needed = numbers[np.arange(len(numbers)), first] >> 7 != sign >> 7
+    sizes = _WIDE_SIZE - first + needed if size is None else np.full(len(numbers), size)
+    if size is None:
+        out.varints(zigzag(sizes))
+    for _ in range(_WIDE_SIZE, size or 0):
+        out.flags(sign > 0, b"\xff", b"\0")
+    sizes = np.minimum(sizes, _WIDE_SIZE)
+    kept = numbers[np.arange(_WIDE_SIZE) >= _WIDE_SIZE - sizes[:, None]]
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
+    out.column(binary_array(offsets, pa.py_buffer(kept.tobytes())))
 
 
 def _write_array(item: Node, cells: Cells, out: RowWriter) -> None:

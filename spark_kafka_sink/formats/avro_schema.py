@@ -20,9 +20,10 @@ PRIMITIVES: Final = frozenset(
 )
 NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
 _COMPLEX: Final = NAMED | {"array", "map"}
-MAX_DIGITS: Final = 38
-"""Precision of Spark's widest decimals. Kafka Connect declares 64 if it does not know better."""
+_UUID_SIZE: Final = 16
 _FIELDS: Final = ("fields", list)
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+"""A name without namespace. As in Java, letters of all languages are allowed."""
 _ATTRIBUTES: Final = {"enum": ("symbols", list), "fixed": ("size", int)}
 """The attribute that each named type needs besides its name, and its type in JSON."""
 _LOGICAL_TYPES: Final = {
@@ -101,7 +102,10 @@ class AvroSchema:
         name = self.json.get("logicalType") if isinstance(self.json, dict) else None
         if not isinstance(name, str) or self.kind not in _LOGICAL_TYPES.get(name, ()):
             return None
-        return None if name == "decimal" and not _is_decimal(self.json) else name
+        if name == "decimal" and not _is_decimal(self.json):
+            return None
+        is_uuid = name != "uuid" or self.json.get("size", _UUID_SIZE) == _UUID_SIZE
+        return name if is_uuid else None
 
     @property
     def full_name(self) -> str:
@@ -123,8 +127,9 @@ class AvroSchema:
 
     @property
     def decimal_digits(self) -> tuple[int, int]:
-        """Number of digits of a decimal that columns can have, and of those after the point."""
-        return min(self.json["precision"], MAX_DIGITS), self.json.get("scale", 0)
+        """Number of digits of a decimal before and after the point."""
+        scale = self.json.get("scale", 0)
+        return self.json["precision"] - scale, scale
 
     @property
     def accepts_null(self) -> bool:
@@ -183,6 +188,7 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
             if branches[-1].kind == "union":
                 raise invalid_schema("a union contains a union")
             _declare(branches[-1], names, branches)
+        _check_distinct(_branch_names(schema), "a union")
     elif schema.kind in ("array", "map"):
         needed = "items" if schema.kind == "array" else "values"
         if not isinstance(schema.json, dict) or needed not in schema.json:
@@ -197,13 +203,53 @@ def _declare_named(
     name, content = schema.json.get("name"), schema.json.get(needed)
     if not isinstance(name, str) or not isinstance(content, type_):
         raise invalid_schema(f"a {schema.kind} needs a name and {needed}")
-    if names.get(schema.full_name) is schema:
+    if schema.full_name in names:
+        if names[schema.full_name].json != schema.json:
+            raise invalid_schema(f"the type {schema.full_name} is declared twice")
         return
     names[schema.full_name] = schema
+    _check_name(name.rpartition(".")[2])
+    if schema.kind == "enum":
+        _check_symbols(schema)
     for field in schema.json["fields"] if needed == "fields" else ():
         if not isinstance(field, dict) or not {"name", "type"} <= field.keys():
             raise invalid_schema(f"a field of {schema.full_name} needs a name and a type")
+        _check_name(field["name"])
         _declare(schema.part(field["type"]), names, branches)
+    if needed == "fields":
+        _check_distinct([field["name"] for field in schema.json["fields"]], schema.full_name)
+
+
+def _check_symbols(enum: AvroSchema) -> None:
+    symbols, default = enum.json["symbols"], enum.json.get("default")
+    for symbol in symbols:
+        _check_name(symbol)
+    _check_distinct(symbols, enum.full_name)
+    if default is not None and default not in symbols:
+        raise invalid_schema(f"the default {default!r} is not a symbol of {enum.full_name}")
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise invalid_schema(f"{name!r} is not a valid name")
+
+
+def _check_distinct(names: Sequence[str], owner: str) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise invalid_schema(f"{owner} has {twice!r} twice")
+
+
+def _branch_names(union: AvroSchema) -> list[str]:
+    """Return the names that must differ.
+
+    Java's parser also rejects branches of one type with different items, values or logical types.
+    """
+    return [
+        branch.logical or branch.kind if branch.kind in PRIMITIVES else branch.full_name
+        for branch in union.branches
+        if branch.kind in PRIMITIVES or branch.kind in NAMED
+    ]
 
 
 def full_name(name: str, namespace: str) -> str:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.avro_schema import MAX_DIGITS
 from spark_kafka_sink.formats.shape import Shape
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ _TIMES: Final = {
 """Start of the logical types that fit a column."""
 _OTHER_MEANING: Final = 5
 """Lowest rank of dates and times for integers."""
+_MAX_WIDE_DIGITS: Final = 76
+"""Maximum number of digits of Arrow's 256-bit decimals."""
 _WITH_DEFAULTS: Final = 10
 """Added to the rank of a record that has fields without a column."""
 
@@ -183,6 +184,8 @@ def _of_others(schema: AvroSchema, column: Column) -> Closeness | None:
             return Closeness(0, is_partial=True)
         case (Shape.TEXT | Shape.BYTES, "bytes") if logical != "decimal":
             return Closeness(0 if column.shape is Shape.BYTES else 2)
+        case (Shape.TEXT, "fixed") if logical == "uuid":
+            return Closeness(3, is_partial=True)
         case (Shape.BYTES, "fixed") if logical != "decimal":
             return Closeness(3, is_partial=True)
         case Shape.BYTES, "string":
@@ -197,10 +200,11 @@ def _of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
 
 
 def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
-    precision, scale = schema.decimal_digits
-    if not column.type.scale <= scale <= MAX_DIGITS:
+    digits, scale = schema.decimal_digits
+    column_digits = column.type.precision - column.type.scale
+    if scale < column.type.scale or column_digits + scale > _MAX_WIDE_DIGITS:
         return None
-    return Closeness(0, precision - scale < column.type.precision - column.type.scale)
+    return Closeness(0, digits < column_digits)
 
 
 def _of_times(shape: Shape, kind: str, logical: str) -> Closeness | None:

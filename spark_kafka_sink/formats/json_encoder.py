@@ -84,7 +84,7 @@ def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
         write_timestamps(out, micros)
     else:
         offsets = utc_offsets(micros, zone)
-        write_timestamps(out, micros + offsets * 1_000_000)
+        write_timestamps(out, micros, offsets)
         write_offsets(out, offsets)
 
 

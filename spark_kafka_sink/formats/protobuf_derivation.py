@@ -6,6 +6,7 @@ import base64
 import re
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.column import Column, unsupported
 from spark_kafka_sink.formats.names import Names
 from spark_kafka_sink.formats.plan import Source
@@ -68,7 +69,9 @@ def _message(column: Column, name: str, full_name: str) -> bytes:
     fields, nested = b"", b""
     choices: list[bytes] = []
     """The oneof that Protobuf requires for each optional field."""
-    used: set[str] = set()
+    used = {part.name for part in column.parts}
+    """Names in the message's scope."""
+    _check_json_names(column)
     for number, part in enumerate(column.parts, 1):
         _NAMES.check(part)
         type_, below = _declared(part, full_name, _unused(part.name, used))
@@ -81,9 +84,30 @@ def _message(column: Column, name: str, full_name: str) -> bytes:
     return sized_field(1, name.encode()) + fields + nested + b"".join(choices)
 
 
+def _check_json_names(column: Column) -> None:
+    """Check that the fields have distinct names in JSON, as protoc requires.
+
+    Raises:
+        ColumnError: two columns have the same name.
+    """
+    known: dict[str, Column] = {}
+    for part in column.parts:
+        first, *rest = part.name.split("_")
+        other = known.setdefault(first + "".join(map(_capitalized, rest)), part)
+        if other is not part:
+            raise ColumnError(
+                f"columns `{other.path}` and `{part.path}` have the same name in Protobuf's JSON",
+                hint="Rename one of them.",
+            )
+
+
+def _capitalized(word: str) -> str:
+    return word[:1].upper() + word[1:]
+
+
 def _unused(column: str, used: set[str]) -> str:
     """Return an unused name for a nested message; the name of its map entry is also unused."""
-    name = "".join(part[:1].upper() + part[1:] for part in column.split("_"))
+    name = "".join(map(_capitalized, column.split("_")))
     chosen, number = name, 2
     while {chosen, f"{chosen}Entry"} & used:
         chosen, number = f"{name}{number}", number + 1

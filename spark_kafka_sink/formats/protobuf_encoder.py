@@ -65,6 +65,11 @@ _RANGES: Final = {
     **dict.fromkeys((Kind.INT64, Kind.SINT64, Kind.SFIXED64), (-(1 << 63), (1 << 63) - 1)),
 }
 """Minimum and maximum column value that each integer kind accepts."""
+_MICROS: Final = {
+    TIMESTAMP: (-62_135_596_800_000_000, 253_402_300_799_999_999),
+    DURATION: (-315_576_000_000_999_999, 315_576_000_000_999_999),
+}
+"""Minimum and maximum in microseconds, which readers check: years 1 to 9999, and 10,000 years."""
 _FIXED: Final = {Kind.FIXED32: 4, Kind.SFIXED32: 4, Kind.FIXED64: 8, Kind.SFIXED64: 8}
 _SIGNED: Final = (Kind.SINT32, Kind.SINT64)
 
@@ -98,7 +103,12 @@ class _Compiler:
             field = known.pop(part.name, None)
             if field is None:
                 raise not_declared(part, message.name)
-            fields.append((field.number, index, self._field(field, part)))
+            node = (
+                self._single(field, part, is_required=True)
+                if message.is_map_entry
+                else self._field(field, part)
+            )
+            fields.append((field.number, index, node))
             if field.oneof:
                 oneofs.setdefault(field.oneof, []).append((index, part.path))
         for field in known.values():
@@ -109,10 +119,10 @@ class _Compiler:
                     hint="Add the column, or make the field optional.",
                 )
         fields.sort(key=lambda field: field[0])
-        node: Node = partial(_write_message, [(index, node) for _, index, node in fields])
+        body: Node = partial(_write_message, [(index, node) for _, index, node in fields])
         for name, members in oneofs.items():
-            node = partial(_write_oneof, name, members, node) if len(members) > 1 else node
-        return node
+            body = partial(_write_oneof, name, members, body) if len(members) > 1 else body
+        return body
 
     def _field(self, field: ProtoField, column: Column) -> Node:
         """Return the function that writes a field with its tag. It writes nothing for null."""
@@ -182,7 +192,7 @@ class _Compiler:
     def _body(self, name: str, column: Column) -> Node | None:
         """Return the writer of a message without its length."""
         if (name, column.shape) in ((TIMESTAMP, Shape.TIMESTAMP), (DURATION, Shape.INTERVAL)):
-            return _write_seconds
+            return partial(_write_seconds, name, column.path)
         if name in WRAPPERS and column.shape is not Shape.STRUCT:
             kind = WRAPPERS[name]
             node = _scalar(kind, column)
@@ -204,6 +214,8 @@ def _missing(name: str) -> ConfigError:
 def _scalar(kind: Kind, column: Column) -> Node | None:
     """Return the writer of a plain value, or None if the column has a different type."""
     shape = column.shape
+    if shape is Shape.DECIMAL and not column.type.scale and kind in (Kind.UINT64, Kind.FIXED64):
+        return partial(_write_unsigned, kind, column.path)
     if kind in _RANGES:
         return _integer(kind, column)
     if shape is Shape.FLOAT and kind in (Kind.FLOAT, Kind.DOUBLE):
@@ -253,17 +265,29 @@ def _integer(kind: Kind, column: Column) -> Node | None:
     return write
 
 
+def _write_unsigned(kind: Kind, path: str, cells: Cells, out: RowWriter) -> None:
+    """Append decimals without digits after the point as 64-bit numbers."""
+    decimals = DecimalCells.of(cells)
+    cells.fail(decimals.high != 0, path, f"has a number out of the range of {kind.name.lower()}")
+    words = np.ascontiguousarray(decimals.low).view(np.uint64)
+    if kind in _FIXED:
+        out.fixed(words, _FIXED[kind])
+    else:
+        out.varints(words)
+
+
 def _write_decimal_text(scale: int, cells: Cells, out: RowWriter) -> None:
     decimals = DecimalCells.of(cells)
     write_decimals(out, decimals.low, decimals.high, scale)
 
 
-def _write_seconds(cells: Cells, out: RowWriter) -> None:
+def _write_seconds(name: str, path: str, cells: Cells, out: RowWriter) -> None:
     """Append seconds and nanoseconds of a Timestamp or Duration.
 
     In a Duration, both have the same sign.
     """
-    micros = cells.integers()
+    micros, (low, high) = cells.integers(), _MICROS[name]
+    cells.fail((micros < low) | (micros > high), path, f"is out of the range of {name}")
     seconds = micros // 1_000_000
     if pa.types.is_duration(cells.array.type):
         seconds += (micros < 0) & (micros % 1_000_000 != 0)

@@ -68,8 +68,9 @@ class RowEncoder:
         cells = Cells(values, faults)
         if self.is_single:
             cells = cells.field(0)
-        valid = cells.valid()
+        valid, cells = cells.valid(), cells.without_nulls()
         out = RowWriter(len(cells))
-        write_valid(self.root, cells, out, self.prefix)
+        out.constant(self.prefix)
+        self.root(cells, out)
         rows = out.join()
-        return rows if valid is None else with_nulls(rows, valid)
+        return rows if valid is None else with_nulls(spread(rows, valid), valid)

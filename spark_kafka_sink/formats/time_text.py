@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BYTE_BITS: Final = np.uint64(3)
 DAY_US: Final = 86_400_000_000
+_DAY_MS: Final = 86_400_000
 _FIRST_DAY: Final = -25567
 """First day in the table: 1900-01-01, in days since 1970."""
 _LAST_DAY: Final = 65744
@@ -72,10 +73,20 @@ def _any_date(text: str) -> str:
     return f"+{text}" if len(year) > 4 else text
 
 
-def write_timestamps(out: RowWriter, micros: Numbers) -> None:
-    """Append local times as YYYY-MM-DDTHH:MM:SS.mmm, rounded down to milliseconds."""
+def write_timestamps(out: RowWriter, micros: Numbers, offsets: Numbers | None = None) -> None:
+    """Append local times as YYYY-MM-DDTHH:MM:SS.mmm, rounded down to milliseconds.
+
+    Args:
+        out: receives the text.
+        micros: microseconds since 1970; UTC, or local times without `offsets`.
+        offsets: UTC offsets in seconds, shape (n,) or (1,).
+    """
     days = micros // DAY_US
     millis = (micros - days * DAY_US) // 1000
+    if offsets is not None:  # The sum of `micros` and an offset can exceed 64 bits.
+        millis += offsets * 1000
+        next_days = millis // _DAY_MS
+        days, millis = days + next_days, millis - next_days * _DAY_MS
     seconds = millis // 1000
     write_dates(out, days, b"T")
     out.fixed(_seconds_of_day().take(seconds), 8)

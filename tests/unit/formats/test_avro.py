@@ -222,7 +222,7 @@ def test_minimal_decimals_match_java() -> None:
         (
             pa.decimal128(38, 0),
             [Decimal(10**36), Decimal(10**36 - 1), Decimal(-(10**38) + 1)],
-            {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2},
+            {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2},
             [0, 2],
             "a",
             "has more than 36 digits before the point",
@@ -319,6 +319,17 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
             "the default {} does not fit the type R",
         ),
         ('["null",["int"]]', "a union contains a union"),
+        ('["null","int","int"]', "a union has 'int' twice"),
+        (json.dumps(record(("v", "int"), ("v", "long"))), "n.R has 'v' twice"),
+        (json.dumps(record(("a.b", "int"))), "'a.b' is not a valid name"),
+        ('{"type":"enum","name":"E","symbols":["A","B","A"]}', "E has 'A' twice"),
+        ('{"type":"enum","name":"E","symbols":["1X"]}', "'1X' is not a valid name"),
+        ('{"type":"enum","name":"E","symbols":["A"],"default":"Z"}', "'Z' is not a symbol of E"),
+        ('{"type":"fixed","name":"1 x","size":4}', "'1 x' is not a valid name"),
+        (
+            json.dumps([record(("v", "int")), record(("v", "long"))]),
+            "the type n.R is declared twice",
+        ),
         (
             '{"type":"array","items":{"type":"map","values":["int",{"type":["string"]}]}}',
             "a union contains a union",
@@ -328,6 +339,57 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
 def test_invalid_schemas_are_rejected(schema: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         compile_encoder(FieldPlan(format=Format.AVRO, schema=schema), pa.struct([]))
+
+
+@pytest.mark.parametrize("size", [None, 20, 32, 40])
+@pytest.mark.parametrize(("precision", "scale"), [(64, 20), (64, 40), (76, 38), (64, 10), (90, 45)])
+def test_decimals_that_exceed_128_bits_with_the_scale_of_the_schema(
+    precision: int, scale: int, size: int | None
+) -> None:
+    """Kafka Connect declares 64 digits if it does not know the precision."""
+    if size is not None and 10**precision >= 1 << 8 * size - 1:
+        return
+    numbers = ["12345678901234567890123456.5", "-1e-10", "0", "-0.1", "1e27", "-5e27", "127", "128"]
+    values = [*map(Decimal, numbers), None]
+    values = [value for value in values if not value or abs(value) < 10 ** (precision - scale)]
+    array = pa.array([{"v": value} for value in values], pa.struct([("v", pa.decimal128(38, 10))]))
+    fixed: dict[str, Any] = {"type": "fixed", "name": "F", "size": size}
+    plain = {"type": "bytes"} if size is None else fixed
+    logical = {**plain, "logicalType": "decimal", "precision": precision, "scale": scale}
+    schema = record(("v", ["null", logical]))
+    encoded, faults = try_to_encode(array, schema)
+    assert not faults
+    for value, data in zip(values, encoded, strict=True):
+        source = io.BytesIO(data or b"")
+        raw = read(record(("v", ["null", plain])), source.read())["v"]
+        expected = None if value is None else int(value.scaleb(scale))
+        assert (None if raw is None else int.from_bytes(raw, "big", signed=True)) == expected
+        if expected is not None and size is None:  # as few bytes as in Java
+            magnitude = expected if expected >= 0 else ~expected
+            assert len(raw) == magnitude.bit_length() // 8 + 1
+
+
+@pytest.mark.parametrize("start", ["timestamp", "local-timestamp"])
+def test_first_and_last_timestamps_in_nanoseconds(start: str) -> None:
+    last = (2**63 - 1) // 1000
+    values = [last + 1, last, -last, -last - 1]
+    type_ = pa.timestamp("us", "UTC" if start == "timestamp" else None)
+    array = pa.array([{"v": value} for value in values], pa.struct([("v", type_)]))
+    schema = record(("v", {"type": "long", "logicalType": f"{start}-nanos"}))
+    encoded, faults = try_to_encode(array, schema)
+    assert [*faults.rows] == [0, 3]
+    plain = record(("v", "long"))
+    assert [read(plain, data)["v"] for data in encoded[1:3]] == [1000 * last, -1000 * last]
+
+
+def test_wide_decimals_that_do_not_fit() -> None:
+    values = [Decimal(10**24), Decimal(10**26), Decimal(-(10**25)), Decimal(10**25 - 1)]
+    array = pa.array([{"v": value} for value in values], pa.struct([("v", pa.decimal128(38, 10))]))
+    logical = {"type": "bytes", "logicalType": "decimal", "precision": 45, "scale": 20}
+    _, faults = try_to_encode(array, record(("v", logical)))
+    assert list(faults) == [
+        (row, "v", "has more than 25 digits before the point") for row in (1, 2)
+    ]
 
 
 def test_names_are_resolved_in_namespaces_and_other_branches() -> None:

@@ -443,6 +443,8 @@ def test_events_without_a_single_record_are_rejected(
     ("type_", "values", "schema"),
     [
         (pa.string(), ["a", "é"], "string"),
+        (pa.string(), ["a"], '["string", "long"]'),
+        (pa.map_(pa.string(), pa.int32()), [{"a": 1}], '{"type": "map", "values": "int"}'),
         (pa.int64(), [1, -(2**63)], ' "long" '),
         (pa.int32(), [5], "long"),
         (pa.float64(), [0.5], "double"),
@@ -476,6 +478,26 @@ def test_type_without_a_record_needs_one_column() -> None:
         compile_encoder(plan, type_)
     with pytest.raises(ColumnError, match="the struct of all columns has type struct"):
         compile_encoder(replace(plan, fields=None, column=0), type_)
+
+
+@pytest.mark.parametrize("union", [False, True])
+def test_texts_of_a_fixed_uuid(union: bool) -> None:
+    uuids = ["123e4567-e89b-12d3-a456-426614174000", "123E4567-E89B-12D3-A456-42661417ABCD"]
+    texts = [*uuids, None, "x", uuids[0][:-1], f"{uuids[0]}0", uuids[0].replace("-", ""), "", "é"]
+    array = pa.array([{"v": text} for text in texts])
+    fixed = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
+    schema = record(("v", ["null", fixed, "string"] if union else ["null", fixed]))
+    encoded, faults = try_to_encode(array, schema)
+    plain = record(("v", ["null", {"type": "fixed", "name": "U", "size": 16}, "string"]))
+    values = [read(plain, data)["v"] for data in encoded if data is not None]
+    if union:
+        assert not faults
+        assert values == texts
+    else:
+        assert values[:3] == [UUID(uuids[0]).bytes, UUID(uuids[1]).bytes, None]
+        assert [(fault.row, fault.problem) for fault in faults] == [
+            (row, "is not a UUID") for row in range(3, len(texts))
+        ]
 
 
 def test_texts_of_a_uuid() -> None:

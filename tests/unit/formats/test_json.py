@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, reset_tzpath
@@ -142,6 +143,21 @@ def without_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     reset_tzpath(to=())
     yield
     reset_tzpath()
+
+
+@pytest.mark.parametrize(
+    ("zone", "micros", "text"),
+    [  # as Spark 4.3's to_json writes them
+        ("Europe/Berlin", 2**63 - 1, "+294247-01-10T05:00:54.775+01:00"),
+        ("UTC", 2**63 - 1, "+294247-01-10T04:00:54.775Z"),
+        ("-05:00", -(2**63), "-290308-12-21T14:59:05.224-05:00"),
+        ("UTC", -(2**63), "-290308-12-21T19:59:05.224Z"),
+    ],
+)
+def test_first_and_last_timestamps_do_not_wrap_around(zone: str, micros: int, text: str) -> None:
+    type_ = pa.struct([("v", pa.timestamp("us", "UTC"))])
+    array = pa.array([{"v": micros}, {"v": 0}], type_)
+    assert encode(array, replace(PLAN, zone=zone))[0] == f'{{"v":"{text}"}}'
 
 
 @pytest.mark.usefixtures("without_zones")

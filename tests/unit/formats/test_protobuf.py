@@ -13,6 +13,7 @@ from google.protobuf import (
     descriptor_pb2,
     descriptor_pool,
     duration_pb2,
+    json_format,
     message_factory,
     timestamp_pb2,
     wrappers_pb2,
@@ -28,7 +29,9 @@ from spark_kafka_sink.formats.plan import (
     derive_schema,
 )
 from spark_kafka_sink.formats.protobuf_framing import message_indexes
+from spark_kafka_sink.formats.protobuf_text import proto_texts
 from spark_kafka_sink.formats.row_faults import RowFaults
+from tests.support.protoc import compile_files
 from tests.unit.formats.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
 
 Proto = descriptor_pb2.FieldDescriptorProto
@@ -264,6 +267,14 @@ def test_wrappers_distinguish_null_and_zero() -> None:
             "a[]",
             "is null, but must not be",
         ),
+        (
+            pa.decimal128(20, 0),
+            [Decimal(0), Decimal(2**64 - 1), Decimal(2**64), None, Decimal(-1)],
+            {"type": Proto.TYPE_UINT64},
+            [2, 4],
+            "a",
+            "has a number out of the range of uint64",
+        ),
     ],
 )
 def test_rows_that_do_not_fit(
@@ -355,3 +366,83 @@ def test_prefix_precedes_each_payload_except_tombstones() -> None:
     )
     encoded = compile_encoder(plan, array.type).encode(array, RowFaults(2))
     assert encoded.to_pylist() == [b"\0\0\0\0\1\0\x08\1", None]
+
+
+@pytest.mark.parametrize("kind", ["uint64", "fixed64"])
+def test_decimals_are_written_as_unsigned_numbers(kind: str) -> None:
+    values = [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 300]
+    type_ = Proto.TYPE_UINT64 if kind == "uint64" else Proto.TYPE_FIXED64
+    schema = encoded_text(file({"type": type_}, syntax="proto2"))
+    array = pa.array([{"a": Decimal(v)} for v in values], pa.struct([("a", pa.decimal128(20, 0))]))
+    encoded, faults = try_to_encode(array, schema, "p.M")
+    assert not faults
+    class_ = message_class(schema, "p.M")
+    assert [class_.FromString(data).a for data in encoded] == values
+
+
+@pytest.mark.parametrize("type_", [pa.timestamp("us", "UTC"), pa.duration("us")])
+def test_times_that_readers_reject(type_: pa.DataType) -> None:
+    """Google's runtime checks the range of Timestamp and Duration when it writes them as JSON."""
+    seconds = [-62_135_596_800, 253_402_300_799, 315_576_000_000, -315_576_000_000]
+    near = [1_000_000 * second + step for second in seconds for step in (-1, 0, 1, 999_999, 10**6)]
+    values = [*near, 0, 2**63 - 1, -(2**63)]
+    array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
+    derived = derive_schema(Format.PROTOBUF, array.type, "M", "p")
+    encoded, faults = try_to_encode(array, derived.schema, "p.M")
+    class_ = message_class(derived.schema, "p.M")
+    for row, data in enumerate(encoded):
+        try:
+            json_format.MessageToJson(class_.FromString(data))
+        except (ValueError, json_format.Error):
+            assert row in faults.rows, values[row]
+        else:
+            assert row not in faults.rows, values[row]
+
+
+def test_entries_of_a_map_from_a_list_of_structs_need_a_key_and_a_value() -> None:
+    derived = derive_schema(
+        Format.PROTOBUF, pa.struct([("m", pa.map_(pa.string(), pa.int32()))]), "M", "p"
+    )
+    entry = pa.struct([("key", pa.string()), ("value", pa.int32())])
+    rows: list[Any] = [[("a", 1)], [(None, 1)], [("a", None)], [], None]
+    array = pa.array(
+        [
+            {"m": row and [dict(zip(("key", "value"), each, strict=True)) for each in row]}
+            for row in rows
+        ],
+        pa.struct([("m", pa.list_(entry))]),
+    )
+    encoded, faults = try_to_encode(array, derived.schema, "p.M")
+    assert [*faults.rows] == [1, 2]
+    assert message_class(derived.schema, "p.M").FromString(encoded[0]).m == {"a": 1}
+
+
+@pytest.mark.parametrize("names", [("a_b", "a__b"), ("aB", "a_b"), ("user_id", "userId")])
+def test_columns_with_the_same_json_name_are_rejected(names: tuple[str, str]) -> None:
+    type_ = pa.struct([(name, pa.string()) for name in names])
+    for nested in (type_, pa.struct([("s", type_)]), pa.struct([("l", pa.list_(type_))])):
+        with pytest.raises(ColumnError, match=f"{names[0]}` and `.*{names[1]}` have the same name"):
+            derive_schema(Format.PROTOBUF, nested, "Value")
+
+
+CITY = pa.struct([("City", pa.string())])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [("OrderId", pa.int64()), ("Address", CITY)],
+        [("address", CITY), ("Address", pa.string())],
+        [("Lines", pa.list_(CITY)), ("Lines2", CITY)],
+        [("Prices", pa.map_(pa.string(), CITY))],
+        [("Order", pa.struct([("Order", pa.struct([("Order", pa.int32())]))]))],
+    ],
+)
+def test_derived_schemas_compile_if_columns_have_capital_letters(
+    fields: list[tuple[str, pa.DataType]],
+) -> None:
+    derived = derive_schema(Format.PROTOBUF, pa.struct(fields), "Order", "com.example")
+    (text,) = proto_texts([base64.b64decode(derived.schema)])
+    compiled = compile_files({"x.proto": text})["x.proto"]
+    message = next(each for each in compiled.message_type if each.name == "Order")
+    assert [field.name for field in message.field] == [name for name, _ in fields]
