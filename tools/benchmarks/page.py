@@ -5,7 +5,7 @@ JSON object with the sections of `empty`, each with one entry for each part.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -43,6 +43,8 @@ _HALF_STEP = 0.00005
 DRAFT = ROOT / "build" / "benchmarks"
 FIGURES, TABLES = "figures.json", "figures.md"
 PUBLISHED = DOCS / "benchmarks"
+RATES = "rates.svg"
+"""File name of the README's chart."""
 
 
 def empty() -> dict[str, dict[str, Any]]:
@@ -56,15 +58,13 @@ def save(found: Found, folder: Path = DRAFT) -> None:
     (folder / FIGURES).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def draw_charts(figures: Found, folder: Path) -> list[str]:
-    """Draw the charts of the measured parts as SVG files, and return their file names."""
-    drawn = {name: chart for name, chart in CHARTS.items() if chart[1] in figures["parts"]}
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "benchmarks"}):
-        for name, (_, part, draw) in drawn.items():
-            draw(figures["parts"][part]).savefig(
-                folder / name, format="svg", metadata={"Date": None}
-            )
-    return list(drawn)
+def draw_rates(figures: Found, folder: Path) -> None:
+    """Draw the README's chart as an SVG file if the rates were measured."""
+    (folder / RATES).unlink(missing_ok=True)
+    if "spark" in figures["parts"]:
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "benchmarks"}):
+            figure = _rates_of_peers(figures["parts"]["spark"])
+            figure.savefig(folder / RATES, format="svg", metadata={"Date": None})
 
 
 def _rates_of_peers(series: Sequence[Found]) -> Figure:
@@ -84,28 +84,14 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
     return done(figure)
 
 
-RATES = "rates.svg"
-"""File name of the README's chart."""
-CHARTS: Mapping[str, tuple[str, str, Callable[[Any], Figure]]] = {
-    RATES: ("Rates of Spark writes", "spark", _rates_of_peers),
-}
-"""The caption, the part and the drawing function of each chart, by file name."""
-
-
 def _measured(series: Sequence[Found]) -> list[Found]:
     return [one for one in series if one["samples"]]
 
 
 def write_draft(folder: Path) -> str:
-    """Write charts and tables for the samples in the folder. Return the tables as Markdown."""
+    """Write chart and tables of the samples in the folder, and return the tables as Markdown."""
     figures = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
-    for earlier in folder.glob("*.svg"):
-        earlier.unlink()
-    pictures = [
-        f"![{CHARTS[name][0]}]({PUBLISHED.name}/{name})\n\n"
-        for name in draw_charts(figures, folder)
-        if name != RATES
-    ]
+    draw_rates(figures, folder)
     parts: dict[str, list[str]] = {}
     for part, machine in figures["machines"].items():
         parts.setdefault(machine, []).append(part)
@@ -115,7 +101,7 @@ def write_draft(folder: Path) -> str:
     ]
     blocks = "\n\n".join([*machines, *(table.markdown() for table in tables(figures))])
     samples = f"[Every sample as JSON]({PUBLISHED.name}/{FIGURES})\n"
-    text = "".join([*pictures, blocks, "\n\n", samples])
+    text = f"{blocks}\n\n{samples}"
     (folder / TABLES).write_text(text, encoding="utf-8")
     return text
 

@@ -57,13 +57,6 @@ if TYPE_CHECKING:
 NOTHING = rows_of()
 
 
-@pytest.fixture
-def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
-    """Return a stream with its own topic and prefix."""
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
-
-
 def crash(query: Writes, batch: str, step: str) -> None:
     """Run a batch whose driver crashes at a step."""
     tasks = [each.transaction for each in query.tasks(batch) if each.transaction is not None]

@@ -5,7 +5,6 @@ from functools import partialmethod
 import pytest
 from typer.testing import CliRunner, Result
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
@@ -17,19 +16,9 @@ from tests.integration.exactly_once.simulated_writes import (
     QUERY,
     Writes,
     rows_of,
-    stream,
 )
 from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
 from tests.support.waiting import wait_until_equal
-from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
-
-
-@pytest.fixture
-def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
-    """Return a stream with its own topic and prefix."""
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
 
 def invoke(query: Writes, command: str, *arguments: str) -> Result:

@@ -20,13 +20,11 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.simulated_writes import (
-    PARTITIONS,
     QUERY,
     ROWS,
     SETTLE_SECONDS,
     batch_job,
     rows_of,
-    stream,
     transactions_of,
 )
 from tests.integration.exactly_once.stepped_driver import (
@@ -35,20 +33,10 @@ from tests.integration.exactly_once.stepped_driver import (
     stepped_driver,
 )
 from tests.integration.exactly_once.test_atomic import TASKS, plan
-from tools.support.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from tests.integration.exactly_once.simulated_writes import Writes
-    from tools.support.kafka_cluster import KafkaCluster
-
-
-@pytest.fixture
-def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
-    """Return a stream with its own topic and prefix."""
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
 
 def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:
