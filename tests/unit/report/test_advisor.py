@@ -347,7 +347,6 @@ def costs(*codecs: tuple[str, int, int]) -> tuple[CodecCost, ...]:
 
 
 NO_CODEC, ZSTD = ("none", 1_000_000, 0), ("zstd", 300_000, 4_000_000)
-HEAVY_GZIP = ("gzip", 300_000, 30_000_000)
 
 OFFSETS = tuple(replace(each, first_offset=7, last_offset=1006) for each in parts(9, 9))
 MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)

@@ -118,7 +118,6 @@ def test_many_keyless_rows_use_every_partition(sim: World) -> None:
 
 
 LOST = CoordinatorFault(lose=True)
-LOST_ANSWER = CoordinatorFault(lose=True, error=None)
 UNDONE = CoordinatorFault(lose=True, error=14)
 
 
