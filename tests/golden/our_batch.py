@@ -1,7 +1,5 @@
 """Golden batches written by the columnar encoder and read by the decoder."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

@@ -1,8 +1,7 @@
 """The client side of each SASL mechanism against the server side of Kafka's classes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -17,11 +16,7 @@ from spark_kafka_sink.config.security.model import (
 )
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from tests.unit.kafka.security.sasl.logins import password_login
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 NAMES = ["alice", "a=b,c", "=2C", "with space", "x" * 200]
 PASSWORDS = ["secret", "pässwörd \u2168\u00ad\u20ac", "a,b=c\tn", "\U0001f511" * 20]

@@ -1,9 +1,8 @@
 """Advice for reports of real sessions with bottlenecks."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
@@ -24,11 +24,6 @@ from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.slow_link import slow_link
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.producer.rows import Rows
 
 DELAY_S = 0.02
 

@@ -1,7 +1,5 @@
 """Bad rows of every kind become dead letters; the valid rows of their batch are written."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

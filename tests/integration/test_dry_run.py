@@ -1,7 +1,5 @@
 """A dry run leaves nothing on the brokers and does not change the requests of later writes."""
 
-from __future__ import annotations
-
 import logging
 import re
 

@@ -1,7 +1,5 @@
 """Rejected records, batches, topics and partitions, with error tolerance."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

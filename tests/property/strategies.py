@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
-from tests.property.reference import Message
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.property.reference import Header
+from tests.property.reference import Header, Message
 
 JUNK = b"hidden bytes that must never reach the wire"
 JUNK_HEADERS = [{"key": b"hidden", "value": JUNK}, {"key": b"", "value": None}]

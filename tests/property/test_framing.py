@@ -1,7 +1,5 @@
 """The columnar encoder against the per-record reference."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import numpy as np

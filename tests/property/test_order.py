@@ -5,8 +5,6 @@ without keys, with partitions of their own or the user's, over several chunks an
 retries, moves of leaders, splits, and whatever the codec.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

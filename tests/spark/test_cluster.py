@@ -1,8 +1,6 @@
 """Lost executors and workers and repeated tasks, with at-least-once and exactly-once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +10,6 @@ from spark_kafka_sink.report.storage import read_report
 from tests.spark.support.children import run_child
 from tests.spark.support.cluster_child import ROWS, WITH_WRITE
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOPICS = ("speculation", "task-retry", "stage-retry")
 EXACTLY_ONCE = ("deliveryGuarantee=exactly-once", "transactionalIdPrefix=troubled")

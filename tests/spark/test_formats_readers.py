@@ -1,15 +1,14 @@
 """Records with formats, read by Confluent's deserializers and `from_avro`."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
@@ -18,20 +17,15 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.json_format import MessageToDict
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 from tests.spark.support.append import append
 from tests.support.protoc import compile_files, message_class
 from tests.support.schema_registry import SmallRegistry, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
 TOPIC = "rows"
 COLUMNS = """

@@ -1,11 +1,10 @@
 """Invalid options fail a write immediately, and missing topics are created on request."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import (
@@ -18,14 +17,8 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.spark_errors import error_of
+from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.spark.support.console import Console
 
 DEAD_LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
 LOGIN = {

@@ -1,16 +1,15 @@
 """The public API: `from spark_kafka_sink import ...`."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +18,6 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.producer.dead_letter import SINK_CLASS
 from spark_kafka_sink.producer.row_error import RowError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAMES = [name for name in spark_kafka_sink.__all__ if name != "__version__"]
 HEAVY = {"kio", "numpy", "pyarrow", "pyspark", "rich", "typer"}

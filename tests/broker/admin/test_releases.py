@@ -1,9 +1,8 @@
 """The broker with the API versions of older releases: errors, and compatibility of clients."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -21,13 +20,9 @@ from tests.integration.support.producer_writes import produce, rows
 from tools.compat.client_matrix import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, ClientRow, Task
 from tools.support.jars import OLD_KAFKA
 from tools.support.java import command
+from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 from tools.support.raw_client import RawClient
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 RELEASES = tuple(releases())
 SOFTWARE = {"client_software_name": "raw", "client_software_version": "1.0"}

@@ -1,26 +1,20 @@
 """The producer with every fault: no loss, no duplicates, records in order."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.inspection import log_in
 from tests.integration.support.producer_writes import numbered, session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink import DeliveryReport
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
 
 PARTITIONS = 4
 ROWS = 40

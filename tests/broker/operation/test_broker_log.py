@@ -1,13 +1,12 @@
 """Log messages of the broker: repeated errors are logged at intervals, with the reason."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -18,10 +17,6 @@ from spark_kafka_sink.broker.net.connection import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient, batch, old_messages, produce, produce_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LOGGER = "spark_kafka_sink.broker"
 

@@ -1,14 +1,12 @@
 """The command line; commands that run until a signal are started as subprocesses."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 from dataclasses import fields
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -23,9 +21,6 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.command_line import run
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]
 

@@ -1,7 +1,5 @@
 """Raw Produce requests to a real Kafka and to the embedded broker."""
 
-from __future__ import annotations
-
 import pytest
 from kio.schema.errors import ErrorCode
 

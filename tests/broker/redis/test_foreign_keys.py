@@ -1,28 +1,23 @@
 """Keys that the broker did not write are never changed, and errors contain their names."""
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.redis.reading import entries
 from tests.broker.support.inspection import topic_in
+from tests.broker.support.redis_server import RedisServer
 from tools.support.raw_client import TIMEOUT, RawClient, batch, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from tests.broker.support.redis_server import RedisServer
 
 
 class ProcessKilled(BaseException):

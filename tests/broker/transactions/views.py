@@ -1,20 +1,16 @@
 """The read steps of transaction scenarios: records, offsets and states."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.kafka.protocol.messages import read_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.support.waiting import wait_until, wait_until_equal
-
-if TYPE_CHECKING:
-    from tools.support.raw_client import RawClient
+from tools.support.raw_client import RawClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,6 @@
 """Transactions V2 on Kafka 4.3.1, V1 on 3.9.1 and 2.8.2, and the embedded broker."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,9 +9,6 @@ from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import NewTopic, TopicAdmin
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 

@@ -1,9 +1,7 @@
 """Missing ACLs: the command in the hint of an error adds the missing ACL."""
 
-from __future__ import annotations
-
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,9 +16,6 @@ from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password
 from tools.support.java import run_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LOG, PREFIX = "decisions", "orders"
 DRIVER = f"{PREFIX}/stream"

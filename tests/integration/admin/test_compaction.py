@@ -1,10 +1,8 @@
 """A decision log that is compacted during writes and reads keeps its state."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -14,7 +12,8 @@ from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
-from spark_kafka_sink.kafka.admin.log_reader import LogReader
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.admin.conftest import connected
@@ -22,12 +21,6 @@ from tests.unit.exactly_once.log.decisions import decided
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 from tools.support.transactions import open_transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.kafka.admin.log_reader import LogRead
 
 LOG, LARGE_LOG = "decisions", "large-decisions"
 ROLLING = {"segment.ms": "20", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "0"}

@@ -1,10 +1,8 @@
 """Findings of the doctor for connection, login, permission and configuration problems."""
 
-from __future__ import annotations
-
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from typer.testing import CliRunner
@@ -22,9 +20,6 @@ from tests.integration.support.servers import (
     never_respond,
 )
 from tests.support.schema_registry import running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOPICS = {"events": 2, "small": 1, "lonely": 1, "secret": 1, "readonly": 1}
 DENIALS = ("alice:Describe:topic=secret", "alice:Write:topic=readonly", "alice:Create:topic=new")

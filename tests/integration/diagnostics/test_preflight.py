@@ -1,7 +1,5 @@
 """Findings of the driver's preflight check on a broker."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -1,12 +1,10 @@
 """Simulated exactly-once writes of Spark's tasks and driver, and reads by another client."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
@@ -30,14 +28,10 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PARTITIONS = 4

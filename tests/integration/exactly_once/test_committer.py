@@ -1,14 +1,12 @@
 """The exactly-once driver on a real Kafka and the embedded broker, verified by another client."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     ConfigError,
@@ -34,6 +32,7 @@ from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
     ROWS,
+    Writes,
     batch_job,
     rows_of,
     stream,
@@ -48,11 +47,7 @@ from tests.integration.exactly_once.stepped_driver import (
 )
 from tests.support.pace import pace
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
-    from tests.integration.exactly_once.simulated_writes import Writes
-    from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
 
 NOTHING = rows_of()
 

@@ -3,11 +3,9 @@
 Another client, librdkafka, reads the records.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,6 +23,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
+    Writes,
     rows_of,
     stream,
     transactions_of,
@@ -39,11 +38,6 @@ from tests.integration.support.producer_writes import numbered, produce
 from tools.support.admin import Admin
 from tools.support.kfake_cluster import VERSIONS, kfake_cluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.integration.exactly_once.simulated_writes import Writes
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

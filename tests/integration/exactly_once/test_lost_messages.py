@@ -1,11 +1,9 @@
 """Lost requests and responses of the driver are retried or detected as executed."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,22 +21,18 @@ from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
+    Writes,
     batch_job,
     rows_of,
     stream,
     transactions_of,
 )
 from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tests.integration.exactly_once.simulated_writes import Writes
 
 QUICK = {
     "kafka.request.timeout.ms": "300",

@@ -1,36 +1,29 @@
 """A former leader of the decision log returns an outdated end of the log."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import DecisionRecords
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, DecisionRecords
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
+    Writes,
     rows_of,
     stream,
     transactions_of,
 )
 from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
 from tools.support.admin import Admin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tests.integration.exactly_once.simulated_writes import Writes
 
 CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
 

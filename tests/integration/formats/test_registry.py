@@ -3,11 +3,10 @@
 Confluent's client reads the records. The registry runs in-process: `tests.support.schema_registry`.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -27,9 +26,6 @@ from spark_kafka_sink.spark import format_plans
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from tests.integration.support.columnar import write_rows
 from tests.support.schema_registry import SmallRegistry, guid_of, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ORDER = StructType([StructField("id", StringType()), StructField("price", DoubleType())])
 ROWS: list[dict[str, Any]] = [{"id": "a", "price": 1.5}, {"id": None, "price": None}]

@@ -1,17 +1,16 @@
 """Logs, reports and metrics of a secured session contain no secrets."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.model import SinkConfig
@@ -22,12 +21,6 @@ from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.tables import print_advice, print_report
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from spark_kafka_sink import DeliveryReport
 
 PASSWORD, WRONG = "S3NT-of-alice", "S3NT-wrong"
 

@@ -1,9 +1,6 @@
 """Missing ACLs: writes fail quickly with an error that contains the operation and the resource."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -26,12 +23,10 @@ from tests.integration.support.producer_writes import numbered, produce
 from tests.integration.support.transactions import settings, transaction
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import DENIED, User
 from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent, count
-
-if TYPE_CHECKING:
-    from tests.support.security.secured_kafka import SecuredKafka
 
 FAILURE_LIMIT_S = 30
 

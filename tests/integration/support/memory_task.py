@@ -6,8 +6,6 @@ Prints one JSON object: the peak growth of RSS and of Arrow's memory pool in byt
 first large write, and the number of acknowledged records.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,11 +1,11 @@
 """Write rows with error tolerance, like a task, without Spark."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.context import SessionSettings
@@ -14,12 +14,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.columns import read_rows
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from tests.integration.support.producer_writes import rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_kafka_sink import DeliveryReport
-    from tools.support.readers import ForeignRecord
+from tools.support.readers import ForeignRecord
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TOLERATE = {"errors.tolerance": "all"}

@@ -1,16 +1,15 @@
 """`warm_up` starts workers without a write and does not affect the session."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_kafka_sink import (
     ConfigError,
@@ -22,11 +21,6 @@ from spark_kafka_sink import (
 from spark_kafka_sink.spark import registration as module
 from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from tests.spark.support.append import append
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
 
 _FORMAT_KINDS = {
     "pyspark.sql.worker.lookup_data_sources",

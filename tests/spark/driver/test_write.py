@@ -1,30 +1,24 @@
 """`write` if the job is interrupted or fails, and its requests to the JVM."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from py4j.clientserver import JavaClient
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink import DeliveryReport, KafkaProdError, WriteStatus, last_report, write
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from tests.spark.support.sink import Sink
 from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.spark.support.sink import Sink
 
 MAX_REQUESTS = 70
 """Requests to the JVM of one write in a session that has written before; about 25 are PySpark's."""

@@ -3,8 +3,6 @@
 SECURED is a JSON object for a secured broker: servers, options and the file that they refer to.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Addresses of `EmbeddedBroker`, and its errors for missing topics, hosts and starts."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of APIs that the releases of Kafka support."""
 
-from __future__ import annotations
-
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.broker.releases import releases
 

@@ -1,7 +1,5 @@
 """Warnings that are logged once per process are logged again in each test."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.debug_log import warn_once

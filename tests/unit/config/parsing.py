@@ -1,16 +1,11 @@
 """Parsing of options in tests."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
 

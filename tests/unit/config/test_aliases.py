@@ -3,8 +3,6 @@
 `librdkafka_config.tsv` is librdkafka's CONFIGURATION.md of 2.15 with the outcome for each name.
 """
 
-from __future__ import annotations
-
 import csv
 import logging
 import re

@@ -1,7 +1,5 @@
 """Options of the formats and of the schema registry."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError

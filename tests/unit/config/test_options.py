@@ -1,7 +1,5 @@
 """The options against `java_producer_config.tsv`, from ProducerConfig.configDef() of 4.3."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

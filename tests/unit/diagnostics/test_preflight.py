@@ -1,7 +1,5 @@
 """Which findings fail a write before its tasks, and how often brokers are queried."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, KafkaProdError

@@ -1,15 +1,11 @@
 """A silenced logger drops only what the silencing thread logs."""
 
-from __future__ import annotations
-
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+
+import pytest
 
 from spark_kafka_sink.common.quiet_log import quiet_log
-
-if TYPE_CHECKING:
-    import pytest
 
 NAME = "spark_kafka_sink.quiet_log_test"
 

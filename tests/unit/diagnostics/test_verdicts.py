@@ -1,7 +1,5 @@
 """Verdicts on findings, without a broker."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

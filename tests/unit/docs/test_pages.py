@@ -1,9 +1,7 @@
 """README.md and docs/ match the code, and everything that they name exists."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -30,9 +28,6 @@ from tools.docs.pages import (
     pages,
     replace_block,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGES = pages()
 

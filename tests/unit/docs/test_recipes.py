@@ -1,11 +1,9 @@
 """The examples of docs/security.md are valid options without visible secrets."""
 
-from __future__ import annotations
-
 import ast
 import logging
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,9 +11,6 @@ from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security.model import Mechanism, SecurityProtocol
 from spark_kafka_sink.config.security.sasl import resolve
 from tools.docs.pages import DOCS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BLOCK = re.compile(r"^```python\n(\w+) = (\{.*?^\})\n```$", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(r"ConnectionString|alice|env:|file:")

@@ -1,8 +1,6 @@
 """The generated tables are complete, and every row has a description."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -23,9 +21,6 @@ from tools.docs.reference import (
     render_security_options,
     render_sink_options,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def rows_of(text: str) -> list[str]:

@@ -1,7 +1,5 @@
 """Errors of denied operations name the missing ACL with a command, and are raised immediately."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The end of a session: threads stop, and reports never block it."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Thread
 from typing import NoReturn

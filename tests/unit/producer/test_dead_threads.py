@@ -1,18 +1,17 @@
 """Threads that die: all waits for them end soon, whatever the error."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event, Thread
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -28,9 +27,6 @@ from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from tests.support.harness.offline import config, topic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SOON = 10.0
 """Seconds in which a wait must end; what is waited for would never come."""

@@ -1,7 +1,5 @@
 """A dry run executes every step except sending the requests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 

@@ -1,7 +1,5 @@
 """kafka.debug: the events of a batch, and the ids that connect them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Permanent failures: each record has exactly one outcome, and `persisted` means acknowledged."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import Future
 from random import Random

@@ -1,9 +1,7 @@
 """The work for one batch does not depend on the number of the topic's other partitions."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -13,9 +11,6 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FEW, MANY = 8, 800
 BUFFER = 1 << 20

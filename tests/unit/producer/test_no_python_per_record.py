@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from types import FrameType
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +20,6 @@ from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, DeadLetterTopic
 from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.offline import config, offline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import FrameType
 
 FEW, MANY = 1_000, 10_000
 # One batch per partition for any number of rows, so that only the rows differ.

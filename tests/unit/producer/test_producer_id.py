@@ -1,7 +1,5 @@
 """Producer id, epoch and sequences: state transitions and epoch bumps."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Each rule with a report that triggers it, and with a slightly better report that does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The text and the advice of a dry run's report."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import StringIO
 

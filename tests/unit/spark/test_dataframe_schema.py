@@ -1,7 +1,5 @@
 """Errors of a DataFrame's columns, with the suggested replacement."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,18 +1,19 @@
 """Only delivery errors fail a commit: each later step fails once in these tests."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os
 import pickle
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ReportError
@@ -32,12 +33,6 @@ from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.report_folder import ReportFolder, micro_batch_path
 from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import write_end
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
-
-    import pyarrow as pa
 
 REPORT = DeliveryReport(tasks=1, retries=2)
 DONE = DeliveryMessage(REPORT)

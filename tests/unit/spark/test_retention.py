@@ -1,9 +1,7 @@
 """The files of a stream are limited; those of failed micro-batches and of other queries stay."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyarrow.fs import FileSelector, _MockFileSystem
@@ -14,9 +12,6 @@ from spark_kafka_sink.report.storage import ReportLocation, write_report
 from spark_kafka_sink.spark import retention
 from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.publication import Publication
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = DeliveryReport(query_id="0123456789")
 

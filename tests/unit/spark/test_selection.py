@@ -1,8 +1,6 @@
 """Selection of the columns of key and value, and rejected selections."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 from pyspark.sql.types import (
@@ -19,9 +17,6 @@ from pyspark.sql.types import (
 from spark_kafka_sink import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.spark.dataframe_schema import Contract
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BASE = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 JSON = {"value.format": "json"}

@@ -1,17 +1,12 @@
 """The folder of shipped files that a task uses: the session's, if it has one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyspark import SparkFiles
 
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OPTIONS = {
     "kafka.bootstrap.servers": "h:9092",

@@ -1,7 +1,5 @@
 """Secrets that Spark would show, and secrets that are sent to the tasks."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

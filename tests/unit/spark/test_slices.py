@@ -1,9 +1,8 @@
 """Small Arrow batches are combined, and large ones are read in slices."""
 
-from __future__ import annotations
-
 import mmap
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +19,6 @@ from spark_kafka_sink.spark.columns import (
     slices,
 )
 from spark_kafka_sink.spark.dataframe_schema import Contract
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

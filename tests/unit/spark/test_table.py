@@ -1,7 +1,5 @@
 """The options of a table that Spark stores contain no secret."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError

@@ -1,7 +1,5 @@
 """Frames from bytes in any chunks."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Queries of a partition's state have no side effects."""
 
-from __future__ import annotations
-
 from unittest.mock import Mock
 
 import crc32c

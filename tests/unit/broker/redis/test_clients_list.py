@@ -1,7 +1,5 @@
 """The detection of other brokers in the output of CLIENT LIST."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.broker.redis.connection import ClaimError, RedisLocation, _check_alone

@@ -1,8 +1,7 @@
 """Conversion of records to stream entries and back, without a server."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +11,6 @@ from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.streams import BatchEntry, build_batches
 from spark_kafka_sink.kafka.records.decoder import Record, read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 IDS = EntryIds()
 QUICK = settings(max_examples=100, deadline=None, database=None)

@@ -1,7 +1,5 @@
 """Offsets, entry ids and Redis keys, without a server."""
 
-from __future__ import annotations
-
 import re
 import sys
 

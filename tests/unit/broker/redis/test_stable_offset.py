@@ -1,7 +1,5 @@
 """The last stable offset in a log with gaps between its batches: the end offset of a batch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import count
 from unittest.mock import Mock

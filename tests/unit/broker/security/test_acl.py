@@ -1,7 +1,5 @@
 """Authorization: a table of denials."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.broker.security.acl import Denials, denial_of, parse_denial

@@ -1,9 +1,7 @@
 """Session lifetimes with a manual clock."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +9,6 @@ from spark_kafka_sink.broker.security.authenticator import SaslServer, SaslServe
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.clock import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class AnyToken(SaslServer):

@@ -1,7 +1,5 @@
 """Validation of bearer tokens."""
 
-from __future__ import annotations
-
 import time
 from base64 import urlsafe_b64encode
 from typing import Any

@@ -1,7 +1,5 @@
 """Configuration of the demo's consumer."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.cli.demo.librdkafka import librdkafka_config

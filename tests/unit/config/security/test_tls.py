@@ -1,7 +1,5 @@
 """ssl.* options as users set them."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

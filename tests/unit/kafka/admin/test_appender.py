@@ -1,8 +1,6 @@
 """Appending records in a transaction: requests, retries and timeouts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,16 +18,13 @@ from spark_kafka_sink.kafka.admin.appender import (
     UnclearFenceError,
 )
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.coordination import LOST, opened
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 RECORDS = [(b"k", b"v"), (b"l", None)]

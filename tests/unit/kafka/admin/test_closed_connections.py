@@ -1,24 +1,18 @@
 """A broker that closes the connection whenever it receives a request."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.coordination import LOST, Coordination, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call
 
 CALLS: dict[ApiKey, Callable[[BlockingClient, float], object]] = {
     ApiKey.DESCRIBE_CONFIGS: lambda client, until: TopicAdmin(client).broker_config("x", until),

@@ -1,7 +1,5 @@
 """The protocol of one connection, byte by byte and without a socket."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers with missing, excessive or invalid responses never stop or block the sender."""
 
-from __future__ import annotations
-
 import logging
 from random import Random
 from typing import Any

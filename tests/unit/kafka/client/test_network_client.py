@@ -1,11 +1,9 @@
 """Connections: setup, failures, timeouts and idle closing."""
 
-from __future__ import annotations
-
 import socket
+from collections.abc import Iterator
 from random import Random
 from select import select
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,16 +13,12 @@ from spark_kafka_sink.kafka.client.channel.transport import RECEIVE_SIZE, TcpTra
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import Network
+from spark_kafka_sink.kafka.client.request import Completion
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.offline import config
 from tests.support.harness.world import world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.kafka.client.request import Completion
 
 NODE = Node(1, "127.0.0.1", 40_001)
 OPTIONS = {"bootstrap_servers": "127.0.0.1:40000"}

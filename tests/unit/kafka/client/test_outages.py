@@ -1,7 +1,5 @@
 """Log lines during broker outages: enough for a diagnosis, without flooding."""
 
-from __future__ import annotations
-
 import logging
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rebootstrapping from the bootstrap servers: KIP-899 and KIP-1102."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Topics in metadata requests are those of the current session."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cached constants of single-row chunks with different lengths are limited."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

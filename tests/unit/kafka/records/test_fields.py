@@ -1,10 +1,8 @@
 """Columnar reading of records equals record-by-record reading, and every flaw is detected."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -23,9 +21,6 @@ from spark_kafka_sink.kafka.records.decoder import (
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.varint import varint
 from tools.compat.scenarios.produce import BODIES, HEADER, Raw
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FLAWS = (
     "a third record missing",

@@ -1,7 +1,5 @@
 """Invalid batches raise only ProtocolError, and use no memory for declared sizes."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

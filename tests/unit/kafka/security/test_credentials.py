@@ -1,9 +1,7 @@
 """Invalid user names and passwords are rejected before anything is sent."""
 
-from __future__ import annotations
-
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +10,6 @@ from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.kafka.security.credentials import revealed, utf8_text
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OPTION = "kafka.sasl.password"
 

@@ -1,9 +1,9 @@
 """Changed secrets are detected if the settings are equal, without exposing the secrets."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
@@ -19,11 +19,6 @@ from spark_kafka_sink.config.security.model import (
     TlsConfig,
 )
 from spark_kafka_sink.kafka.security.credentials import credentials_stamp
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def login(password: str) -> SecurityConfig:

@@ -1,7 +1,5 @@
 """The principal that ACLs must name."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.secret import Secret

@@ -1,9 +1,7 @@
 """File names without a folder are resolved in the folder of Spark's shipped files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +22,6 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
 )
 from spark_kafka_sink.kafka.security.credentials import credentials_stamp, located, resolved_login
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def settings(place: str, sasl: SaslConfig | None = None) -> SecurityConfig:

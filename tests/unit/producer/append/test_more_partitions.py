@@ -1,9 +1,7 @@
 """A topic gains partitions during a write: rows for the new partitions are accepted."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +13,6 @@ from tests.support.harness.fake import FakeCluster
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world
 from tests.unit.producer.append.test_first_metadata import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOLERANT = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
 PARTITIONS = 2

@@ -1,9 +1,6 @@
 """An accumulator that a test fills and empties."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from spark_kafka_sink.common.clock import Clock
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
@@ -14,9 +11,6 @@ from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.common.clock import Clock
 
 PLACES = [TopicPartition("t", number) for number in range(20)]
 

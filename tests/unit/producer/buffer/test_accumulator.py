@@ -1,11 +1,9 @@
 """Memory, waits and linger.ms of the accumulator that the writer and the sender share."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,10 +14,6 @@ from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, Produce
 from spark_kafka_sink.report.metrics.producer_metrics import CloseReason, MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.unit.producer.buffer.bench import PLACES, Bench
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 SOON = 5.0
 

@@ -1,7 +1,5 @@
 """The circuit breaker's states, thresholds and window."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds

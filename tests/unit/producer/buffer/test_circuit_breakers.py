@@ -1,16 +1,10 @@
 """Breakers per partition, broker and job; retry storms; stalled brokers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.common.errors import DeliveryError
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 GOOD, RETRIED, FAILED = BatchOutcome

@@ -1,9 +1,7 @@
 """The compressor: closed batches in; payload and time, or an error, out."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +13,6 @@ from spark_kafka_sink.producer.buffer.compressor import CompressionResult, Compr
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORDS = b"the same again and again, " * 100
 

@@ -1,7 +1,5 @@
 """Buffer shares of partitions and brokers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from threading import RLock
 from types import MappingProxyType

@@ -1,11 +1,9 @@
 """Waits of the writer and how they end."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +11,6 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from tests.support.clock import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SOON = 5.0
 

@@ -2,8 +2,6 @@
 If it is too large, it is split with the same sequences: the log rejects duplicates.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

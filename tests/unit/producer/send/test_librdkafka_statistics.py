@@ -1,14 +1,14 @@
 """Counters of a session with a manual clock: statistics lines and the report."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from typing_extensions import Buffer
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -17,11 +17,6 @@ from spark_kafka_sink.producer.send import librdkafka_statistics as statistics
 from spark_kafka_sink.report.export.java_metrics import client_values
 from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
 from tests.support.harness.world import TICK, world
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from typing_extensions import Buffer
 
 BROKER = "127.0.0.1:40001/1"
 

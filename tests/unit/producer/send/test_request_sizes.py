@@ -1,7 +1,5 @@
 """Sizes of requests with several batches, and smaller requests for slow brokers."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.kafka.client.size_limits import DOUBLED_AFTER_S, RequestSizeLimit

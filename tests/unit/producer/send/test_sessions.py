@@ -1,10 +1,9 @@
 """Records keep append order across sessions of a client, even if brokers lose producer state."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from copy import deepcopy
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +17,6 @@ from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SEEDS = 30
 PARTITIONS = 2

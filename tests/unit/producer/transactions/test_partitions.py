@@ -1,7 +1,5 @@
 """Which partitions are added to a transaction, and for which batches."""
 
-from __future__ import annotations
-
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.transactions.state import AddState, TransactionPartitions
 

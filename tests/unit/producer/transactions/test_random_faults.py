@@ -1,7 +1,5 @@
 """Random faults with seeds: committable transactions contain each record once and in order."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,8 +1,6 @@
 """A rejected batch in a transaction: later batches reuse its sequences in the same epoch."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,9 +12,6 @@ from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TRANSACTION = TransactionSettings(transactional_id="p-1-aa-0-0", timeout_ms=60_000)
 TOLERANT = SessionSettings(

@@ -1,8 +1,6 @@
 """A session in a transaction from FindCoordinator to the last acknowledgement, with V1 and V2."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +12,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
+from spark_kafka_sink.kafka.client.request import Completion
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
@@ -24,11 +23,6 @@ from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.kafka.client.request import Completion
 
 ID = "prefix-7-00ff-0-3"
 SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)

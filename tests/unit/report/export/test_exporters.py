@@ -1,16 +1,15 @@
 """Exporters with the real libraries; a recording server replaces the Pushgateway."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from opentelemetry import metrics as otel
@@ -25,10 +24,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.report.export.exporters import export_metrics
 from tests.unit.report.export.test_java_metrics import report
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 def config(**options: str) -> SinkConfig:

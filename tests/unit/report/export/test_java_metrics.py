@@ -1,7 +1,5 @@
 """Metric names of Java's SenderMetricsRegistry, with manually calculated values."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus

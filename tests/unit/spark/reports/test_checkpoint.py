@@ -1,17 +1,12 @@
 """Reading the query id from a checkpoint."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import StreamIdentity, latest, query_id
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_query_id_is_read(tmp_path: Path) -> None:

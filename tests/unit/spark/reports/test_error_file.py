@@ -1,9 +1,7 @@
 """Errors of tasks in the driver's report."""
 
-from __future__ import annotations
-
 import pickle
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionSta
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError, KafkaProdError
 from spark_kafka_sink.spark.abort_files import ErrorFile, WriteOrigin
 from spark_kafka_sink.spark.report_folder import ReportFolder, StreamIdentity
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ERROR = ColumnError("row 3 has no value", topic="events", hint="leave it out")
 STREAM = StreamIdentity("query", "/checkpoint")

@@ -1,7 +1,5 @@
 """Log lines if logging is not configured."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """OAUTHBEARER options as users set them."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

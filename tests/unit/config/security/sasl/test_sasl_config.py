@@ -1,10 +1,8 @@
 """sasl.* options as users set them."""
 
-from __future__ import annotations
-
 import logging
 import pickle
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -25,9 +23,6 @@ from spark_kafka_sink.config.security.model import (
     TlsConfig,
 )
 from spark_kafka_sink.config.security.sasl import resolve
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SASL_SSL"}
 COMMON = "org.apache.kafka.common.security"

@@ -1,8 +1,6 @@
 """An error of a library during the creation of a context ends only the connection."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import ssl
 
 import pytest
 
@@ -10,9 +8,6 @@ from spark_kafka_sink.common.errors import TlsError
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol, TlsConfig
 from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.kafka.security.tls.context import ContextCache
-
-if TYPE_CHECKING:
-    import ssl
 
 
 def test_unknown_error_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:

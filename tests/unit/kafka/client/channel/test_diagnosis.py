@@ -1,7 +1,5 @@
 """Diagnosis of a closed connection: the message, the option in it, and whether it is fatal."""
 
-from __future__ import annotations
-
 import ssl
 
 import pytest

@@ -1,28 +1,20 @@
 """Host names: resolved outside the sender's loop, with every address tried in turn."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket
+from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.kafka.client.channel.transport import State, literal, resolve
+from spark_kafka_sink.kafka.client.channel.transport import Address, State, literal, resolve
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import Network
 from tests.support.clock import ManualClock
-from tests.support.harness.fake import FakeCluster, Peer
+from tests.support.harness.fake import FakeCluster, FakeTransport, Peer
 from tests.support.harness.offline import config
 from tests.support.harness.resolver import FakeLookups
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink.kafka.client.channel.transport import Address
-    from tests.support.harness.fake import FakeTransport
 
 NAMED = Node(1, "one.test", 40_001)
 OTHER = Node(2, "127.0.0.1", 40_002)

@@ -1,10 +1,9 @@
 """Messages that a server sends after the handshake (RFC 8446, section 4.6)."""
 
-from __future__ import annotations
-
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +14,6 @@ from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from tests.support.tls_servers import commanded_openssl_server, openssl_server
 from tests.unit.kafka.client.channel.tls_server import Contexts, TlsServer, Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 HOST = "broker.test"
 PIECE = 64 * 1024

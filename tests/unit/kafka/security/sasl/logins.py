@@ -1,7 +1,5 @@
 """Logins for tests."""
 
-from __future__ import annotations
-
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import PasswordLogin
 

@@ -1,7 +1,5 @@
 """Optional libraries of SASL mechanisms are imported on demand, and errors name them."""
 
-from __future__ import annotations
-
 import re
 import sys
 from typing import Any

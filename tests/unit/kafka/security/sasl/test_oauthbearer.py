@@ -1,9 +1,5 @@
 """OAUTHBEARER: one message, and the broker's error."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,12 +13,10 @@ from spark_kafka_sink.config.security.model import (
     TokenLogin,
     UnsecuredTokenLogin,
 )
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from spark_kafka_sink.kafka.security.sasl.oauthbearer import bearer_exchange
 from spark_kafka_sink.kafka.security.tokens.token import Token, TokenCache
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
 
 class CountingSource:

@@ -1,7 +1,5 @@
 """Names of cipher suites, compared with openssl's."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,11 +1,9 @@
 """Contexts from PEM stores, verified by handshakes between real ssl objects in memory."""
 
-from __future__ import annotations
-
 import errno
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
 
@@ -26,10 +24,7 @@ from spark_kafka_sink.kafka.security.tls.context import (
 )
 from spark_kafka_sink.kafka.security.tls.failures import tls_failure
 from tests.support.handshakes import demanding_context, handshake, server_context
-from tools.support.certificates import CertificateAuthority, KeyKind, self_signed
-
-if TYPE_CHECKING:
-    from tools.support.certificates import IssuedCertificate
+from tools.support.certificates import CertificateAuthority, IssuedCertificate, KeyKind, self_signed
 
 AUTHORITY = CertificateAuthority()
 SERVER = AUTHORITY.server("localhost", "127.0.0.1")

@@ -1,13 +1,12 @@
 """Contexts are shared, and recreated if their files change."""
 
-from __future__ import annotations
-
 import logging
 import ssl
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +17,6 @@ from spark_kafka_sink.kafka.security import credentials
 from spark_kafka_sink.kafka.security.tls.context import MAX_CACHED, ContextCache, client_context
 from tests.support.handshakes import demanding_context, handshake, server_context
 from tools.support.certificates import CertificateAuthority
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 AUTHORITY = CertificateAuthority()
 NEXT = CertificateAuthority("Next")

@@ -1,12 +1,10 @@
 """Each TLS error message, produced by a real connection to openssl's server or to other servers."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -31,9 +29,6 @@ from tools.support.certificates import (
     KeyKind,
     self_signed,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AUTHORITY = CertificateAuthority()
 STRANGER = CertificateAuthority("Stranger")

@@ -1,7 +1,5 @@
 """Descriptions of a server's certificate, even if it is malformed."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.config.security.model import TlsConfig

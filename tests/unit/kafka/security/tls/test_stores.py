@@ -1,11 +1,8 @@
 """JKS and PKCS12 stores of keytool and openssl, verified by handshakes."""
 
-from __future__ import annotations
-
 import hashlib
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,10 +17,7 @@ from spark_kafka_sink.kafka.security.tls.stores import (
     trusted_certificates,
 )
 from tests.support.handshakes import demanding_context, handshake
-from tests.unit.kafka.security.tls.conftest import KEY_PASSWORD, STORE_PASSWORD
-
-if TYPE_CHECKING:
-    from tests.unit.kafka.security.tls.conftest import Stores
+from tests.unit.kafka.security.tls.conftest import KEY_PASSWORD, STORE_PASSWORD, Stores
 
 TRUST = [
     "trust.jks",

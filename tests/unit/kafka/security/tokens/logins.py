@@ -1,7 +1,5 @@
 """Logins and tokens for tests."""
 
-from __future__ import annotations
-
 import json
 from base64 import urlsafe_b64encode
 from typing import Any

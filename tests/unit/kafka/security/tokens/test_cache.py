@@ -1,7 +1,5 @@
 """Tokens are shared between equal settings and threads until they are due."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field

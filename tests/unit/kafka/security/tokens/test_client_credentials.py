@@ -1,13 +1,14 @@
 """Client credentials with a real HTTP server: requests, retries and error messages."""
 
-from __future__ import annotations
-
 import json
 import socket
+import ssl
 import threading
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, quote_plus
 
 import pytest
@@ -32,11 +33,6 @@ from tests.support.clock import ManualClock
 from tests.unit.kafka.security.tokens.logins import SECRET, client_login, jwt
 from tests.unit.kafka.security.tokens.scripted_issuer import Response, ScriptedIssuer, granted
 from tools.support.certificates import EXPIRED, CertificateAuthority
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def always(answer: Response) -> Callable[[int], Response]:

@@ -1,10 +1,8 @@
 """Tokens for Amazon MSK, signed offline with credentials from the environment."""
 
-from __future__ import annotations
-
 import os
 from base64 import urlsafe_b64decode
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import pytest
@@ -13,9 +11,6 @@ from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.model import Mechanism, MskIamLogin, SaslConfig
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from spark_kafka_sink.kafka.security.tokens.msk_iam import MskIamSource, region_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOST = "b-1.mine.abc123.c2.kafka.eu-west-1.amazonaws.com"
 

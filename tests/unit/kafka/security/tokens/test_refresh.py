@@ -1,7 +1,5 @@
 """Refresh times of tokens, with the values of Java's ExpiringCredentialRefreshingLogin."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,15 +1,10 @@
 """Tokens are shared between equal settings while their secrets stay the same."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import ClientCredentialsLogin
 from spark_kafka_sink.kafka.security.tokens.token_endpoint import ClientCredentialsSource
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def source(secret: str) -> ClientCredentialsSource:

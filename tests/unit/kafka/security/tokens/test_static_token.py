@@ -1,9 +1,7 @@
 """A token in an option or a file."""
 
-from __future__ import annotations
-
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from spark_kafka_sink.config.security.model import TokenLogin
 from spark_kafka_sink.kafka.security.tokens.token import StaticTokenSource
 from tests.support.clock import ManualClock
 from tests.unit.kafka.security.tokens.logins import jwt
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OPTION = "kafka.sasl.oauthbearer.token"
 
