@@ -70,6 +70,7 @@ def test_write(tmp_path: Path, hashes: str) -> None:
     ended = subprocess.run(
         [sys.executable, str(job), str(tmp_path / "reports")],
         env=given,
+        cwd=tmp_path,  # Spark 4.0 would find the package in this folder with a Python of the PATH.
         capture_output=True,
         text=True,
         check=False,
