@@ -27,6 +27,12 @@ _SHAPES: Final[dict[pa.DataType, Shape]] = {
     pa.duration("us"): Shape.INTERVAL,
 }
 
+_KINDS: Final = {
+    b"variant": "Convert the variant with to_json or variant_get.",
+    b"geometry": "Convert it with st_asbinary and st_srid.",
+    b"geography": "Convert it with st_asbinary and st_srid.",
+}
+"""Types that Spark passes on as structs whose fields have this metadata, and what to do."""
 MAX_DEPTH: Final = 100
 """Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
 
@@ -68,8 +74,8 @@ class Column:
         """Return the column with its parts.
 
         Raises:
-            ColumnError: two fields have the same path, a struct is Spark's form of a variant, or
-                there are too many levels.
+            ColumnError: two fields have the same path, a struct is Spark's form of another type,
+                or there are too many levels.
         """
         if path.count(".") + path.count("[]") > MAX_DEPTH:
             raise ColumnError(
@@ -101,12 +107,14 @@ class Column:
 
 
 def _check_fields(type_: pa.StructType, path: str, paths: list[str]) -> None:
-    """Check that a struct is not a variant, and that its fields have distinct names."""
-    if any((field.metadata or {}).get(b"variant") for field in type_):
-        raise ColumnError(
-            f"column `{path}` is a variant, which cannot be written as a field",
-            hint="Convert the variant with to_json or variant_get.",
-        )
+    """Check that a struct is not Spark's form of another type, and that its names are distinct."""
+    kinds = {kind for field in type_ for kind in field.metadata or {}}
+    for kind, hint in _KINDS.items():
+        if kind in kinds:
+            raise ColumnError(
+                f"column `{path}` is a {kind.decode()}, which cannot be written as a field",
+                hint=hint,
+            )
     twice = next((name for name in paths if paths.count(name) > 1), None)
     if twice is not None:
         raise ColumnError(f"two columns have the path `{twice}`", hint="Rename one of them.")

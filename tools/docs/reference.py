@@ -458,6 +458,8 @@ _EXAMPLES: Final[tuple[tuple[types.DataType, Any], ...]] = (
     (types.MapType(_INT, _TEXT, valueContainsNull=False), [(7, "a")]),
     (types.NullType(), None),
     (types.VariantType(), None),
+    (types.GeometryType(0), None),
+    (types.GeographyType(4326), None),
 )
 """Spark types, each with an example value."""
 _UNSUPPORTED: Final = "not supported"
