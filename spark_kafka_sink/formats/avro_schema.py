@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -53,6 +53,8 @@ class AvroSchema:
         names: every named type of the whole schema, by full name.
         record: full or simple name of the record to choose in unions; None to choose by columns.
         is_exact: True if values that would lose digits do not fit.
+        fits: what `avro_unions.closeness` has returned for parts of the schema, by the identities
+            of a declaration and a column; recursive unions match the same ones at each level.
     """
 
     json: Any
@@ -60,6 +62,7 @@ class AvroSchema:
     names: Mapping[str, AvroSchema]
     record: str | None = None
     is_exact: bool = False
+    fits: dict[tuple[int, str, int], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str, record: str | None = None) -> AvroSchema:
@@ -139,9 +142,7 @@ class AvroSchema:
     @property
     def fields(self) -> tuple[tuple[str, AvroSchema, dict[str, Any]], ...]:
         """Name, type and declaration of each field of a record."""
-        return tuple(
-            (field["name"], self.part(field["type"]), field) for field in self.json["fields"]
-        )
+        return tuple((part["name"], self.part(part["type"]), part) for part in self.json["fields"])
 
     def selected(self, schemas: Sequence[AvroSchema]) -> list[AvroSchema]:
         """Return the records with the full name `record`; if there are none, by simple name."""
@@ -211,13 +212,13 @@ def _declare_named(
     _check_name(name.rpartition(".")[2])
     if schema.kind == "enum":
         _check_symbols(schema)
-    for field in schema.json["fields"] if needed == "fields" else ():
-        if not isinstance(field, dict) or not {"name", "type"} <= field.keys():
+    declared = schema.json["fields"] if needed == "fields" else ()
+    for part in declared:
+        if not isinstance(part, dict) or not {"name", "type"} <= part.keys():
             raise invalid_schema(f"a field of {schema.full_name} needs a name and a type")
-        _check_name(field["name"])
-        _declare(schema.part(field["type"]), names, branches)
-    if needed == "fields":
-        _check_distinct([field["name"] for field in schema.json["fields"]], schema.full_name)
+        _check_name(part["name"])
+        _declare(schema.part(part["type"]), names, branches)
+    _check_distinct([part["name"] for part in declared], schema.full_name)
 
 
 def _check_symbols(enum: AvroSchema) -> None:

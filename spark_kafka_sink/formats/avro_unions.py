@@ -115,6 +115,14 @@ def _ambiguous(column: Column, records: Sequence[AvroSchema]) -> ColumnError:
 
 def closeness(schema: AvroSchema, column: Column) -> Closeness | None:
     """Return how close a type is to a column's type, or None if it cannot represent the column."""
+    key = id(schema.json), schema.namespace, id(column)
+    if key not in schema.fits:
+        schema.fits[key] = _closeness(schema, column)
+    fit: Closeness | None = schema.fits[key]
+    return fit
+
+
+def _closeness(schema: AvroSchema, column: Column) -> Closeness | None:
     if schema.kind == "union":
         pairs = [closeness(branch, column) for _, branch in candidates(schema, column)]
         fits = [fit for fit in pairs if fit is not None]

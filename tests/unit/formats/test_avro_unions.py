@@ -551,3 +551,22 @@ def test_invalid_logical_types_are_ignored(annotation: dict[str, Any]) -> None:
             pa.array([{"v": NOON}], pa.struct([("v", pa.timestamp("us", "UTC"))])),
             record(("v", annotation)),
         )
+
+
+def test_recursive_unions_are_matched_once_for_each_column() -> None:
+    """Without that, planning takes exponential time."""
+
+    def declared(name: str, branches: list[Any]) -> dict[str, Any]:
+        own: Any = {"name": f"only_{name}", "type": "int", "default": 0}
+        below = {"name": "next", "type": ["null", *branches], "default": None}
+        return {"type": "record", "name": name, "fields": [own, below]}
+
+    schema = declared("A", ["A", declared("B", ["A", "B"])])
+    row: dict[str, Any] = {"only_A": 0}
+    expected: dict[str, Any] = {"only_A": 0, "next": None}
+    for level in range(1, 41):
+        name = f"only_{'AB'[level % 2]}"
+        row, expected = {name: level, "next": row}, {name: level, "next": expected}
+    encoded, faults = try_to_encode(pa.array([row]), schema)
+    assert not faults
+    assert read(schema, encoded[0]) == expected
