@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         UnknownTopicError,
     )
     from spark_kafka_sink.kafka.admin.topic_reader import read_records
-    from spark_kafka_sink.report.advisor import Advice, advise
+    from spark_kafka_sink.report.advice_rules import Advice, advise
     from spark_kafka_sink.report.delivery_counters import WriteStatus
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
@@ -132,14 +132,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Advice": "spark_kafka_sink.report.advisor",
+    "Advice": "spark_kafka_sink.report.advice_rules",
     "DeliveryReport": "spark_kafka_sink.report.delivery_report",
     "DeliveryStatus": "spark_kafka_sink.common.delivery_status",
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
     "WriteProgress": "spark_kafka_sink.spark.write_progress",
     "WriteStatus": "spark_kafka_sink.report.delivery_counters",
-    "advise": "spark_kafka_sink.report.advisor",
+    "advise": "spark_kafka_sink.report.advice_rules",
     "assert_written": "spark_kafka_sink.testing",
     "error_of": "spark_kafka_sink.spark.spark_errors",
     "last_report": "spark_kafka_sink.spark.last_report",
@@ -185,5 +185,5 @@ if not TYPE_CHECKING:  # A type checker reads the imports above.
         from importlib.util import find_spec
 
         spark = f"{__name__}.spark."
-        missing = {name for name, place in _MODULES.items() if place.startswith(spark)}
+        missing = {name for name, module in _MODULES.items() if module.startswith(spark)}
         return sorted({*globals(), *__all__} - (set() if find_spec("pyspark") else missing))

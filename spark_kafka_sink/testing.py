@@ -10,7 +10,7 @@ from spark_kafka_sink.common.arguments import FRAME, check_argument
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similar_names import CLOSE, nearest
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
-Place = tuple[str | None, bytes | None]
+TopicAndKey = tuple[str | None, bytes | None]
 """Topic and key of a row."""
 COMPARED: Final = ("key", "value", "topic", "headers")
 """Columns that are compared if they are in the frame."""
@@ -164,7 +164,7 @@ class ComparedRow(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
     @property
-    def place(self) -> Place:
+    def topic_and_key(self) -> TopicAndKey:
         """Topic and key."""
         return self.topic, self.key
 
@@ -222,8 +222,8 @@ def compare_rows(expected: Sequence[ComparedRow], actual: Sequence[ComparedRow])
     if not missing and not unexpected:
         return []
     theirs, ours = _by_key(unexpected), _by_key(missing)
-    pairs = [(ours[place], theirs[place]) for place in ours if place in theirs]
-    paired = {place for place in ours if place in theirs}
+    pairs = [(ours[key], theirs[key]) for key in ours if key in theirs]
+    paired = {key for key in ours if key in theirs}
     missing, unexpected = (
         [row for row in rows if (row.topic, row.key) not in paired]
         for rows in (missing, unexpected)
@@ -244,10 +244,10 @@ def _order(row: ComparedRow) -> tuple[str, bytes, bytes]:
     return row.topic or "", row.key or b"", row.value or b""
 
 
-def _by_key(rows: Sequence[ComparedRow]) -> dict[Place, ComparedRow]:
+def _by_key(rows: Sequence[ComparedRow]) -> dict[TopicAndKey, ComparedRow]:
     """Return the rows whose key is unique within their topic."""
-    counts = Counter(row.place for row in rows if row.key is not None)
-    return {row.place: row for row in rows if counts[row.place] == 1}
+    counts = Counter(row.topic_and_key for row in rows if row.key is not None)
+    return {row.topic_and_key: row for row in rows if counts[row.topic_and_key] == 1}
 
 
 def _listed(kind: str, rows: Sequence[str]) -> list[str]:

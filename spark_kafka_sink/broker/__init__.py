@@ -28,6 +28,5 @@ In reading order:
 - `purgatory`: delayed requests, which wait for a change or a deadline
 - `state_lock`: the lock on the cluster's state, used if a separate thread handles requests
 - `topic_config`: topic configs, and the broker configs that provide their defaults
-- `releases`: the API versions that each release of Kafka supports
-- `topic_partition`: the `TopicPartition` type
+- `kafka_releases`: the API versions that each release of Kafka supports
 """

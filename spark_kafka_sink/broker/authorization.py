@@ -24,7 +24,7 @@ from spark_kafka_sink.broker.required_rights import (
     item_rights,
     request_rights,
 )
-from spark_kafka_sink.broker.security.acl import Denial
+from spark_kafka_sink.broker.security.denials import Denial
 from spark_kafka_sink.kafka.protocol.acl import ResourceType
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
@@ -102,7 +102,7 @@ class _Authorized:
         context = self._context
         denied = self._first_denied(request_rights(self._api, context.request))
         if denied is not None:
-            return self._refused(denied)
+            return self._rejected(denied)
         items = (
             request_shapes.items_of(self._api, context.request) if self._api in OF_ITEMS else None
         )
@@ -117,7 +117,7 @@ class _Authorized:
         """Return the first right that is denied, or None."""
         return next((right for right in rights if not self._context.allows(*right)), None)
 
-    def _refused(self, denied: Right) -> Answer:
+    def _rejected(self, denied: Right) -> Answer:
         """Return the response for a request that is denied as a whole."""
         api, request, rejection = self._api, self._context.request, REJECTIONS[denied.type]
         if api == ApiKey.PRODUCE and request.acks == 0:
@@ -140,7 +140,7 @@ class _Authorized:
 
     def _without_partitions(self) -> Answer:
         context, operation = self._context, OF_PARTITIONS[self._api]
-        shape = _refusing(self._api)
+        shape = _rejecting(self._api)
 
         def is_denied(item: Any, _: object) -> bool:
             name = self._context.topic_name(item)
@@ -164,7 +164,7 @@ class _Authorized:
 
     def _without_items(self, shape: ItemShape) -> Answer:
         context = self._context
-        allowed, refused = [], []
+        allowed, rejected = [], []
         for item in getattr(context.request, shape.items):
             topic = self._context.topic_name(item)
             rights = item_rights(self._api, context.request, item, topic)
@@ -172,17 +172,17 @@ class _Authorized:
             if denied is None:
                 allowed.append(item)
             else:
-                refused.append(self._refused_item(shape, item, denied))
+                rejected.append(self._rejected_item(shape, item, denied))
 
         def add(values: Values) -> Values:
-            return {**values, shape.answers: [*values.get(shape.answers, ()), *refused]}
+            return {**values, shape.answers: [*values.get(shape.answers, ()), *rejected]}
 
         if not allowed:
             return add({shape.answers: []})
         rest = replace(context.request, **{shape.items: tuple(allowed)})
         return self._handled(context._replace(request=rest), add)
 
-    def _refused_item(self, shape: ItemShape, item: Any, denied: Right) -> Values:
+    def _rejected_item(self, shape: ItemShape, item: Any, denied: Right) -> Values:
         is_new = self._api == ApiKey.CREATE_TOPICS
         error, own = REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
         message = _MESSAGES.get(self._api, own)
@@ -201,7 +201,7 @@ class _Authorized:
         return answer if isinstance(answer, Outcome) else change(answer)
 
 
-def _refusing(api: int) -> PartitionShape:
+def _rejecting(api: int) -> PartitionShape:
     shape = request_shapes.BY_PARTITION[api]
     own = _OF_PARTITIONS.get(api)
     return shape if own is None else replace(shape, failed={**shape.failed, **own})

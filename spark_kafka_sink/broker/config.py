@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.releases import has_transaction_version, known_release
+from spark_kafka_sink.broker.kafka_releases import has_transaction_version, known_release
 from spark_kafka_sink.broker.security.settings import SecuritySettings
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols

@@ -30,7 +30,7 @@ from spark_kafka_sink.broker.net.dispatcher import RequestHandler
 from spark_kafka_sink.broker.net.server import Server, for_other_threads, run_on
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-from spark_kafka_sink.broker.redis.storage import RedisBackend
+from spark_kafka_sink.broker.redis.redis_storage import RedisBackend
 from spark_kafka_sink.broker.security.server_security import SecurityControls, ServerSecurity
 from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.broker.storage.data_dir import DataDir
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.security.acl import Denials
+    from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.formats.decoder import DecodedRecord
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 
 STOP_SECONDS: Final = 10.0
@@ -97,8 +97,8 @@ class BrokerRuntime:
         clock, purgatory = JumpingClock(), DelayedOperationPurgatory()
         lock = None if self._requests is None else self._requests.lock
 
-        def on_replicated(key: TopicPartition) -> None:
-            self.call_soon(lambda: purgatory.wake(key))
+        def on_replicated(topic_partition: TopicPartition) -> None:
+            self.call_soon(lambda: purgatory.wake(topic_partition))
 
         sockets = self._sockets.of_nodes
         backend: StorageBackend
@@ -108,7 +108,15 @@ class BrokerRuntime:
         else:
             backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
         try:
-            return Cluster(config, self.nodes, clock, backend, purgatory, sockets, denials)
+            return Cluster(
+                config,
+                nodes=self.nodes,
+                clock=clock,
+                backend=backend,
+                purgatory=purgatory,
+                sockets=sockets,
+                denials=denials,
+            )
         except OSError as error:
             backend.abandon()
             raise ConfigError(
@@ -350,7 +358,7 @@ class EmbeddedBroker(SecurityControls):
         records = self._records(topics)
         if options is None:
             return records
-        from spark_kafka_sink.config.model import SinkConfig
+        from spark_kafka_sink.config.sink_config import SinkConfig
         from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
 
         return decode_records(records, SinkConfig.parse(options))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 PURGE_FROM = 1024
 """Number of operations from which the operations of closed connections are dropped."""
@@ -73,9 +73,9 @@ class DelayedOperationPurgatory:
         heapq.heapify(self._by_deadline)
         self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
-    def wake(self, key: TopicPartition) -> None:
+    def wake(self, topic_partition: TopicPartition) -> None:
         """Register a change of a topic-partition for the next `poll`."""
-        self._changed.add(key)
+        self._changed.add(topic_partition)
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline in monotonic seconds, or None if there are no operations."""

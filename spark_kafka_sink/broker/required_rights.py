@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from spark_kafka_sink.broker.security.acl import CLUSTER_NAME
+from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.config import address_text
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.config.option import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 
 HOUR_MS = 3_600_000
-_MAX_LONG = 2**63 - 1
-_MAX_INT = 2**31 - 1
 _NO_CODEC = {"uncompressed": "none"}
 _LEVELS: Mapping[Codec | None, str] = {
     Codec.GZIP: "compression.gzip.level",
@@ -97,7 +96,7 @@ class ConfigKey:
     allowed: Callable[[str], bool]
 
 
-def number(low: int, high: int = _MAX_LONG) -> Callable[[str], bool]:
+def number(low: int, high: int = MAX_LONG) -> Callable[[str], bool]:
     """Return a function that accepts integers from `low` to `high`."""
 
     def allowed(text: str) -> bool:
@@ -139,29 +138,29 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
     "compression.zstd.level": ConfigKey(ConfigType.INT, "3", number(-131_072, 22)),
     "delete.retention.ms": ConfigKey(ConfigType.LONG, "86400000", number(0)),
     "file.delete.delay.ms": ConfigKey(ConfigType.LONG, "60000", number(0)),
-    "flush.messages": ConfigKey(ConfigType.LONG, str(_MAX_LONG), number(1)),
-    "flush.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), number(0)),
+    "flush.messages": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(1)),
+    "flush.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(0)),
     "follower.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _throttled),
-    "index.interval.bytes": ConfigKey(ConfigType.INT, "4096", number(0, _MAX_INT)),
+    "index.interval.bytes": ConfigKey(ConfigType.INT, "4096", number(0, MAX_INT)),
     "leader.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _throttled),
     "local.retention.bytes": ConfigKey(ConfigType.LONG, "-2", number(-2)),
     "local.retention.ms": ConfigKey(ConfigType.LONG, "-2", number(-2)),
-    "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), number(1)),
-    "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", number(0, _MAX_INT)),
+    "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(1)),
+    "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", number(0, MAX_INT)),
     "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(HOUR_MS), number(0)),
-    "message.timestamp.before.max.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), number(0)),
+    "message.timestamp.before.max.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(0)),
     "message.timestamp.type": ConfigKey(ConfigType.STRING, "CreateTime", _TIMES),
     "min.cleanable.dirty.ratio": ConfigKey(ConfigType.DOUBLE, "0.5", _ratio),
     "min.compaction.lag.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
-    "min.insync.replicas": ConfigKey(ConfigType.INT, "1", number(1, _MAX_INT)),
+    "min.insync.replicas": ConfigKey(ConfigType.INT, "1", number(1, MAX_INT)),
     "preallocate": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
     "remote.log.copy.disable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
     "remote.log.delete.on.disable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
     "remote.storage.enable": ConfigKey(ConfigType.BOOLEAN, "false", one_of("false")),
-    "retention.bytes": ConfigKey(ConfigType.LONG, "-1", number(-_MAX_LONG)),
+    "retention.bytes": ConfigKey(ConfigType.LONG, "-1", number(-MAX_LONG)),
     "retention.ms": ConfigKey(ConfigType.LONG, "604800000", number(-1)),
-    "segment.bytes": ConfigKey(ConfigType.INT, "1073741824", number(1 << 20, _MAX_INT)),
-    "segment.index.bytes": ConfigKey(ConfigType.INT, "10485760", number(4, _MAX_INT)),
+    "segment.bytes": ConfigKey(ConfigType.INT, "1073741824", number(1 << 20, MAX_INT)),
+    "segment.index.bytes": ConfigKey(ConfigType.INT, "10485760", number(4, MAX_INT)),
     "segment.jitter.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
     "segment.ms": ConfigKey(ConfigType.LONG, "604800000", number(1)),
     "unclean.leader.election.enable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
@@ -172,7 +171,7 @@ Configs of compaction, throttling and tiered storage are listed but have no effe
 """
 
 INTERNAL_KEYS: dict[str, ConfigKey] = {
-    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, _MAX_INT))
+    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, MAX_INT))
 }
 """Kafka's config for very small segments in tests. It is listed only if it is set."""
 

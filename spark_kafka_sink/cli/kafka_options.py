@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
-from spark_kafka_sink.cli.demo.run import BOOTSTRAP
-from spark_kafka_sink.common.debug_log import warn_once
+from spark_kafka_sink.cli.demo.run import BOOTSTRAP_OPTION
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
-from spark_kafka_sink.common.quiet_log import quiet_log
+from spark_kafka_sink.common.logs import quiet_log, warn_once
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.common.text import shown_name
-from spark_kafka_sink.config.names import KNOWN_NAMES, SERIALIZERS, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.option_names import (
+    KNOWN_NAMES,
+    SERIALIZERS,
+    SINK_NAMES,
+    is_kafka_option,
+)
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
@@ -29,7 +33,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 _LOG = logging.getLogger(__name__)
 OPTION = "option"
@@ -162,8 +166,8 @@ def connection_options(
     """
     options = write_options(config, option_texts, allow_sink_options=allow_sink_options)
     if servers is not None:
-        options[BOOTSTRAP] = servers
-    if BOOTSTRAP not in options:
+        options[BOOTSTRAP_OPTION] = servers
+    if BOOTSTRAP_OPTION not in options:
         raise ConfigError("no bootstrap servers are set", hint="Add --bootstrap-servers host:port.")
     return options
 

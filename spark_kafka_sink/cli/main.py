@@ -13,12 +13,12 @@ from rich.markup import escape
 
 from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.cli.broker import BrokerArguments, serve
-from spark_kafka_sink.cli.demo.run import BOOTSTRAP, DemoOptions, run_demo
+from spark_kafka_sink.cli.demo.run import BOOTSTRAP_OPTION, DemoOptions, run_demo
 from spark_kafka_sink.cli.read import read, verify
 from spark_kafka_sink.cli.transactions import transactions
-from spark_kafka_sink.common.quiet_log import quiet_log
+from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.common.version import __version__
-from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import Intent
 from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
@@ -157,10 +157,6 @@ def _text(finding: Finding) -> str:
     return finding.text if code is None else f"{finding.text} ({code})"
 
 
-app.add_typer(transactions, name="transactions")
-app.command()(doctor)
-
-
 def _print_version(is_requested: bool) -> None:
     if is_requested:
         typer.echo(f"kafkaprod {__version__}")
@@ -179,7 +175,6 @@ def kafkaprod(
     """A columnar, idempotent Kafka sink for PySpark, and tools around it."""
 
 
-@app.command("broker")
 @kafka_options.command
 def broker(arguments: BrokerArguments) -> None:
     """Run the embedded broker until SIGINT or SIGTERM."""
@@ -189,12 +184,6 @@ def broker(arguments: BrokerArguments) -> None:
         serve(arguments.options(), arguments.ca_file)
 
 
-app.command("report")(report)
-app.command("read")(read)
-app.command("verify")(verify)
-
-
-@app.command()
 def demo(
     bootstrap_servers: Annotated[
         str | None, typer.Option(help="Kafka brokers to write to, instead of the embedded broker.")
@@ -221,19 +210,23 @@ def demo(
     with kafka_options.exit_on_error():
         kafka = kafka_options.write_options(config, option or ())
         options = DemoOptions(
-            bootstrap_servers=bootstrap_servers or kafka.get(BOOTSTRAP),
+            bootstrap_servers=bootstrap_servers or kafka.get(BOOTSTRAP_OPTION),
             topic=topic,
             partitions=partitions,
             limit=limit,
             kafka=kafka,
         )
         if options.bootstrap_servers is not None:
-            servers = {BOOTSTRAP: options.bootstrap_servers}
+            servers = {BOOTSTRAP_OPTION: options.bootstrap_servers}
             kafka_options.wait_for_broker(ProducerConfig.parse({**kafka, **servers}), timeout)
         passed = run_demo(options)
     if not passed:
         raise typer.Exit(1)
 
+
+app.add_typer(transactions, name="transactions")
+for _function in (doctor, broker, report, read, verify, demo):
+    app.command()(_function)
 
 if __name__ == "__main__":
     app()

@@ -22,10 +22,10 @@ from spark_kafka_sink.cli.kafka_options import (
     exit_on_error,
     wait_for_broker,
 )
-from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.quiet_log import quiet_log
+from spark_kafka_sink.common.delivery_status import partition_name
+from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import IsolationLevel
 from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
@@ -120,7 +120,7 @@ def _followed(
     while True:
         yield from _all(reader, ranges)
         client.pause(_POLL_S, None)
-        ends = [(span.end, reader.bounds(span.key.partition)) for span in ranges]
+        ends = [(span.end, reader.bounds(span.topic_partition.partition)) for span in ranges]
         ranges = tuple(replace(now, start=min(end, now.end)) for end, now in ends)
 
 
@@ -128,7 +128,7 @@ def record_line(record: ConsumerRecord) -> str:
     """Return a record as a line; control characters and invalid UTF-8 are escaped."""
     headers = ", ".join(f"{_shown(key)}={_text(value)}" for key, value in record.headers)
     parts = (
-        place_name(record.topic, record.partition) + f"@{record.offset}",
+        partition_name(record.topic, record.partition) + f"@{record.offset}",
         _time(record.timestamp),
         f"key={_text(record.key)}",
         f"value={_text(record.value)}",
@@ -231,7 +231,7 @@ def _print_checks(checks: list[PartitionCheck]) -> None:
     columns = ("partition", ">acknowledged", ">found", ">missing", "verdict", "reason")
     rows = [
         (
-            place_name(check.topic, check.partition),
+            partition_name(check.topic, check.partition),
             f"{check.acknowledged:,}",
             f"{check.found:,}",
             f"{check.missing:,}",

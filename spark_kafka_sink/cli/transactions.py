@@ -14,7 +14,7 @@ from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Nothing
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator

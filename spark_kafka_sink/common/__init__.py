@@ -7,10 +7,11 @@ In reading order:
 - `text`: sizes and counts, quoted user input, and valid topic names
 - `similar_names`: the name that a user probably meant
 - `secret`: masked option values, and detection of credentials in names and URIs
-- `clock`: a clock that tests can replace, and a deadline for calls without a timeout
+- `clock`: a clock that tests can replace
+- `time_limit`: a time limit for calls that have no timeout of their own
 - `time_zones`: UTC offsets of time zones with the names that Spark accepts, and the host's zone
-- `debug_log`: the events of kafka.debug, and warnings that are logged once per process
-- `quiet_log`: drop the log lines of a check whose result is reported separately
+- `debug_log`: the events of kafka.debug
+- `logs`: warnings that are logged once, visible loggers, and checks without log lines
 - `local_path`: local paths with ~ for the home directory
 - `arguments`: checks of arguments to public functions
 - `optional_dependencies`: optional dependencies, and the supported PySpark releases

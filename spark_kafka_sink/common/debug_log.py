@@ -1,4 +1,4 @@
-"""The events of kafka.debug, logged through `logging`, and warnings logged once per process.
+"""The events of kafka.debug, logged through `logging`.
 
 Each context has a logger, `spark_kafka_sink.debug.<context>`. The contexts have librdkafka's names.
 An event is one message: its name, followed by fields as name=value. The ids in the fields make it
@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from enum import StrEnum
-from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.logs import visible_logger
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.common.text import shown
 
@@ -50,16 +49,9 @@ WITHOUT_EVENTS = frozenset(
     }
 )
 """Contexts of librdkafka that have no events in this producer. They are accepted and ignored."""
-_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _numbers = count(1)
 Emit: TypeAlias = "Callable[..., None]"
 """A function that logs one event, given its name and its fields as keyword arguments."""
-
-
-@cache
-def warn_once(logger: logging.Logger, text: str, *values: str) -> None:
-    """Log a warning, but only once per process for the same text and values."""
-    logger.warning(text, *values)
 
 
 class Context(StrEnum):
@@ -132,17 +124,6 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
 def new_id() -> str:
     """Return a short id of a client or session, unique on this host while the process runs."""
     return f"{os.getpid()}-{next(_numbers)}"
-
-
-def visible_logger(name: str, level: int) -> logging.Logger:
-    """Return a logger at this level. Add a stderr handler if the process has not configured any."""
-    logger = logging.getLogger(name)
-    logger.setLevel(level)
-    if not logger.hasHandlers():
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter(_FORMAT))
-        logger.addHandler(handler)
-    return logger
 
 
 def _emitter(context: Context, ids: dict[str, Any]) -> Emit:

@@ -60,8 +60,8 @@ class PartitionStatus:
 
     def __str__(self) -> str:
         reason = f" ({self.error})" if self.error else ""
-        place = place_name(self.topic, self.partition)
-        return f"{place}: {_WORDS[self.status]} {self.records:,}{reason}"
+        name = partition_name(self.topic, self.partition)
+        return f"{name}: {_WORDS[self.status]} {self.records:,}{reason}"
 
     @classmethod
     def parse(cls, line: str) -> Self | None:
@@ -78,7 +78,7 @@ class PartitionStatus:
         )
 
 
-def place_name(topic: str, partition: int) -> str:
+def partition_name(topic: str, partition: int) -> str:
     """Return a partition's name, such as events-3. If `partition` is negative, return the topic."""
     return topic if partition < 0 else f"{topic}-{partition}"
 

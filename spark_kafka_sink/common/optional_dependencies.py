@@ -28,7 +28,7 @@ class Extra:
     purpose: str
     modules: tuple[str, ...]
     """Modules that are present if the extra is installed."""
-    place: str = "the driver"
+    machine: str = "the driver"
     """The machines on which the extra must be installed."""
 
 
@@ -96,7 +96,7 @@ def import_extra(extra: str, module: str, user: str) -> Any:
 def _missing(extra: str, user: str, libraries: str) -> ConfigError:
     return ConfigError(
         f"{user} needs a library that is not installed: {libraries}",
-        hint=f"Install it on {EXTRAS[extra].place}: {install_command(extra)}.",
+        hint=f"Install it on {EXTRAS[extra].machine}: {install_command(extra)}.",
     )
 
 
@@ -128,8 +128,8 @@ def install_command(extra: str) -> str:
     )
     if not path.exists() and path.suffix != ".whl":
         return f"{named} (docs/install.md)"
-    place = path if path.exists() else path.name
-    return f"pip install {option}{shlex.quote(f'{place}[{extra}]')}"
+    source = path if path.exists() else path.name
+    return f"pip install {option}{shlex.quote(f'{source}[{extra}]')}"
 
 
 def missing() -> ModuleNotFoundError:

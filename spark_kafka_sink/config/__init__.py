@@ -6,9 +6,9 @@ that is set as a reference.
 
 In reading order:
 
-- `model`: the resulting `ProducerConfig` and `SinkConfig`
-- `builder`: build the configuration from option names, profile, values and rules
-- `names`: classify options by name; lists of ignored and rejected names
+- `sink_config`: the resulting `ProducerConfig` and `SinkConfig`
+- `config_builder`: build the configuration from option names, profile, values and rules
+- `option_names`: classify options by name; lists of ignored and rejected names
 - `aliases`: librdkafka's names for options that have a different name in Java's producer
 - `profiles`: read a profile from `conf/`, and parse Java's properties syntax
 - `units`: the unit of an option's number, and numbers with a unit such as "64MB"

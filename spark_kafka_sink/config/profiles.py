@@ -42,13 +42,13 @@ def find_file(name: str) -> Traversable:
     """Return a file of `conf/`, from the installed package or from the source checkout.
 
     Raises:
-        ConfigError: the file does not exist in either place.
+        ConfigError: the file does not exist in either folder.
     """
     package = files(PACKAGE)
-    places = (package / FOLDER / name, Path(str(package)).parent / FOLDER / name)
-    for place in places:
-        if place.is_file():
-            return place
+    candidates = (package / FOLDER / name, Path(str(package)).parent / FOLDER / name)
+    for path in candidates:
+        if path.is_file():
+            return path
     raise ConfigError(
         f"the file {FOLDER}/{name} is missing from the installed package",
         hint="Reinstall the package, or set the options of the profile individually.",

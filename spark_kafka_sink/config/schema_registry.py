@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import unquote, urlsplit
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import Secret, redacted
 from spark_kafka_sink.config.option import (
     Option,
@@ -30,8 +30,8 @@ from spark_kafka_sink.config.option import (
     setting,
     text,
 )
-from spark_kafka_sink.config.security.model import ClientCredentialsLogin, TlsConfig
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.security.tls import tls_config
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.security.values import read as read_security

@@ -16,12 +16,12 @@ from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.kafka.security.acl import Acl
+from spark_kafka_sink.kafka.security.acl_commands import Acl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
 _AUTO_CREATE: Final = "auto.create.topics.enable"

@@ -67,10 +67,10 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
         step = Step.LOGIN  # The listener requires SASL, but the client sent a different request.
     if error is None:
         error = errors.BrokerUnavailableError(f"{server}: {diagnosis.reason}", hint=_HINTS[step])
-    return Finding.failure(step, error, local=not _is_refused(diagnosis))
+    return Finding.failure(step, error, local=not _is_rejected(diagnosis))
 
 
-def _is_refused(diagnosis: Diagnosis) -> bool:
+def _is_rejected(diagnosis: Diagnosis) -> bool:
     """Return True if a broker rejected the client for a reason that is the same on every host.
 
     In contrast, trust in a certificate and the availability of a ticket or token can depend on the

@@ -16,14 +16,14 @@ from spark_kafka_sink.formats.schemas_and_subjects import given_source, message_
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call, CallOutcome
 from spark_kafka_sink.kafka.protocol.messages import encode_request
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.security.acl import principal_of
+from spark_kafka_sink.kafka.security.acl_commands import principal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.config.formats import PartFormat
-    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
     from spark_kafka_sink.config.schema_registry import RegistryConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
     from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.common.quiet_log import quiet_log
+from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics import broker_queries
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowe
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
 
 SECONDS: Final = 5.0
 """Seconds to wait for the brokers, limited by kafka.max.block.ms. Creating a topic is not included.

@@ -28,9 +28,9 @@ from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.kafka.security.acl import Acl
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
+from spark_kafka_sink.kafka.security.acl_commands import Acl
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.kafka.protocol.messages import Values
 
@@ -73,12 +73,12 @@ def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
             return _too_late(client, "InitProducerId", ids.latest_code)
         if code := ids.results[topic].code:
             return judge_producer_id(topic, code, client.config)
-    key = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     handler = ProduceHandler(client, _batch(client.wall_ms()), acks=INVALID_ACKS)
-    driver = ApiDriver(client, handler, (key,), LeaderLookup(client))
+    driver = ApiDriver(client, handler, (topic_partition,), LeaderLookup(client))
     if not driver.run(deadline):
         return _too_late(client, f"Produce to {topic}-0", driver.latest_code)
-    result = driver.results[key]
+    result = driver.results[topic_partition]
     return judge_probe(topic, result.code, str(result.node), client.config)
 
 
@@ -113,13 +113,13 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
         return Finding.note(
             Step.PRODUCE, f"the server at {node} accepted a record that Kafka's brokers reject"
         )
-    refused = errors.ProtocolError(
+    error = errors.ProtocolError(
         f"the leader of {topic}-0 does not accept batches",
         topic=topic,
         broker=node,
         error=error_codes.error_name(code),
     )
-    return Finding.failure(Step.PRODUCE, refused)
+    return Finding.failure(Step.PRODUCE, error)
 
 
 def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
@@ -145,10 +145,10 @@ def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
         return Finding.failure(Step.PRODUCE, error)
     finally:
         client.close()
-    [place] = report.partitions
-    where = f"{place.topic}-{place.partition}"
-    if place.first_offset is not None:
-        where += f" at offset {place.first_offset}"
+    [partition] = report.partitions
+    where = f"{partition.topic}-{partition.partition}"
+    if partition.first_offset is not None:
+        where += f" at offset {partition.first_offset}"
     return Finding.ok(Step.PRODUCE, f"one record with the key {KEY.decode()} is in {where}")
 
 

@@ -9,10 +9,10 @@ from spark_kafka_sink.common.text import capitalized, plural
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
-from spark_kafka_sink.kafka.security.acl import Acl, AclGuide
+from spark_kafka_sink.kafka.security.acl_commands import Acl, AclGuide
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 
 _MAY_WRITE: Final = 1 << AclOperation.WRITE | 1 << AclOperation.ALL

@@ -13,12 +13,13 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.kafka.admin.topic_admin import CLEANUP
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.diagnostics.topic_facts import TopicFacts
 
 MAX_MESSAGE: Final = "max.message.bytes"
@@ -26,7 +27,6 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 COMPRESSION: Final = "compression.type"
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
-CLEANUP: Final = "cleanup.policy"
 SETTINGS: Final = (
     MAX_MESSAGE,
     MIN_IN_SYNC,

@@ -10,8 +10,8 @@ from spark_kafka_sink.exactly_once import shared_transaction
 from spark_kafka_sink.exactly_once.decision_rules import Caller, abort_needs_fence
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.recovery import recover_runs, recover_scope
+from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
@@ -24,7 +24,7 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, non
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
@@ -59,11 +59,11 @@ class BatchCommitter:
             TransactionError: the record in the decision log cannot be parsed.
             BrokerUnavailableError: max.block.ms has passed.
         """
-        with connected_driver(self._config, self._scope) as driver:
-            driver.check_apis()
+        with connected_scope_client(self._config, self._scope) as scope_client:
+            scope_client.check_apis()
             if self._scope.kind is ScopeKind.RUN:
-                recover_runs(driver)
-            return recover_scope(driver, lambda _: self._reset, create=True)
+                recover_runs(scope_client)
+            return recover_scope(scope_client, lambda _: self._reset, create=True)
 
     def is_followed(self) -> bool:
         """Return True if foreachBatch has written a later batch; see `DecisionRecords.is_followed`.
@@ -72,8 +72,8 @@ class BatchCommitter:
             TransactionError: a record in the decision log cannot be parsed.
             BrokerUnavailableError: max.block.ms has passed.
         """
-        with connected_driver(self._config, self._scope) as driver:
-            return driver.read().is_followed(self._scope)
+        with connected_scope_client(self._config, self._scope) as scope_client:
+            return scope_client.read().is_followed(self._scope)
 
     def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
         """Do the same as `recover`, and begin the transaction that all tasks of the batch share.
@@ -88,11 +88,11 @@ class BatchCommitter:
             ConfigError: the brokers are too old to describe producers.
             KafkaProdError: see `recover`.
         """
-        with connected_driver(self._config, self._scope) as driver:
-            driver.check_apis()
+        with connected_scope_client(self._config, self._scope) as scope_client:
+            scope_client.check_apis()
             if self._scope.kind is ScopeKind.RUN:
-                recover_runs(driver)
-            return shared_transaction.begin_shared(driver, timeout_ms, reset=self._reset)
+                recover_runs(scope_client)
+            return shared_transaction.begin_shared(scope_client, timeout_ms, reset=self._reset)
 
     def commit(
         self,
@@ -120,11 +120,11 @@ class BatchCommitter:
         tasks = _transactions(results)
         shared = shared_transaction.shared_of(results)
         caller = self._caller(_query_of(results), batch, results, nonce)
-        with connected_driver(self._config, self._scope) as driver:
-            driver.check_topics(written)
+        with connected_scope_client(self._config, self._scope) as scope_client:
+            scope_client.check_topics(written)
             if shared is None or shared_transaction.all_skipped(results):
-                return commit_batch(driver, caller, tasks)
-            return shared_transaction.commit_shared(driver, caller, shared, results)
+                return commit_batch(scope_client, caller, tasks)
+            return shared_transaction.commit_shared(scope_client, caller, shared, results)
 
     def abort(
         self,
@@ -147,11 +147,13 @@ class BatchCommitter:
             FencedError: a newer driver has taken over.
         """
         transactions = _transactions(results)
-        with connected_driver(self._config, self._scope) as driver:
+        with connected_scope_client(self._config, self._scope) as scope_client:
             if not abort_needs_fence(complete=complete):
-                return abort_undecided(driver, batch, transactions, _nonces(nonce))
+                return abort_undecided(scope_client, batch, transactions, _nonces(nonce))
             query = results[0].query_id if results else None
-            return abort_batch(driver, self._caller(query, batch, results, nonce), transactions)
+            return abort_batch(
+                scope_client, self._caller(query, batch, results, nonce), transactions
+            )
 
     def abort_shared(
         self,
@@ -167,8 +169,8 @@ class BatchCommitter:
         if results:
             caller = self._caller(results[0].query_id, batch, results, nonce)
             caller = replace(caller, rows=caller.rows if complete else None, topics=None)
-        with connected_driver(self._config, self._scope) as driver:
-            return shared_transaction.abort_shared(driver, caller, shared, batch, results)
+        with connected_scope_client(self._config, self._scope) as scope_client:
+            return shared_transaction.abort_shared(scope_client, caller, shared, batch, results)
 
     def _caller(
         self, query: str | None, batch: str, results: Sequence[TaskResult], nonce: str | None

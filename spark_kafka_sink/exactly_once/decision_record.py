@@ -56,6 +56,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.config.option import MAX_LONG
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import (
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 """Version of the log's records; records with a higher version are rejected."""
-_MAX_LONG: Final = 2**63 - 1
 _UPGRADE: Final = (
     "Run the query with a version of this package that supports it: an older version could misread "
     "the decision"
@@ -124,7 +124,7 @@ class JsonObject:
         value = self.value(name)
         return None if value is None else text_of(value, name)
 
-    def number(self, name: str, highest: int = _MAX_LONG) -> int:
+    def number(self, name: str, highest: int = MAX_LONG) -> int:
         """Return an integer field with a value from 0 to `highest`."""
         return number_of(self.value(name), name, highest)
 
@@ -149,7 +149,7 @@ def parse_object(text: str) -> JsonObject:
         TransactionError: the text is not a JSON object, or its version is not supported.
     """
     try:
-        fields = JsonObject(json.loads(text, parse_constant=_refuse_constant))
+        fields = JsonObject(json.loads(text, parse_constant=_reject_constant))
     except (ValueError, RecursionError) as error:
         raise malformed("invalid JSON") from error
     version = fields.number("version")
@@ -175,7 +175,7 @@ def text_of(value: object, name: str) -> str:
     return value
 
 
-def number_of(value: object, name: str, highest: int = _MAX_LONG) -> int:
+def number_of(value: object, name: str, highest: int = MAX_LONG) -> int:
     """Return the value; raise an error unless it is an integer from 0 to `highest`."""
     if type(value) is not int or not 0 <= value <= highest:
         raise malformed(f"{name} is not an integer in the allowed range")
@@ -189,7 +189,7 @@ def list_of(value: object, name: str) -> list[object]:
     return cast("list[object]", value)
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise malformed(f"{name} is not a valid JSON number")
 
 

@@ -189,7 +189,7 @@ class Caller:
         return Planning(self.run, min(self.nonces))
 
 
-class Refusal(StrEnum):
+class BatchRejection(StrEnum):
     """The reason why a batch must not be written."""
 
     LOG_IS_EMPTY = "the decision log has no record of the previous batches"
@@ -215,35 +215,35 @@ class BatchVerdict(Enum):
 
 _NOTHING_TO_MARK = {
     BatchVerdict.SKIP,
-    Refusal.OTHER_ROWS,
-    Refusal.OTHER_JOBS_ROWS,
-    Refusal.OTHER_QUERYS_BATCH,
-    Refusal.EARLIER_BATCH,
-    Refusal.ANOTHER_WRITE,
+    BatchRejection.OTHER_ROWS,
+    BatchRejection.OTHER_JOBS_ROWS,
+    BatchRejection.OTHER_QUERYS_BATCH,
+    BatchRejection.EARLIER_BATCH,
+    BatchRejection.ANOTHER_WRITE,
 }
 """With these verdicts, the batch is already decided: no later commit() of these tasks can decide
 it.
 """
 
 
-def judge(state: LogState[T_co], caller: Caller) -> BatchVerdict | Refusal:
+def judge(state: LogState[T_co], caller: Caller) -> BatchVerdict | BatchRejection:
     """Return the action for the caller's batch, or the reason why it is refused."""
     if caller.single:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
         first = caller.query is None or caller.batch == _FIRST_BATCH
         known = first or caller.batch == caller.reset_batch
-        return BatchVerdict.WRITE if known else Refusal.LOG_IS_EMPTY
+        return BatchVerdict.WRITE if known else BatchRejection.LOG_IS_EMPTY
     if caller.query in state.retired:
-        return Refusal.RETIRED_QUERY
+        return BatchRejection.RETIRED_QUERY
     if state.query != caller.query:
-        return BatchVerdict.WRITE if takes_over(state, caller) else Refusal.OTHER_QUERY
+        return BatchVerdict.WRITE if takes_over(state, caller) else BatchRejection.OTHER_QUERY
     if state.batch == caller.batch:
-        return Refusal.OTHER_ROWS if _differ(state, caller) else BatchVerdict.SKIP
+        return BatchRejection.OTHER_ROWS if _differ(state, caller) else BatchVerdict.SKIP
     return _judge_order(int(caller.batch) - int(state.batch), caller)
 
 
-def _judge_single(state: LogState[T_co], caller: Caller) -> BatchVerdict | Refusal:
+def _judge_single(state: LogState[T_co], caller: Caller) -> BatchVerdict | BatchRejection:
     """Judge a batch of a scope with only one batch.
 
     With a new checkpoint, batch numbers start at 0 again, and the batches differ from those of the
@@ -253,12 +253,12 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> BatchVerdict | Refus
         return BatchVerdict.WRITE
     unlike = state.query != caller.query and None not in {state.query, caller.query}
     if unlike:
-        return Refusal.OTHER_QUERYS_BATCH
+        return BatchRejection.OTHER_QUERYS_BATCH
     if _is_another_write(state.plannings, caller):
-        return Refusal.ANOTHER_WRITE
+        return BatchRejection.ANOTHER_WRITE
     if _differ(state, caller):
-        return Refusal.OTHER_JOBS_ROWS
-    return Refusal.EARLIER_BATCH if _is_earlier(state, caller) else BatchVerdict.SKIP
+        return BatchRejection.OTHER_JOBS_ROWS
+    return BatchRejection.EARLIER_BATCH if _is_earlier(state, caller) else BatchVerdict.SKIP
 
 
 def _is_earlier(state: Decided[T_co] | Done, caller: Caller) -> bool:
@@ -289,11 +289,11 @@ def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
-def _judge_order(distance: int, caller: Caller) -> BatchVerdict | Refusal:
+def _judge_order(distance: int, caller: Caller) -> BatchVerdict | BatchRejection:
     if distance < 0:
-        return Refusal.BATCH_IS_BEHIND
+        return BatchRejection.BATCH_IS_BEHIND
     known = distance == 1 or caller.batch == caller.reset_batch
-    return BatchVerdict.WRITE if known else Refusal.BATCH_IS_AHEAD
+    return BatchVerdict.WRITE if known else BatchRejection.BATCH_IS_AHEAD
 
 
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
@@ -359,27 +359,27 @@ class AbortOurs:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class RejectBatch:
     """Abort the tasks' transactions, and raise an error."""
 
-    refusal: Refusal
+    rejection: BatchRejection
 
 
 def next_commit_step(
     state: LogState[T_co], caller: Caller, transactions: tuple[T_co, ...]
-) -> RollForward[T_co] | Decide[T_co] | AlreadyDone | Refuse:
+) -> RollForward[T_co] | Decide[T_co] | AlreadyDone | RejectBatch:
     """Return the next step of commit(). `state` was read after the caller's last InitProducerId."""
     if isinstance(state, Decided):
         return RollForward(state)
     verdict = judge(state, caller)
-    if isinstance(verdict, Refusal):
-        return Refuse(verdict)
+    if isinstance(verdict, BatchRejection):
+        return RejectBatch(verdict)
     if verdict is BatchVerdict.SKIP:
         return AlreadyDone(_found(state, caller))
     if caller.skipped:
-        return Refuse(Refusal.SKIPPED)
+        return RejectBatch(BatchRejection.SKIPPED)
     if not caller.nonces.isdisjoint(state.given_up):
-        return Refuse(Refusal.GIVEN_UP)
+        return RejectBatch(BatchRejection.GIVEN_UP)
     return Decide(_decided(state, caller, transactions))
 
 

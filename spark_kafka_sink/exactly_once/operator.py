@@ -23,8 +23,8 @@ from spark_kafka_sink.exactly_once.decision_record import (
 )
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps import recovery
-from spark_kafka_sink.exactly_once.steps.driver import Driver, connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient, connected_scope_client
 from spark_kafka_sink.exactly_once.steps.torn import fates_by_partition, torn_error
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.topic_admin import LATEST, ListOffsetsHandler
@@ -33,7 +33,7 @@ from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_admin import (
         ActiveProducer,
@@ -129,15 +129,15 @@ class BlockedPartition:
 
 
 def _blocked_partitions(
-    driver: Driver, views: Sequence[OpenTransactionView]
+    scope_client: ScopeClient, views: Sequence[OpenTransactionView]
 ) -> Iterator[BlockedPartition]:
     """Yield the blocked partitions of these transactions, sorted by topic and number."""
     ours = {view.description.producer_id: view.transactional_id for view in views}
     keys = {key for view in views for key in view.description.partitions}
     if not keys:
         return
-    client, deadline = driver.client, driver.client.deadline(SECONDS)
-    producers = driver.admin.describe_producers(keys, deadline)
+    client, deadline = scope_client.client, scope_client.client.deadline(SECONDS)
+    producers = scope_client.admin.describe_producers(keys, deadline)
     offsets = ApiDriver(client, ListOffsetsHandler(client, LATEST), keys)
     offsets.run(deadline)
     ends = {
@@ -150,7 +150,7 @@ def _blocked_partitions(
 
 
 def _blocked_partition(
-    key: TopicPartition,
+    topic_partition: TopicPartition,
     producers: Sequence[ActiveProducer],
     end: int,
     ours: Mapping[int, str],
@@ -165,8 +165,8 @@ def _blocked_partition(
         return None
     start, producer_id = min(starts)
     return BlockedPartition(
-        topic=key.topic,
-        partition=key.partition,
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
         stable_offset=start,
         end_offset=max(start, end),
         transactional_id=ours.get(producer_id),
@@ -185,7 +185,7 @@ class Finished:
     """Number of transactions that are not committed; 0 unless the batch is torn."""
 
 
-def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
+def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[Finished]:
     """Commit all decided batches under the prefix of the driver's scope.
 
     No driver is fenced: a running driver can safely commit the same batches at the same time.
@@ -196,7 +196,7 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
     """
     latest = {
         known_scope: records.latest(known_scope)
-        for known_scope in records.scopes(driver.scope.prefix)
+        for known_scope in records.scopes(scope_client.scope.prefix)
     }
     unfinished = {
         scope: record
@@ -208,7 +208,9 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
         for scope, record in unfinished.items()
         if not record.fates and isinstance(record.state, Decided)
     }
-    results = recovery.commit_others(driver, unknown, driver.client.deadline(driver.max_block_s))
+    results = recovery.commit_others(
+        scope_client, unknown, scope_client.client.deadline(scope_client.max_block_s)
+    )
     finished, errors = [], []
     for scope, record in unfinished.items():
         assert isinstance(record.state, Decided)
@@ -226,7 +228,7 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
     return finished
 
 
-def accept_loss(driver: Driver) -> Finished:
+def accept_loss(scope_client: ScopeClient) -> Finished:
     """Mark the latest batch of a scope as written, so that the scope can continue.
 
     Either the batch is torn, and the operator has handled its lost rows; or the driver refuses the
@@ -236,23 +238,23 @@ def accept_loss(driver: Driver) -> Finished:
     Raises:
         TransactionError: neither is true for the latest batch of the scope.
     """
-    owner = driver.fence()
-    record = driver.read_fenced()
+    owner = scope_client.fence()
+    record = scope_client.read_fenced()
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
         uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
-        driver.append(owner, uncounted, "done", recovery.APPEND_SECONDS)
-        return _finished(str(driver.scope), uncounted, record.state.batch, ())
+        scope_client.append(owner, uncounted, "done", recovery.APPEND_SECONDS)
+        return _finished(str(scope_client.scope), uncounted, record.state.batch, ())
     if record is None or not isinstance(record.state, Decided):
-        raise TransactionError(f"{driver.scope} does not have a torn batch")
-    fates = record.fates or recovery.commit_all(driver, record.state)
+        raise TransactionError(f"{scope_client.scope} does not have a torn batch")
+    fates = record.fates or recovery.commit_all(scope_client, record.state)
     if not fates:
         raise TransactionError(
-            f"batch {record.state.batch} of {driver.scope} is not torn: all its transactions are "
-            "committed"
+            f"batch {record.state.batch} of {scope_client.scope} is not torn: all its "
+            "transactions are committed"
         )
-    done = DecisionRecord.done(record.state, driver.client.wall_ms())
-    driver.append(owner, done, "done", recovery.APPEND_SECONDS)
-    return _finished(str(driver.scope), record, record.state.batch, fates)
+    done = DecisionRecord.done(record.state, scope_client.client.wall_ms())
+    scope_client.append(owner, done, "done", recovery.APPEND_SECONDS)
+    return _finished(str(scope_client.scope), record, record.state.batch, fates)
 
 
 def _to_abort(
@@ -266,11 +268,11 @@ def _to_abort(
         if name not in standings:
             raise TransactionError(f"{name} is not open")
         if name not in abortable:
-            raise _refusal(name, standings[name])
+            raise _not_torn_error(name, standings[name])
     return sorted(abortable & set(chosen) if chosen else abortable)
 
 
-def _refusal(name: str, standing: Standing) -> TransactionError:
+def _not_torn_error(name: str, standing: Standing) -> TransactionError:
     hints = {
         Standing.DECIDED: "Its rows would be lost: commit the transaction instead",
         Standing.UNDECIDED: "A running driver may still commit the transaction. If no driver is "
@@ -321,24 +323,24 @@ class TransactionOperator:
         Raises:
             ProtocolError: the brokers are older than Kafka 3.0.
         """
-        with self._driver() as driver:
-            views = self._views(driver)
-            partitions = tuple(_blocked_partitions(driver, views))
-            now_ms = driver.client.wall_ms()
+        with self._driver() as scope_client:
+            views = self._views(scope_client)
+            partitions = tuple(_blocked_partitions(scope_client, views))
+            now_ms = scope_client.client.wall_ms()
         return Overview(transactions=tuple(views), partitions=partitions, now_ms=now_ms)
 
     def records(self) -> dict[str, DecisionRecord]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
-        with self._driver() as driver:
-            records = self._records(driver)
+        with self._driver() as scope_client:
+            records = self._records(scope_client)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
         named = ((ids.driver_id(scope), record) for scope, record in latest.items())
         return {name: record for name, record in sorted(named) if record is not None}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
         """Return the outcome of a decided transaction in each of its listed partitions."""
-        with self._driver() as driver:
-            return [fate for _, fate in fates_by_partition(driver.client, task)]
+        with self._driver() as scope_client:
+            return [fate for _, fate in fates_by_partition(scope_client.client, task)]
 
     def commit(self) -> list[Finished]:
         """Commit all decided batches that are not yet committed.
@@ -346,8 +348,8 @@ class TransactionOperator:
         Raises:
             TornTransactionError: rows of a decided batch are lost.
         """
-        with self._driver() as driver:
-            return commit_decided(driver, self._records(driver))
+        with self._driver() as scope_client:
+            return commit_decided(scope_client, self._records(scope_client))
 
     def accept_loss(self, scope_id: str) -> Finished:
         """Mark the latest batch of a scope as written; a running driver of the scope is fenced.
@@ -366,8 +368,8 @@ class TransactionOperator:
                 hint="Use a name that `kafkaprod transactions describe` shows, for example "
                 f"{ids.driver_id(ids.Scope.stream(self._prefix))}",
             )
-        with self._driver() as driver:
-            return accept_loss(driver.of(scope))
+        with self._driver() as scope_client:
+            return accept_loss(scope_client.of(scope))
 
     def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
         """Abort all orphans, or only the chosen open transactions.
@@ -384,51 +386,53 @@ class TransactionOperator:
         Raises:
             TransactionError: a chosen transaction is not open, is decided, or may still be decided.
         """
-        with self._driver() as driver:
-            views = self._views(driver)
+        with self._driver() as scope_client:
+            views = self._views(scope_client)
             if undecided:
                 tasks = [
                     view for view in views if ids.parse_driver_id(view.transactional_id) is None
                 ]
                 scopes = {task.scope for task in tasks if task.standing is Standing.UNDECIDED}
                 for scope in sorted(scopes, key=str):
-                    driver.of(scope).fence()
+                    scope_client.of(scope).fence()
                 still_open = {view.transactional_id for view in views}
                 views = [
-                    view for view in self._views(driver) if view.transactional_id in still_open
+                    view
+                    for view in self._views(scope_client)
+                    if view.transactional_id in still_open
                 ]
             names = _to_abort(views, chosen, undecided=undecided)
-            return driver.admin.fence(names, driver.client.deadline(SECONDS))
+            return scope_client.admin.fence(names, scope_client.client.deadline(SECONDS))
 
     @contextmanager
-    def _driver(self) -> Iterator[Driver]:
-        with connected_driver(self._config, ids.Scope.stream(self._prefix)) as driver:
-            yield driver
+    def _driver(self) -> Iterator[ScopeClient]:
+        with connected_scope_client(self._config, ids.Scope.stream(self._prefix)) as scope_client:
+            yield scope_client
 
-    def _records(self, driver: Driver) -> DecisionRecords:
+    def _records(self, scope_client: ScopeClient) -> DecisionRecords:
         """Read the decision log; it counts as empty if neither it nor a transaction exists."""
         try:
-            return driver.read_unfenced()
+            return scope_client.read_unfenced()
         except UnknownTopicError:
-            if self._listed(driver):
+            if self._listed(scope_client):
                 raise
             return DecisionRecords(self._config.exactly_once.decision_log_topic)
 
-    def _listed(self, driver: Driver) -> Sequence[ListedTransaction]:
+    def _listed(self, scope_client: ScopeClient) -> Sequence[ListedTransaction]:
         pattern = ids.prefix_pattern(self._prefix)
-        return driver.admin.list(pattern, driver.client.deadline(SECONDS))
+        return scope_client.admin.list(pattern, scope_client.client.deadline(SECONDS))
 
-    def _views(self, driver: Driver) -> list[OpenTransactionView]:
+    def _views(self, scope_client: ScopeClient) -> list[OpenTransactionView]:
         """Return all open transactions of drivers and tasks with the prefix, sorted by id.
 
         The decision log is read after they are listed: it contains every earlier decision. Without
         transactions, it is not needed, and before the first write it does not exist.
         """
-        listed = self._listed(driver)
+        listed = self._listed(scope_client)
         if not listed:
             return []
-        records = driver.read_unfenced()
-        admin, deadline = driver.admin, driver.client.deadline(SECONDS)
+        records = scope_client.read_unfenced()
+        admin, deadline = scope_client.admin, scope_client.client.deadline(SECONDS)
         coordinators = {listing.transactional_id: listing.coordinator for listing in listed}
         described = admin.describe(coordinators.keys(), deadline)
         # A listed transaction may have ended before it was described.

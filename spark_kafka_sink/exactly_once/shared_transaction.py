@@ -26,7 +26,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import decision_record, decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.steps.commit import refusal_error
+from spark_kafka_sink.exactly_once.steps.commit import rejection_error
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
 from spark_kafka_sink.exactly_once.steps.torn import fate_of
@@ -41,18 +41,17 @@ from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer, TransactionAdmin
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
-from spark_kafka_sink.kafka.records.record_batch import next_sequence
+from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, next_sequence
 from spark_kafka_sink.producer.transactions.state import FIRST_EPOCH, second_attempt_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 _MAX_LISTED: Final = 5
-_NO_SEQUENCE: Final = -1
 REPARTITION: Final = (
     "Assign each partition of the topics to one task: write "
     "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
@@ -115,11 +114,11 @@ def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRa
     for task, result in enumerate(results):
         written = () if result.transaction is None else result.transaction.partitions
         for owner in written:
-            key = TopicPartition(owner.topic, owner.partition)
-            if key in owners:
-                raise _two_owners(key, owners[key][0], task)
-            owners[key] = (task, owner)
-    return {key: owner for key, (_, owner) in owners.items()}
+            topic_partition = TopicPartition(owner.topic, owner.partition)
+            if topic_partition in owners:
+                raise _two_owners(topic_partition, owners[topic_partition][0], task)
+            owners[topic_partition] = (task, owner)
+    return {topic_partition: owner for topic_partition, (_, owner) in owners.items()}
 
 
 def check_producers(
@@ -183,7 +182,7 @@ def _problem(
         return f"{name} has epoch {known.epoch} of the producer instead of {shared.epoch}"
     if known.transaction_start is None:
         return f"{name} has no open transaction of the producer"
-    last = next_sequence(0, written.records - 1) if written.records else _NO_SEQUENCE
+    last = next_sequence(0, written.records - 1) if written.records else NO_SEQUENCE
     if known.last_sequence != last:
         return f"{name} has {known.last_sequence:,} as its last sequence instead of {last:,}"
     # With transactions V1, an epoch can be reused after an abort, which discards all earlier
@@ -196,18 +195,20 @@ def _problem(
     return None
 
 
-def _two_owners(key: TopicPartition, first: int, second: int) -> errors.TransactionError:
+def _two_owners(
+    topic_partition: TopicPartition, first: int, second: int
+) -> errors.TransactionError:
     return errors.TransactionError(
         f"tasks {first} and {second} have both written to this partition, which atomicBatch=true "
         f"does not allow: the batch is not committed",
-        topic=key.topic,
-        partition=key.partition,
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
         hint=REPARTITION,
     )
 
 
 def begin_shared(
-    driver: Driver, timeout_ms: int, *, reset: bool
+    scope_client: ScopeClient, timeout_ms: int, *, reset: bool
 ) -> tuple[decision_record.ScopeState, OpenTransaction | None]:
     """Fence earlier drivers and their tasks, then read the state of the scope.
 
@@ -215,7 +216,7 @@ def begin_shared(
     shows the final state of the previous batches.
 
     Args:
-        driver: driver of the scope.
+        scope_client: the operations of the scope.
         timeout_ms: transaction.timeout.ms of the batch's transaction.
         reset: continue after a torn batch.
 
@@ -228,16 +229,18 @@ def begin_shared(
             requires.
         TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
-    state = recover_scope(driver, lambda _: reset, create=True)
-    if driver.scope.kind is not ScopeKind.STREAM and not isinstance(state, decision_rules.Nothing):
+    state = recover_scope(scope_client, lambda _: reset, create=True)
+    if scope_client.scope.kind is not ScopeKind.STREAM and not isinstance(
+        state, decision_rules.Nothing
+    ):
         return state, None
-    _check_brokers(driver)
-    shared = driver.begin(timeout_ms)
-    return recover_scope(driver, lambda _: reset), shared
+    _check_brokers(scope_client)
+    shared = scope_client.begin(timeout_ms)
+    return recover_scope(scope_client, lambda _: reset), shared
 
 
 def commit_shared(
-    driver: Driver,
+    scope_client: ScopeClient,
     caller: decision_rules.Caller,
     shared: OpenTransaction,
     results: Sequence[TaskResult],
@@ -245,7 +248,7 @@ def commit_shared(
     """Make the rows of all tasks visible with one EndTxn, or none of them.
 
     Args:
-        driver: driver of the scope.
+        scope_client: the operations of the scope.
         caller: the batch and its query.
         shared: the transaction.
         results: results of all tasks, none of which has skipped the batch.
@@ -256,18 +259,18 @@ def commit_shared(
         BrokerUnavailableError: max.block.ms has passed; `abort_shared` determines what is visible.
     """
     try:
-        return _commit(driver, caller, shared, results)
+        return _commit(scope_client, caller, shared, results)
     except errors.FencedError as error:
-        return _fenced(driver, caller, results, error)
+        return _fenced(scope_client, caller, results, error)
     except errors.BrokerUnavailableError:
         raise
     except errors.KafkaProdError:
-        _try_abort(driver, shared)
+        _try_abort(scope_client, shared)
         raise
 
 
 def abort_shared(
-    driver: Driver,
+    scope_client: ScopeClient,
     caller: decision_rules.Caller | None,
     shared: OpenTransaction,
     batch: str,
@@ -279,7 +282,7 @@ def abort_shared(
     log shows the final state of the batch. A decision of another driver is committed.
 
     Args:
-        driver: driver of the scope.
+        scope_client: the operations of the scope.
         caller: the batch and its query; None if no task has reported.
         shared: the transaction.
         batch: number or name of the batch.
@@ -288,9 +291,10 @@ def abort_shared(
     Raises:
         TornTransactionError: another driver has decided the batch, and some of its rows are lost.
     """
-    driver.end_epoch(shared)
+    scope_client.end_epoch(shared)
     state = recover_scope(
-        driver, lambda decided: caller is None or not decision_rules.is_same_batch(decided, caller)
+        scope_client,
+        lambda decided: caller is None or not decision_rules.is_same_batch(decided, caller),
     )
     is_written = (
         caller is not None
@@ -300,14 +304,14 @@ def abort_shared(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
         batch=batch,
         aborted=0 if is_written else 1,
-        superseded=is_written and _is_aborted(driver, results),
-        steps=driver.watch.steps,
+        superseded=is_written and _is_aborted(scope_client, results),
+        steps=scope_client.watch.steps,
     )
 
 
-def _check_brokers(driver: Driver) -> None:
+def _check_brokers(scope_client: ScopeClient) -> None:
     try:
-        driver.check_describes_producers()
+        scope_client.check_describes_producers()
     except UnsupportedApiError as error:
         raise errors.ConfigError(
             "option atomicBatch requires brokers that support DescribeProducers",
@@ -318,32 +322,34 @@ def _check_brokers(driver: Driver) -> None:
 
 
 def _commit(
-    driver: Driver,
+    scope_client: ScopeClient,
     caller: decision_rules.Caller,
     shared: OpenTransaction,
     results: Sequence[TaskResult],
 ) -> CommitOutcome:
     owners = owners_of(results)
-    if not owners and driver.scope.kind is ScopeKind.RUN:
-        _try_abort(driver, shared)  # The brokers might have rejected all rows.
+    if not owners and scope_client.scope.kind is ScopeKind.RUN:
+        _try_abort(scope_client, shared)  # The brokers might have rejected all rows.
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
-    record = driver.read_fenced()
+    record = scope_client.read_fenced()
     state: decision_record.ScopeState = decision_rules.Nothing() if record is None else record.state
     if isinstance(state, decision_rules.Decided):
         # A driver without atomicBatch has decided the batch since planning.
-        state = recover_scope(driver, lambda decided: decision_rules.takes_over(decided, caller))
+        state = recover_scope(
+            scope_client, lambda decided: decision_rules.takes_over(decided, caller)
+        )
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
     step = decision_rules.next_commit_step(state, caller, no_tasks)
-    if isinstance(step, decision_rules.Refuse):
-        raise refusal_error(step.refusal, driver.scope, state, caller)
+    if isinstance(step, decision_rules.RejectBatch):
+        raise rejection_error(step.rejection, scope_client.scope, state, caller)
     if isinstance(step, decision_rules.AlreadyDone):
-        _try_abort(driver, shared)
-        outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
+        _try_abort(scope_client, shared)
+        outcome = _outcome(scope_client, caller, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=bool(owners))
     assert isinstance(step, decision_rules.Decide)
 
     def check() -> None:
-        check_producers(shared, owners, driver.producers(owners))
+        check_producers(shared, owners, scope_client.producers(owners))
 
     if owners:
         check()
@@ -352,30 +358,32 @@ def _commit(
     second_check = check if owners and not shared.version.bumps_epoch else None
     done = decision_record.DecisionRecord(
         state=decision_rules.finished(step.decided),
-        at_ms=driver.client.wall_ms(),
+        at_ms=scope_client.client.wall_ms(),
         transactions=1 if owners else 0,
         records=sum(owner.records for owner in owners.values()),
     )
-    driver.append(shared, done, "commit", before_commit=second_check)
+    scope_client.append(shared, done, "commit", before_commit=second_check)
     outcome = _outcome(
-        driver, caller, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
+        scope_client, caller, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
     )
     return replace(outcome, transactions=done.transactions, records=done.records)
 
 
 def _fenced(
-    driver: Driver,
+    scope_client: ScopeClient,
     caller: decision_rules.Caller,
     results: Sequence[TaskResult],
     error: errors.FencedError,
 ) -> CommitOutcome:
     """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
-    state = recover_scope(driver, lambda decided: not decision_rules.is_same_batch(decided, caller))
+    state = recover_scope(
+        scope_client, lambda decided: not decision_rules.is_same_batch(decided, caller)
+    )
     if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
-        outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
-        return replace(outcome, superseded=_is_aborted(driver, results))
+        outcome = _outcome(scope_client, caller, CommitStatus.ALREADY_WRITTEN, state)
+        return replace(outcome, superseded=_is_aborted(scope_client, results))
     raise errors.TransactionError(
-        f"the transaction of batch {caller.batch} of {driver.scope} ended before it could be "
+        f"the transaction of batch {caller.batch} of {scope_client.scope} ended before it could be "
         "committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
         "newer driver has taken over",
         error=error.error,
@@ -385,17 +393,20 @@ def _fenced(
     ) from error
 
 
-def _is_aborted(driver: Driver, results: Iterable[TaskResult]) -> bool:
+def _is_aborted(scope_client: ScopeClient, results: Iterable[TaskResult]) -> bool:
     """Return True if the tasks' records are followed by an abort marker."""
     tasks = [result.transaction for result in results if result.transaction is not None]
-    deadline = driver.deadline_in(driver.max_block_s)
-    return bool(tasks) and fate_of(driver.client, tasks[0], deadline) is decision_record.Fate.LOST
+    deadline = scope_client.deadline_in(scope_client.max_block_s)
+    return (
+        bool(tasks)
+        and fate_of(scope_client.client, tasks[0], deadline) is decision_record.Fate.LOST
+    )
 
 
-def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
+def _try_abort(scope_client: ScopeClient, shared: OpenTransaction) -> None:
     """Try to abort; if this fails, the transaction is never committed."""
     try:
-        driver.end_epoch(shared)
+        scope_client.end_epoch(shared)
     except errors.KafkaProdError as error:
         _LOG.warning(
             "transaction %s could not be aborted and may block readers: %s",
@@ -405,15 +416,15 @@ def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
 
 
 def _outcome(
-    driver: Driver,
+    scope_client: ScopeClient,
     caller: decision_rules.Caller,
     status: CommitStatus,
     state: decision_record.ScopeState,
 ) -> CommitOutcome:
-    aborted = abort_orphans(driver, state)
+    aborted = abort_orphans(scope_client, state)
     return CommitOutcome(
         status=status,
         batch=caller.batch,
         aborted=len(aborted.ended),
-        steps=driver.watch.steps,
+        steps=scope_client.watch.steps,
     )

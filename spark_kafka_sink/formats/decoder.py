@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from spark_kafka_sink.config.formats import PartFormat
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.formats.registry import Registry
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
@@ -146,7 +146,7 @@ class _Decoder:
             text, message = registry.schema_text(identifier, format_), None
             if indexes:
                 main = ProtoSchema.parse(text).main
-                message = next(name for name, place in main.items() if place == indexes)
+                message = next(name for name, path in main.items() if path == indexes)
             self._sources[key] = Source(text, "", message)
         return self._sources[key]
 

@@ -73,14 +73,14 @@ def _write_some(
 
 def _write_plain(out: RowWriter, values: Floats) -> None:
     """Append numbers without an exponent; most as decimals, which is ten times faster."""
-    for places in _PLACES if _are_short(values[:_SAMPLE]) else ():
-        whole, exact = _unscaled(np.abs(values), places)
+    for digits_after_point in _PLACES if _are_short(values[:_SAMPLE]) else ():
+        whole, exact = _unscaled(np.abs(values), digits_after_point)
         if exact.all():
-            _write_decimals(out, values, whole, places)
+            _write_decimals(out, values, whole, digits_after_point)
             return
         if exact.sum() * 2 > len(values):
             fast = RowWriter(len(values))
-            _write_decimals(fast, values, np.where(exact, whole, 0), places)
+            _write_decimals(fast, values, np.where(exact, whole, 0), digits_after_point)
             out.append(fast, exact)
             _write_some(out, values, ~exact, _write_shortest)
             return
@@ -95,37 +95,37 @@ def _are_short(sample: Floats) -> bool:
     return bool((rounded == sample).sum() * 2 >= len(sample))
 
 
-def _unscaled(sizes: Floats, places: int) -> tuple[Floats, Mask]:
+def _unscaled(sizes: Floats, digits_after_point: int) -> tuple[Floats, Mask]:
     """Return numbers as decimals without their point, and a mask of those that decimals identify.
 
     With so few digits, no two decimals are the same number, so there is no shorter one.
     """
     with np.errstate(over="ignore"):
-        whole = np.rint(sizes.astype(np.float64) * 10**places)
-        is_same = (whole / 10**places).astype(sizes.dtype) == sizes
+        whole = np.rint(sizes.astype(np.float64) * 10**digits_after_point)
+        is_same = (whole / 10**digits_after_point).astype(sizes.dtype) == sizes
     return whole, is_same & (whole < 10 ** np.finfo(sizes.dtype).precision)
 
 
-def _write_decimals(out: RowWriter, values: Floats, whole: Floats, places: int) -> None:
+def _write_decimals(out: RowWriter, values: Floats, whole: Floats, digits_after_point: int) -> None:
     """Append decimals with their digits as an integer, without trailing zeros."""
     write_sign(out, np.signbit(values))
     unscaled = whole.astype(np.uint64)
-    before = unscaled // np.uint64(10**places)
-    after = unscaled - before * np.uint64(10**places)
+    before = unscaled // np.uint64(10**digits_after_point)
+    after = unscaled - before * np.uint64(10**digits_after_point)
     write_digits(out, before)
-    sizes = _significant(places).take(after.view(np.int64))
-    digits = four_digits().take(after.view(np.int64)) >> np.uint64(8 * (4 - places))
+    sizes = _significant(digits_after_point).take(after.view(np.int64))
+    digits = four_digits().take(after.view(np.int64)) >> np.uint64(8 * (4 - digits_after_point))
     kept = (np.uint64(1) << (sizes << np.uint64(3))) - np.uint64(1)
     out.constant(b".")
-    out.word(VarintBytes(digits & kept, sizes, places))
+    out.word(VarintBytes(digits & kept, sizes, digits_after_point))
 
 
 @cache
-def _significant(places: int) -> Words:
+def _significant(digits_after_point: int) -> Words:
     """Return the number of digits before the trailing zeros of each fraction, at least one."""
-    numbers = np.arange(10**places)
-    sizes = np.full(len(numbers), places, np.uint64)
-    for zeros in range(1, places):
+    numbers = np.arange(10**digits_after_point)
+    sizes = np.full(len(numbers), digits_after_point, np.uint64)
+    for zeros in range(1, digits_after_point):
         sizes -= numbers % 10**zeros == 0
     return sizes
 

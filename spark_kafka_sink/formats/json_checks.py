@@ -109,9 +109,9 @@ class Items:
         """Check entries; see `Check`."""
         offsets, items = cells.items()
         if self.first or self.last is not None:
-            places = np.arange(len(items)) - np.repeat(offsets[:-1], np.diff(offsets))
-            selected = places >= self.first
-            items = items.where(selected if self.last is None else selected & (places < self.last))
+            indexes = np.arange(len(items)) - np.repeat(offsets[:-1], np.diff(offsets))
+            selected = indexes >= self.first
+            items = items.where(selected if self.last is None else selected & (indexes < self.last))
         self.part.apply(items, is_written=True, writes_nulls=writes_nulls)
 
 

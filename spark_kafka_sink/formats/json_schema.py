@@ -169,8 +169,8 @@ def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column
         ids, registry = _registry(draft, schema, others)
         return _match(_with_rules(draft, ids)(schema, registry=registry), column)
     except SchemaError as error:
-        place = f"{error.json_path}: {shown(error.message)}"
-        raise ConfigError(f"the JSON Schema is invalid at {place}") from None
+        location = f"{error.json_path}: {shown(error.message)}"
+        raise ConfigError(f"the JSON Schema is invalid at {location}") from None
     except Unresolvable as error:
         reference = f"#{error.ref}" if error.ref.startswith("/") else error.ref
         raise ConfigError(
@@ -602,8 +602,8 @@ def _items(validator: Validator, items: Any, target: _Target, schema: Any) -> No
 
 
 def _prefix(validator: Validator, schemas: Sequence[Any], target: _Target, _schema: Any) -> None:
-    for place, schema in enumerate(schemas):
-        _span(validator, schema, target, place, place + 1)
+    for index, schema in enumerate(schemas):
+        _span(validator, schema, target, index, index + 1)
 
 
 def _additional_items(validator: Validator, value: Any, target: _Target, schema: Any) -> None:

@@ -139,7 +139,7 @@ class _Declared:
         messages: list[Parsed],
         groups: set[str],
         scope: str,
-        place: tuple[int, ...] | None,
+        outer_indexes: tuple[int, ...] | None,
         features: Features,
     ) -> None:
         """Add messages of a scope.
@@ -148,7 +148,8 @@ class _Declared:
             messages: the descriptors.
             groups: the names of those that are groups.
             scope: the package or the outer message.
-            place: the position of the outer message; empty for the main file, None in an import.
+            outer_indexes: the position of the outer message; empty for the main file, None in an
+                import.
             features: the features of the scope.
         """
         position = 0
@@ -157,8 +158,8 @@ class _Declared:
             name = _within(scope, simple_name)
             own = features.with_options(message, 7, 12)
             self.messages[name] = message, own
-            if place is not None and simple_name not in groups and not _is_entry(message):
-                below = self.main[name] = (*place, position)
+            if outer_indexes is not None and simple_name not in groups and not _is_entry(message):
+                below = self.main[name] = (*outer_indexes, position)
                 position += 1
             inner_groups = _groups(parts_of(message, 2) + parts_of(message, 6))
             self._add_messages(parts_of(message, 3), inner_groups, name, below, own)

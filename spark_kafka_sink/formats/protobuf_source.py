@@ -134,9 +134,9 @@ def _well_known(name: str) -> ProtoFile | None:
         return None
     module = name.removesuffix(".proto").replace("/", ".").replace("-", "_")
     # Older releases of Confluent's client have confluent/type/* in another folder.
-    for place in dict.fromkeys((module, module.replace("confluent.type.", "confluent.types."))):
+    for candidate in dict.fromkeys((module, module.replace("confluent.type.", "confluent.types."))):
         try:
-            descriptor = import_module(f"{_PACKAGES[prefix]}{place}_pb2").DESCRIPTOR
+            descriptor = import_module(f"{_PACKAGES[prefix]}{candidate}_pb2").DESCRIPTOR
         except Exception:  # noqa: BLE001, S112 - generated code rejects other runtimes
             continue
         (file,) = parsed_files(descriptor.serialized_pb)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.config.schema_registry import RegistryConfig
-    from spark_kafka_sink.config.security.model import SaslConfig
+    from spark_kafka_sink.config.security.security_config import SaslConfig
     from spark_kafka_sink.formats.protobuf_files import ProtoFile
 
 _TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
@@ -381,17 +381,17 @@ class Registry:
         """
         if isinstance(error, (SchemaRegistryError, ConfigError)):
             raise error
-        place = self._config.url.replace(",", ", ")
+        urls = self._config.url.replace(",", ", ")
         status = getattr(error, "http_status_code", None)
         if status is None:
             reason = _printable(str(error) or type(error).__name__)
             raise SchemaRegistryError(
-                f"cannot {what}: the schema registry at {place} cannot be reached: {reason}",
+                f"cannot {what}: the schema registry at {urls} cannot be reached: {reason}",
                 hint=f"Check {URL}, and that the driver can reach it.",
             ) from None
         message = _printable(str(getattr(error, "error_message", "") or "no message"))
         raise SchemaRegistryError(
-            f"cannot {what}: the schema registry at {place} returned HTTP status {status}, code "
+            f"cannot {what}: the schema registry at {urls} returned HTTP status {status}, code "
             f"{getattr(error, 'error_code', None)}: {message}",
             hint=_HINTS.get(status),
         ) from None

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     PasswordLogin,
     RefreshPolicy,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from spark_kafka_sink.config.schema_registry import BearerAuth, RegistryConfig
-    from spark_kafka_sink.config.security.model import SaslConfig, TlsConfig
+    from spark_kafka_sink.config.security.security_config import SaslConfig, TlsConfig
 
 
 def client_settings(
@@ -102,13 +102,16 @@ def _tokens(login: ClientCredentialsLogin) -> Callable[[], str]:
 
 def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
     """Return the TLS settings of the client, with the certificates in short-lived files."""
-    from spark_kafka_sink.kafka.security.tls import context, stores  # slow import, only for TLS
+    from spark_kafka_sink.kafka.security.tls import (  # slow import, only for TLS
+        client_context,
+        stores,
+    )
 
     settings: dict[str, str] = {}
     if config.truststore is not None:
         trusted = stores.trusted_certificates(config.truststore)
         text = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode()
-        settings["ssl.ca.location"] = files.enter_context(context.short_lived_file(text))
+        settings["ssl.ca.location"] = files.enter_context(client_context.short_lived_file(text))
     else:
         paths = ssl.get_default_verify_paths()
         if paths.cafile and os.access(paths.cafile, os.R_OK):
@@ -116,6 +119,6 @@ def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
     if config.keystore is not None:
         identity = stores.client_identity(config.keystore)
         key, passphrase = stores.sealed(identity.key)
-        chain = files.enter_context(context.short_lived_file(identity.chain_text() + key))
+        chain = files.enter_context(client_context.short_lived_file(identity.chain_text() + key))
         settings |= {"ssl.certificate.location": chain, "ssl.key.password": passphrase}
     return settings

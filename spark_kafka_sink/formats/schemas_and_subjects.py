@@ -145,8 +145,8 @@ def _read_file(part: PartFormat) -> bytes:
         ConfigError: the file cannot be read.
     """
     try:
-        system, place = _file_system(part)
-        with system.open_input_stream(place) as file:
+        system, path = _file_system(part)
+        with system.open_input_stream(path) as file:
             return file.read()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise _unreadable(part, error) from None
@@ -159,8 +159,8 @@ def _imported(part: PartFormat, name: str) -> bytes | None:
     """
     if part.schema_file is None or ".." in name:
         return None
-    system, place = _file_system(part)
-    for folder in PurePosixPath(place).parents:
+    system, path = _file_system(part)
+    for folder in PurePosixPath(path).parents:
         try:
             with system.open_input_stream(str(folder / name)) as file:
                 return file.read()

@@ -8,7 +8,7 @@ In reading order:
 
 - `session`: the writer thread's entry point (append, flush, report)
 - `session_pool`: the reuse of clients and producer ids by the next task
-- `context`: the sink's options for a session, and the objects that the session's parts share
+- `session_context`: a session's options, and the objects that the session's parts share
 - `rows`: a chunk of rows before encoding
 - `row_error`: the errors of individual rows
 - `bad_rows`: the count of bad rows, and errors.maxRatio
@@ -20,6 +20,6 @@ In reading order:
 - `producer_id`: producer id and epoch, and the InitProducerId request
 - `report_listener`: adds the progress of batches to the report
 - `dead_letter`: dead letters for rows that cannot be written
-- `acl`: determines the missing ACL for an authorization failure, and the command that grants it
+- `acl_advisor`: determines the ACL missing after an authorization failure, and how to grant it
 - `dry_run`: the sender for dry runs, and the comparison of codecs
 """

@@ -17,13 +17,13 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.rows import row_name
-from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, PoisonCount
+from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, BadRowCount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.rows import Rows
 
 
@@ -68,7 +68,7 @@ class BadRows:
                 f"{self._hint(error, rows, row)}"
                 for row in firsts
             ]
-            self.refused(error, count, examples)
+            self.count_rejected(error, count, examples)
         self.check_ratio()
 
     def _hint(self, error: RowError, rows: Rows, row: int) -> str:
@@ -80,7 +80,7 @@ class BadRows:
         topic = rows.topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
         return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
 
-    def refused(self, error: RowError, count: int, examples: list[str]) -> None:
+    def count_rejected(self, error: RowError, count: int, examples: list[str]) -> None:
         """Count records that have the same error; log the first record with this error."""
         with self._lock:
             first = not self._counts[error]
@@ -111,12 +111,12 @@ class BadRows:
             "last rows may not have been written.",
         )
 
-    def build(self) -> tuple[PoisonCount, ...]:
+    def build(self) -> tuple[BadRowCount, ...]:
         """Return the counts of bad rows for the delivery report."""
         kept = self.policy.dead_letter_topic is not None
         with self._lock:
             return tuple(
-                PoisonCount(
+                BadRowCount(
                     reason=error.name,
                     dead_lettered=count if kept else 0,
                     dropped=0 if kept else count,

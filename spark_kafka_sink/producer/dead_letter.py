@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import lengths_of, nullable_lengths
-from spark_kafka_sink.kafka.records.encoder import encode_headers, size_bounds
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers, size_bounds
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.rows import Rows
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.kafka.records.decoder import Record
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.kafka.records.record_decoder import Record
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 
     Headers = tuple[tuple[str, bytes | None], ...]
     Errors = NDArray[np.int8]

@@ -23,11 +23,11 @@ from spark_kafka_sink.report.codec_cost import CodecCost
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
-    from spark_kafka_sink.report.builder import ReportBuilder
+    from spark_kafka_sink.report.report_builder import ReportBuilder
 
 
 SAMPLED_BYTES: Final = 8 * 1024 * 1024
@@ -73,7 +73,7 @@ class CodecSampler:
             for codec in Codec:
                 self._compressed(codec, b"")  # exclude per-thread codec setup from the cost
         self._sampled += len(records)
-        self._report.compressed(self._cost(codec, records, batch.records) for codec in Codec)
+        self._report.add_codec_costs(self._cost(codec, records, batch.records) for codec in Codec)
 
     def _cost(self, codec: Codec, data: bytes, records: int) -> CodecCost:
         begin = self._cpu_ns()
@@ -112,10 +112,10 @@ class DryRunSender(Sender):
     ) -> None:
         del request
         node = self.client.metadata.cluster.nodes[node_id]
-        self.listeners.requested([batch for _, batch in drained], node)
+        self.listeners.on_requested([batch for _, batch in drained], node)
         for state, batch in drained:
-            self.listeners.sent(batch, node, 0, now)
-            self._list_partitions(batch.partition.topic)
+            self.listeners.on_sent(batch, node, 0, now)
+            self._list_partitions(batch.topic_partition.topic)
             self.sampler.offer(batch)
             self.completion.complete_dry_run(state, batch)
         # Notify the writer as a response would, because more may be drained now.

@@ -26,7 +26,7 @@ from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH, NO_PR
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Completion
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 
 LAST_EPOCH = (1 << 15) - 1
 _CLUSTERS_WITHOUT_OWN_EPOCHS: set[tuple[str, ...]] = set()
@@ -77,10 +77,12 @@ class ProducerState:
             raise AssertionError(f"a producer id cannot change from {self.state} to {state}")
         self.state = state
 
-    def producer_id_granted(self, producer_id: int, epoch: int) -> None:
+    def set_producer_id(self, producer_id: int, epoch: int) -> None:
         """Store the producer id and epoch that InitProducerId returned."""
         self.transition_to(ProducerIdState.KNOWN)
-        self.producer_id, self.epoch, self.is_used = producer_id, epoch, False
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.is_used = False
         self.granted[producer_id] = epoch
 
     def begin_session(self, cluster: tuple[str, ...] = ()) -> None:
@@ -114,7 +116,7 @@ class ProducerState:
         """Return True if this producer has incremented the epoch without InitProducerId."""
         return self.transactional_id is None and epoch > self.granted.get(producer_id, epoch)
 
-    def epoch_rejected(self) -> None:
+    def disable_own_epochs(self) -> None:
         """Never increment an epoch of this cluster again.
 
         Apache Kafka accepts epochs that a producer has incremented; Tansu does not.
@@ -159,7 +161,7 @@ class ProducerIdRequester:
         if response is not None and code == ErrorCode.none:
             self._retry.record_success()
             producer_id, epoch = int(response.producer_id), int(response.producer_epoch)
-            self.producer_state.producer_id_granted(producer_id, epoch)
+            self.producer_state.set_producer_id(producer_id, epoch)
         else:
             self.producer_state.transition_to(ProducerIdState.MISSING)
             self._retry_or_raise(completion, code, now)
@@ -178,7 +180,7 @@ class ProducerIdRequester:
             )
         self._retry.record_failure(now)
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called again."""
         if self.producer_state.state is not ProducerIdState.MISSING:
             return 1.0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
-from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.metrics.producer_metrics import BatchSent
+from spark_kafka_sink.report.report_builder import FinishedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.report.builder import ReportBuilder
+    from spark_kafka_sink.report.report_builder import ReportBuilder
 
 
 class ReportListener(BatchListener):
@@ -25,65 +25,67 @@ class ReportListener(BatchListener):
     def __init__(self, report: ReportBuilder) -> None:
         self._report = report
 
-    def requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
+    def on_requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
         """Count the request, and whether it contains a retried batch."""
         meters = self._report.meters
-        meters.request(sum(batch.records for batch in batches))
+        meters.add_request(sum(batch.records for batch in batches))
         meters.brokers.of(node).retries += any(batch.attempts > 1 for batch in batches)
 
-    def responded(self, completion: Completion) -> None:
+    def on_responded(self, completion: Completion) -> None:
         """Record the latency and the throttle time."""
-        self._report.request_latency(completion.latency)
+        self._report.add_request_latency(completion.latency)
         meter = self._report.meters.brokers.of(completion.node)
         meter.throttle.add(completion.throttle_ms)
 
-    def answered(
+    def on_answered(
         self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
     ) -> None:
         """Store the sequence after a failed batch."""
         del completion, action
         if response.code and batch.sequence >= 0:
-            self._report.set_failed_sequence(*batch.partition, batch.next_sequence)
+            self._report.set_failed_sequence(*batch.topic_partition, batch.next_sequence)
 
-    def throttled(self, ms: int) -> None:
+    def on_throttled(self, ms: int) -> None:
         """Add the throttle time."""
-        self._report.throttled(ms)
+        self._report.add_throttle_time(ms)
 
-    def rejected(self, error: str) -> None:
+    def on_rejected(self, error: str) -> None:
         """Count the error."""
-        self._report.refused(error)
+        self._report.count_error(error)
 
-    def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool) -> None:
+    def on_split(
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool
+    ) -> None:
         """Count a batch that was too large for the broker."""
         del batch, pieces
         if is_new:
-            self._report.split()
+            self._report.count_split()
 
-    def sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
+    def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
         """Store the leader; record the times and sizes of a batch that is sent first."""
         del correlation
-        report, (topic, partition) = self._report, batch.partition
+        report, (topic, partition) = self._report, batch.topic_partition
         report.set_leader(topic, partition, node.node_id)
         if batch.attempts > 1:
             return
-        report.queue_latency(now - batch.created)
+        report.add_queue_latency(now - batch.created_at)
         sent = BatchSent(
             topic=topic,
             records=batch.records,
             raw_bytes=batch.raw_size,
             wire_bytes=batch.size,
-            queued=[(now - arrived, records) for arrived, records in batch.arrivals],
-            filled=batch.closed - batch.created,
-            closed=batch.reason,
-            compression=batch.compression,
+            queue_times=[(now - arrived, records) for arrived, records in batch.arrivals],
+            fill_time=batch.closed_at - batch.created_at,
+            close_reason=batch.close_reason,
+            compression=batch.compression_s,
         )
-        report.meters.batch(sent, report.meters.brokers.of(node))
+        report.meters.add_batch(sent, report.meters.brokers.of(node))
 
-    def acknowledged(
+    def on_acknowledged(
         self, batch: ProducerBatch, status: DeliveryStatus, response: PartitionResponse | None
     ) -> None:
         """Count the records with their offsets, if known."""
-        topic, partition = batch.partition
+        topic, partition = batch.topic_partition
         finished = FinishedBatch(
             topic=topic,
             partition=partition,
@@ -95,20 +97,20 @@ class ReportListener(BatchListener):
         )
         match status:
             case DeliveryStatus.SENT:
-                self._report.sent(finished)
+                self._report.count_sent(finished)
             case DeliveryStatus.WOULD_BE_WRITTEN:
-                self._report.would_be_written(finished)
+                self._report.count_would_be_written(finished)
             case _:
-                self._report.acknowledged(finished, response and response.base_offset)
+                self._report.count_acknowledged(finished, response and response.base_offset)
 
-    def retried(self, batch: ProducerBatch, error: str) -> None:
+    def on_retried(self, batch: ProducerBatch, error: str) -> None:
         """Count the retry."""
-        self._report.retried(error)
-        self._report.meters.retried(batch.partition.topic, batch.records)
+        self._report.count_retry(error)
+        self._report.meters.count_retried(batch.topic_partition.topic, batch.records)
 
-    def failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
+    def on_failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Count the records by their status and error."""
-        self._report.failed(*batch.partition, batch.records, status, error)
+        self._report.count_failed(*batch.topic_partition, batch.records, status, error)
 
 
 def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | None:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
-from spark_kafka_sink.producer.send.batch_split import RecordErrorHandler
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
+from spark_kafka_sink.producer.send.record_errors import RecordErrorHandler
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.session_context import SessionContext
 
 
 def make_sender(context: SessionContext) -> Sender:
@@ -38,13 +38,7 @@ def make_sender(context: SessionContext) -> Sender:
         producer_state=producer_state,
         accumulator=accumulator,
         completion=completion,
-        record_errors=RecordErrorHandler(
-            config=client.config,
-            clock=client.clock,
-            bad_rows=context.bad_rows,
-            dead_letters=context.dead_letters,
-            acls=acls,
-        ),
+        record_errors=_record_errors(context),
         breakers=context.breakers,
         listeners=context.listeners,
         acls=acls,
@@ -69,11 +63,27 @@ def make_sender(context: SessionContext) -> Sender:
         client=client,
         accumulator=accumulator,
         completion=completion,
-        drainer=Drainer(client, accumulator, context.breakers, completion.partitions, transactions),
+        drainer=Drainer(
+            client,
+            accumulator=accumulator,
+            breakers=context.breakers,
+            partitions=completion.partitions,
+            transactions=transactions,
+        ),
         responses=responses,
         producer_id=ProducerIdRequester(client, producer_state, acls),
         transactions=transactions,
         listeners=context.listeners,
         broker_meters=context.report.meters.brokers,
         statistics=statistics,
+    )
+
+
+def _record_errors(context: SessionContext) -> RecordErrorHandler:
+    return RecordErrorHandler(
+        config=context.client.config,
+        clock=context.client.clock,
+        bad_rows=context.bad_rows,
+        dead_letters=context.dead_letters,
+        acls=context.acls,
     )

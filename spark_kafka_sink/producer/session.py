@@ -19,10 +19,10 @@ from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
 from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
 from spark_kafka_sink.producer.append.validator import RowValidator
-from spark_kafka_sink.producer.context import SessionSettings, make_context
 from spark_kafka_sink.producer.producer_id import ProducerState
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.sender_assembly import make_sender
+from spark_kafka_sink.producer.session_context import SessionSettings, make_context
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -72,6 +72,7 @@ class ProducerSession:
     def __init__(
         self,
         client: Client,
+        *,
         producer_state: ProducerState | None = None,
         settings: SessionSettings | None = None,
         executor: Executor | None = None,
@@ -83,7 +84,11 @@ class ProducerSession:
         self.producer_state = producer_state or ProducerState()
         self.producer_state.begin_session(client.config.bootstrap_servers)
         self.context = make_context(
-            client, self.producer_state, settings or SessionSettings(), transaction, executor
+            client,
+            producer_state=self.producer_state,
+            settings=settings or SessionSettings(),
+            transaction=transaction,
+            executor=executor,
         )
         self._started = client.clock.monotonic()
         self._accumulator = self.context.accumulator
@@ -91,23 +96,23 @@ class ProducerSession:
         self._partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(
             client.config,
-            self.context.bad_rows,
-            self.context.dead_letters,
-            self._topics,
-            self._partitioner,
+            bad_rows=self.context.bad_rows,
+            dead_letters=self.context.dead_letters,
+            topics=self._topics,
+            partitioner=self._partitioner,
         )
         self._admission = AdmissionControl(
             client,
-            self.context.settings.throttling.rates,
-            self._accumulator,
-            self.context.breakers,
-            self._topics,
+            rates=self.context.settings.throttling.rates,
+            accumulator=self._accumulator,
+            breakers=self.context.breakers,
+            topics=self._topics,
         )
         self._sticky = StickyPartitioner(client, self._accumulator, self.context.breakers)
         self._encoder = ChunkEncoder(client, self._accumulator)
         self._sender = make_sender(self.context)
         self._slices = 0
-        self.context.events.opened(client.name, client.config.buffer_memory)
+        self.context.events.on_opened(client.name, client.config.buffer_memory)
         client.network.name_client(self.context.settings.client_id)
         client.attach(self._sender)
         client.metadata.assume(self.context.settings.assumed_topics)
@@ -229,7 +234,7 @@ class ProducerSession:
             return  # The connections and locks belong to the parent process.
         try:
             self.client.detach()
-            self._sender.finished()
+            self._sender.finish()
         finally:
             self._accumulator.close()
 

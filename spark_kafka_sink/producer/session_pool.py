@@ -15,8 +15,8 @@ from spark_kafka_sink.producer.producer_id import ProducerState
 from spark_kafka_sink.producer.session import ProducerSession
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.context import SessionSettings
+    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.producer.session_context import SessionSettings
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
 
 
@@ -35,7 +35,9 @@ def borrow_session(
     """
     client, producer_state = POOL.take(config) or (Client(config), ProducerState())
     try:
-        return ProducerSession(client, producer_state, settings, transaction=transaction)
+        return ProducerSession(
+            client, producer_state=producer_state, settings=settings, transaction=transaction
+        )
     except BaseException:
         client.close()
         raise

@@ -11,7 +11,7 @@ In reading order:
 - `task_report`: the identity of a task, its one-line summary and its open transaction
 - `recreated_topics`: ids of the topics with acknowledged records
 - `codec_cost`: the size and cost of sampled batches with each codec
-- `builder`: collects the report of a producer session
+- `report_builder`: collects the report of a producer session
 - `packed_columns`: metrics and partition counters as columns, which are merged without creating
   objects
 - `packed_report`: a report as a task sends it to the driver
@@ -20,9 +20,11 @@ In reading order:
 - `notebook_html`: a report as HTML
 - `key_figures`: the key figures of a report with their units, and the comparison of two reports
 - `tables`: the summary, partitions, tasks and comparisons as tables for the terminal
-- `advice`: advice, the figures on which it is based, and the rules about Arrow batches
-- `advisor`: the rules that derive advice from a finished report
-- `storage`: writes and reads reports on any pyarrow file system
+- `advice`: one piece of advice
+- `pipeline_facts`: the figures of a report on which advice is based
+- `arrow_advice`: the rules about the size of Spark's Arrow batches
+- `advice_rules`: the rules that derive advice from a finished report
+- `report_storage`: writes and reads reports on any pyarrow file system
 - `export`: export metrics to Prometheus, OpenTelemetry and files of Java's metrics
 - `plots`: figures of reports, with matplotlib
 """

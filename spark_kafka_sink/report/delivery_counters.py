@@ -80,7 +80,7 @@ def _worst(statuses: Iterable[WriteStatus]) -> WriteStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class PoisonCount:
+class BadRowCount:
     """Rows that could not be written for the same reason.
 
     They were sent to the dead letter topic, or dropped.
@@ -226,7 +226,7 @@ class DeliveryCounters:
     """
     metrics: ProducerMetrics = merged(ProducerMetrics.merge_all, ProducerMetrics())
     """Metrics of the producers."""
-    poison: tuple[PoisonCount, ...] = merged(flat(PoisonCount.merge_all), ())
+    poison: tuple[BadRowCount, ...] = merged(flat(BadRowCount.merge_all), ())
     """Rows that could not be written, by reason; only with errors.tolerance=all."""
     codecs: tuple[CodecCost, ...] = merged(flat(CodecCost.merge_all), ())
     """Size and cost of a sample of the batches with each codec; only for a dry run."""
@@ -388,7 +388,7 @@ class DeliveryCounters:
                 TransactionInfo(**transaction) for transaction in data["transactions"]
             ),
             metrics=ProducerMetrics.from_dict(data["metrics"]),
-            poison=tuple(PoisonCount.from_dict(count) for count in data["poison"]),
+            poison=tuple(BadRowCount.from_dict(count) for count in data["poison"]),
             codecs=tuple(CodecCost.from_dict(cost) for cost in data["codecs"]),
             partitions=tuple(
                 PartitionReport.from_dict(partition) for partition in data["partitions"]

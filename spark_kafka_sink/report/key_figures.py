@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.common.text import MB
+
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
-MB = 1_000_000
 MILLIS = 1_000
 
 

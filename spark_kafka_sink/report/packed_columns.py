@@ -114,13 +114,13 @@ class BrokerColumns:
         if not with_brokers:
             return cls()
         brokers = tuple(sorted({broker for part in with_brokers for broker in part.brokers}))
-        places = {broker: index for index, broker in enumerate(brokers)}
+        index_of = {broker: index for index, broker in enumerate(brokers)}
         shape = len(brokers), len(HISTOGRAMS)
         counters, totals = _empty(len(brokers), len(COUNTERS)), _empty(*shape)
         lows, highs = np.full(shape, _NONE, np.int64), _empty(*shape)
         cells = []
         for part in with_brokers:
-            rows = np.array([places[broker] for broker in part.brokers], np.int64)
+            rows = np.array([index_of[broker] for broker in part.brokers], np.int64)
             counters[rows] += part.counters
             added, low, high = part.summaries
             totals[rows] += added
@@ -234,8 +234,8 @@ class PartitionColumns:
         if not with_keys:
             return cls()
         topics = tuple(sorted({topic for part in with_keys for topic in part.topics}))
-        places = {topic: place for place, topic in enumerate(topics)}
-        keys = np.concatenate([part.keys_for(topics, places) for part in with_keys])
+        index_of = {topic: index for index, topic in enumerate(topics)}
+        keys = np.concatenate([part.keys_for(topics, index_of) for part in with_keys])
         names = {name for part in with_keys for name in part.values}
         values = {name: np.concatenate([part.column(name) for part in with_keys]) for name in names}
         return cls._grouped(topics, keys, values)
@@ -270,11 +270,11 @@ class PartitionColumns:
         keys, *values = from_planes(data, 1 + len(names))
         return cls(topics=topics, keys=keys, values=dict(zip(names, values, strict=True)))
 
-    def keys_for(self, topics: tuple[str, ...], places: Mapping[str, int]) -> Column:
+    def keys_for(self, topics: tuple[str, ...], index_of: Mapping[str, int]) -> Column:
         """Return the keys with topic indices into `topics`, a sorted superset of `self.topics`."""
         if topics == self.topics:
             return self.keys
-        moved = np.array([places[topic] for topic in self.topics], np.int64)
+        moved = np.array([index_of[topic] for topic in self.topics], np.int64)
         numbers = self.keys & ((1 << _TOPIC_SHIFT) - 1)
         return _numbers((moved[self.keys >> _TOPIC_SHIFT] << _TOPIC_SHIFT) | numbers)
 

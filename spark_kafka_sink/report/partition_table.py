@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import plural, size_text
 from spark_kafka_sink.report.partition_report import PartitionReport
 
@@ -53,7 +53,7 @@ def partition_table(report: DeliveryCounters, most: int) -> PartitionTable:
         title,
         ("partition", *columns),
         [
-            (place_name(*part.key), *(row[name] for name in columns))
+            (partition_name(*part.key), *(row[name] for name in columns))
             for part, row in zip(parts, rows, strict=False)
         ],
         omitted_caption(len(parts) - most, "more partition"),

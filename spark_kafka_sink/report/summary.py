@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.arguments import REPORT, check_argument
-from spark_kafka_sink.common.delivery_status import DeliveryStatus, place_name
-from spark_kafka_sink.common.text import plural, size_text
-from spark_kafka_sink.report.advice import PipelineFacts
-from spark_kafka_sink.report.advisor import HINT, advise
+from spark_kafka_sink.common.delivery_status import DeliveryStatus, partition_name
+from spark_kafka_sink.common.text import KB, plural, size_text
+from spark_kafka_sink.report.advice_rules import HINT, advise
 from spark_kafka_sink.report.delivery_counters import DeliveryCounters, WriteStatus
+from spark_kafka_sink.report.pipeline_facts import PipelineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.metrics.histogram import Histogram
     from spark_kafka_sink.report.partition_report import PartitionReport
 
-KB = 1_000
 TOPICS_SHOWN = 8
 ERRORS_SHOWN = 5
 ADVICE_SHOWN = 3
@@ -77,8 +76,8 @@ def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
         not partition.records for partition in report.partitions if partition.topic == part.topic
     )
     rest = f"; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else ""
-    place = place_name(part.topic, part.partition)
-    return [("skew", f"{place} gets {excess:,.1f} times the mean of its topic's partitions{rest}")]
+    name = partition_name(part.topic, part.partition)
+    return [("skew", f"{name} gets {excess:,.1f} times the mean of its topic's partitions{rest}")]
 
 
 def _codecs(report: DeliveryCounters) -> list[tuple[str, str]]:
@@ -110,7 +109,7 @@ def title(report: DeliveryCounters) -> str:
 
 def summary_line(report: DeliveryCounters) -> str:
     """Return a one-line summary: outcome of the rows, size, speed, and errors."""
-    parts = [_statuses(report), *_poison_sums(report), _size(report), _time(report, None)]
+    parts = [_statuses(report), *_bad_row_sums(report), _size(report), _time(report, None)]
     counts = ((report.retries, "retry", "retries"), (report.splits, "split batch", "split batches"))
     parts += [plural(count, *words) for count, *words in counts if count]
     if report.throttle_ms:
@@ -130,7 +129,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
         *(_dry_run_rows(report) if report.dry_run else _latencies(report)),
         *_formats(report),
         ("problems", _problems(report)),
-        *_poison(report),
+        *_bad_row_lines(report),
         *_topics(report),
         *(("advice", str(advice)) for advice in advise(report)[:ADVICE_SHOWN]),
     ]
@@ -168,13 +167,13 @@ def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
     lost = _lost(report.partitions)
     written = report.records - report.dead_lettered - lost
     word = "would be written" if report.dry_run else "written"
-    parts = [f"{written:,} {word}", *_poison_sums(report)]
+    parts = [f"{written:,} {word}", *_bad_row_sums(report)]
     if lost:
         parts.append(f"{lost:,} possibly not delivered")
     return [("rows", f"{report.rows:,}: {', '.join(parts)}")]
 
 
-def _poison_sums(report: DeliveryCounters) -> list[str]:
+def _bad_row_sums(report: DeliveryCounters) -> list[str]:
     letters = [plural(report.dead_lettered, "dead letter")] if report.dead_lettered else []
     return letters + ([f"{report.dropped:,} dropped"] if report.dropped else [])
 
@@ -193,7 +192,7 @@ def _statuses(report: DeliveryCounters) -> str:
     return ", ".join(shown).replace(" sent", " sent without acknowledgement")
 
 
-def _poison(report: DeliveryCounters) -> list[tuple[str, str]]:
+def _bad_row_lines(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return one line for each reason."""
     letters = [plural(count.dead_lettered, "dead letter") for count in report.poison]
     return [

@@ -12,13 +12,14 @@ In reading order:
 
 - `datasource`: the data source that Spark loads, and the writer that starts Python workers before a
   session's first write
-- `plan`: planning of a write: options of SQL tables, warnings about secrets, checks
+- `write_plan`: planning of a write: options of SQL tables, warnings about secrets, checks
 - `dataframe_schema`: the columns that a DataFrame must have
 - `selection`: the columns that are serialized as key and value
 - `format_plans`: the schemas of key and value: derived, set by an option, or from a registry
 - `writer`: a task's write, commit and abort
 - `data_source_writers`: the writers of `format("kafkaprod")` for batches and micro-batches
-- `columns`: converts Spark's Arrow batches to the producer's rows
+- `slices`: cuts Arrow batches into parts that are encoded at once
+- `rows_from_arrow`: converts Spark's Arrow batches to the producer's rows
 - `row_checks`: the errors of the rows of a batch
 - `serialization`: serializes columns as JSON, Avro or Protobuf
 - `expected`: converts a frame's rows to what a consumer would decode, for tests
@@ -29,10 +30,11 @@ In reading order:
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
 - `internals`: what the sink reads from Spark's internals, and what happens without it
 - `preloading`: the modules that `warm_up` imports
-- `releases`: differences between PySpark releases
+- `spark_releases`: differences between PySpark releases
 - `worker_context`: settings and shipped files that are available to a Python worker
 - `continuous_processing`: rejects streams whose rows Spark would drop
-- `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
+- `write_origin`: the identity of a write
+- `abort_files`: files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
 - `retention`: limit the number of files that a stream writes
 - `last_report`: the latest report, also for clients of Spark Connect

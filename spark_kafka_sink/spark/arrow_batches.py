@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession, types
 
-from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS, SAFE_ARROW_BATCH, UNMEASURED
+from spark_kafka_sink.report.arrow_advice import SAFE_ARROW_BATCH, UNMEASURED
+from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

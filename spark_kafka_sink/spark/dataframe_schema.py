@@ -18,7 +18,7 @@ from spark_kafka_sink.common.errors import ColumnError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.formats.plan import FieldPlan
     from spark_kafka_sink.spark.selection import Selection, Selections
 
@@ -77,8 +77,8 @@ class Contract:
     @property
     def used(self) -> list[int]:
         """Indices of the columns that are written."""
-        places = (self.value, self.key, self.topic, self.partition, self.headers, self.timestamp)
-        used = {place for place in places if place is not None}
+        indexes = (self.value, self.key, self.topic, self.partition, self.headers, self.timestamp)
+        used = {index for index in indexes if index is not None}
         for plan in (self.value_plan, self.key_plan):
             used.update(() if plan is None else plan.columns)
         return sorted(used)
@@ -112,8 +112,8 @@ class Contract:
         unused = {"key", "value", "timestamp"} | ({"topic"} if config.topic is not None else set())
         if selected is not None:
             unused |= selected.fields & {"partition", "headers"}
-        places = {name: _place(schema, name) for name in _TYPES if name not in unused}
-        if config.topic is None and places["topic"] is None:
+        indexes = {name: _index_of(schema, name) for name in _TYPES if name not in unused}
+        if config.topic is None and indexes["topic"] is None:
             raise ColumnError(
                 "topic option required when no 'topic' attribute is present",
                 hint=_rename(schema, "topic")
@@ -121,10 +121,10 @@ class Contract:
             )
         return cls(
             value=_required(schema, "value") if selected is None else _raw(selected.value),
-            key=_place(schema, "key") if selected is None else _raw(selected.key),
-            topic=places.get("topic"),
-            partition=places.get("partition"),
-            headers=places.get("headers"),
+            key=_index_of(schema, "key") if selected is None else _raw(selected.key),
+            topic=indexes.get("topic"),
+            partition=indexes.get("partition"),
+            headers=indexes.get("headers"),
             timestamp=_required(schema, "timestamp") if config.use_timestamp_column else None,
             fixed_topic=config.topic,
             tolerant=config.dead_letters.tolerant,
@@ -164,14 +164,14 @@ def _plan(selection: Selection | None, config: SinkConfig) -> FieldPlan | None:
 
 def _required(schema: types.StructType, name: str) -> int:
     """Check a column's type and return its index; raise an error if the column is missing."""
-    place = _place(schema, name)
-    if place is None:
+    index = _index_of(schema, name)
+    if index is None:
         problem, hint = _MISSING[name]
         raise ColumnError(
             f"{problem} the DataFrame has no column `{name}`, only {_names(schema)}",
             hint=_rename(schema, name) or hint,
         )
-    return place
+    return index
 
 
 def _reject_duplicates(schema: types.StructType) -> None:
@@ -184,7 +184,7 @@ def _reject_duplicates(schema: types.StructType) -> None:
         )
 
 
-def _place(schema: types.StructType, name: str) -> int | None:
+def _index_of(schema: types.StructType, name: str) -> int | None:
     """Check a column's type and return its index, or None if the column is missing."""
     if name not in schema.names:
         return None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.spark.preloading import COMMIT, PLANNING, TASK, load
-from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES, without_data_sources
 from spark_kafka_sink.spark.spark_errors import without_traceback
+from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES, without_data_sources
 
 if not HAS_DATA_SOURCES:
     raise without_data_sources("KafkaProdDataSource")
@@ -56,7 +56,7 @@ class KafkaProdDataSource(DataSource):
         Raises:
             ConfigError: a table option has a wrong name.
         """
-        from spark_kafka_sink.spark.plan import table_schema
+        from spark_kafka_sink.spark.write_plan import table_schema
 
         return table_schema(self.options)
 
@@ -100,7 +100,7 @@ class KafkaProdDataSource(DataSource):
                 "existing table, Spark has already dropped the table: create it again.",
             )
         from spark_kafka_sink.spark.data_source_writers import KafkaProdWriter
-        from spark_kafka_sink.spark.plan import (
+        from spark_kafka_sink.spark.write_plan import (
             plan_batch,
             warn_of_displayed_secrets,
             write_options,
@@ -130,7 +130,7 @@ class KafkaProdDataSource(DataSource):
                 hint="Use .outputMode('append').",
             )
         from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter
-        from spark_kafka_sink.spark.plan import plan_stream
+        from spark_kafka_sink.spark.write_plan import plan_stream
 
         return KafkaProdStreamWriter(*plan_stream(self.options, schema, planning=self._plans))
 

@@ -30,7 +30,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     new_nonce,
 )
 from spark_kafka_sink.spark import commit_messages, internals
-from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
+from spark_kafka_sink.spark.abort_files import Planned
 from spark_kafka_sink.spark.exactly_once_task import (
     TransactionalTaskWriter,
     TransactionMessage,
@@ -50,10 +50,11 @@ from spark_kafka_sink.spark.writer import WriteEnd, WriteJob
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.dataframe_schema import Contract
+    from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"

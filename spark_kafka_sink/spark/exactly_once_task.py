@@ -20,14 +20,14 @@ from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_rules import (
+    BatchRejection,
     BatchVerdict,
     Caller,
     LogState,
-    Refusal,
     judge,
 )
 from spark_kafka_sink.exactly_once.shared_transaction import claim
-from spark_kafka_sink.exactly_once.steps.commit import refusal_error
+from spark_kafka_sink.exactly_once.steps.commit import rejection_error
 from spark_kafka_sink.exactly_once.task_transaction import (
     MAX_TOPICS,
     PartitionRange,
@@ -44,7 +44,7 @@ from spark_kafka_sink.report.packed_report import columns_of
 from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
 from spark_kafka_sink.spark import internals, worker_context
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.writer import TaskWriter, task_info
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.report.partition_report import PartitionReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
-    from spark_kafka_sink.spark.abort_files import WriteOrigin
     from spark_kafka_sink.spark.dataframe_schema import Contract
+    from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 
 _MAX_REPORTED: Final = {
@@ -250,10 +250,10 @@ class WritePlan:
             nonces=frozenset((self.nonce,)),
         )
         verdict = judge(self.state, caller)
-        if isinstance(verdict, Refusal):
-            refused = refusal_error(verdict, self.scope, self.state, caller)
-            refused.hint = f"{refused.hint} {_FINAL}"
-            raise refused
+        if isinstance(verdict, BatchRejection):
+            rejected = rejection_error(verdict, self.scope, self.state, caller)
+            rejected.hint = f"{rejected.hint} {_FINAL}"
+            raise rejected
         return verdict is BatchVerdict.WRITE
 
     def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:

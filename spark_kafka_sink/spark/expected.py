@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Expected:
         batch = next(iter(batches), pa.RecordBatch.from_pylist([], schema))
         columns = {part: _decoded(plan, batch, part) for part, plan in plans.items()}
         for name in ("key", "value", "topic", "headers"):
-            place = getattr(contract, name)
-            if place is not None:
-                columns[name] = batch.column(place).to_pylist()
+            index = getattr(contract, name)
+            if index is not None:
+                columns[name] = batch.column(index).to_pylist()
         if "headers" in columns:
             columns["headers"] = [
                 [(header["key"], header["value"]) for header in headers or ()]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
-    from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.config.schema_registry import RegistryConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.formats.plan import FieldPlan
     from spark_kafka_sink.formats.registry import Candidate, Registered, Registry
     from spark_kafka_sink.spark.dataframe_schema import Contract

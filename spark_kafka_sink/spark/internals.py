@@ -351,13 +351,13 @@ def use_this_python(context: SparkContext) -> None:
         context.pythonExec = sys.executable
 
 
-def _field(process: Path, place: int) -> str:
+def _field(process: Path, index: int) -> str:
     """Return the field of `stat` at this index, counted after the name in parentheses."""
     return (
         (process / "stat")
         .read_text(errors="replace", encoding="utf-8")
         .rpartition(")")[2]
-        .split()[place]
+        .split()[index]
     )
 
 

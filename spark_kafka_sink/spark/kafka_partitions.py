@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
-from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.records.columns import read_bytes

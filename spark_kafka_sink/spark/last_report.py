@@ -12,8 +12,8 @@ from pyspark.sql.utils import is_remote
 from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.report_folder import ReportFolder, kept_in_process, latest
+from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
 
 _HINT = (
     "Set the option reportPath to a location that you can read, and use DeliveryReport.read(path)."

@@ -5,18 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PACKAGE: Final = "spark_kafka_sink."
 _WRITERS: Final = ("spark.data_source_writers",) if HAS_DATA_SOURCES else ()
-PLANNING: Final = ("spark.plan", "config.builder", "diagnostics.preflight")
+PLANNING: Final = ("spark.write_plan", "config.config_builder", "diagnostics.preflight")
 TASK: Final = (
     *_WRITERS,
     "spark.writer",
-    "spark.columns",
+    "spark.rows_from_arrow",
     "spark.commit_messages",
     "producer.session",
 )
@@ -25,7 +25,7 @@ COMMIT: Final = (
     "spark.writer",
     "spark.commit_messages",
     "spark.publication",
-    "config.model",
+    "config.sink_config",
 )
 """Modules of this package whose import loads everything that a worker needs to plan, write or
 commit.

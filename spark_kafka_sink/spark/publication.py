@@ -19,7 +19,7 @@ from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.export.exporters import export_metrics
-from spark_kafka_sink.report.storage import (
+from spark_kafka_sink.report.report_storage import (
     check_folder,
     delete_local_report,
     read_report,
@@ -27,7 +27,7 @@ from spark_kafka_sink.report.storage import (
 )
 from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.spark import internals
-from spark_kafka_sink.spark.abort_files import WriteOrigin, describe_error, now
+from spark_kafka_sink.spark.abort_files import describe_error, now
 from spark_kafka_sink.spark.log_lines import log_success
 from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
+    from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 
 _LOG = logging.getLogger("spark_kafka_sink")

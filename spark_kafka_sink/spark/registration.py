@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from spark_kafka_sink.spark.internals import use_this_python
 from spark_kafka_sink.spark.map_task import SCHEMA, load_task_modules
 from spark_kafka_sink.spark.preloading import COMMIT, PLANNING, load
-from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES, condition, without_data_sources
 from spark_kafka_sink.spark.sessions import check_session, reject_wheel
+from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES, condition, without_data_sources
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession

@@ -43,10 +43,10 @@ def query_id(checkpoint: str) -> str:
     Returns an empty string if the file cannot be read.
     """
     try:
-        place = urlsplit(checkpoint)
-        if not checkpoint or place.scheme not in ("", "file") or place.netloc:
+        url = urlsplit(checkpoint)
+        if not checkpoint or url.scheme not in ("", "file") or url.netloc:
             return ""
-        folder = unquote(place.path) if place.scheme else checkpoint
+        folder = unquote(url.path) if url.scheme else checkpoint
         return str(json.loads((Path(folder) / "metadata").read_text(encoding="utf-8"))["id"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
@@ -84,7 +84,9 @@ class ReportFolder:
         Raises:
             ReportError: the report cannot be written.
         """
-        from spark_kafka_sink.report.storage import write_report  # not needed to plan a write
+        from spark_kafka_sink.report.report_storage import (
+            write_report,  # not needed to plan a write
+        )
 
         name = _file_name(report)
         folder = self.path if name == _BATCH else self.application
@@ -100,7 +102,7 @@ class ReportFolder:
             ReportError: a report cannot be read.
         """
         from spark_kafka_sink.report.delivery_report import DeliveryReport
-        from spark_kafka_sink.report.storage import read_report  # not needed to plan a write
+        from spark_kafka_sink.report.report_storage import read_report  # not needed to plan a write
 
         folders = {self.path, self.application} if queries else {self.path}
         files = sorted(file for folder in folders for file in folder.glob("*.json"))
@@ -188,15 +190,15 @@ class StreamIdentity:
 
 def micro_batch_path(path: str, batch_id: int) -> str:
     """Return the path of a micro-batch's report; `path` is a folder or contains `{batchId}`."""
-    place, query = split_query(path)
-    named = place if _NUMBER in place else f"{place.rstrip('/')}/batch-{_NUMBER}.json"
+    base, query = split_query(path)
+    named = base if _NUMBER in base else f"{base.rstrip('/')}/batch-{_NUMBER}.json"
     return named.replace(_NUMBER, str(batch_id)) + query
 
 
 def reports_folder(path: str) -> str:
     """Return the folder of a stream's `reportPath`: the part above the one with `{batchId}`."""
-    place, query = split_query(path)
-    head, number, _ = place.partition(_NUMBER)
+    base, query = split_query(path)
+    head, number, _ = base.partition(_NUMBER)
     if not number:
         return path
     return (head.rpartition("/")[0] or ("/" if "/" in head else ".")) + query
@@ -258,17 +260,17 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
 
 def path_within(path: str, folder: str) -> str:
     """Return the path with an added folder above the part that contains `{batchId}`."""
-    place, query = split_query(path)
-    head, number, tail = place.partition(_NUMBER)
+    base, query = split_query(path)
+    head, number, tail = base.partition(_NUMBER)
     if not number:
-        return f"{place.rstrip('/')}/{folder}{query}"
+        return f"{base.rstrip('/')}/{folder}{query}"
     above, slash, start = head.rpartition("/")
     return f"{above}{slash}{folder}/{start}{number}{tail}{query}"
 
 
 def _without_slash(path: str) -> str:
-    place, query = split_query(path)
-    return place.rstrip("/") + query
+    base, query = split_query(path)
+    return base.rstrip("/") + query
 
 
 def _digest(text: str) -> str:

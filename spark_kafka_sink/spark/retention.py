@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.delivery_counters import WriteStatus
-from spark_kafka_sink.report.storage import delete_file, delete_files, read_report
+from spark_kafka_sink.report.report_storage import delete_file, delete_files, read_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.cells import Cells
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
 from spark_kafka_sink.formats.row_faults import RowFaults
-from spark_kafka_sink.kafka.records.encoder import encode_headers
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.spark.internals import local_property
@@ -167,9 +167,9 @@ def _with_json(
 
 def _texts(problems: dict[int, str], rows: int) -> pa.StringArray:
     numbers = np.fromiter(problems, np.int64, len(problems))
-    places = np.zeros(rows, np.int32)
-    places[numbers] = np.arange(1, len(problems) + 1)
-    return pa.array([None, *problems.values()], pa.string()).take(places)
+    indexes = np.zeros(rows, np.int32)
+    indexes[numbers] = np.arange(1, len(problems) + 1)
+    return pa.array([None, *problems.values()], pa.string()).take(indexes)
 
 
 def _headers(contract: Contract) -> tuple[tuple[str, bytes], ...]:

@@ -32,7 +32,7 @@ from spark_kafka_sink.common.errors import (
     TornTransactionError,
 )
 from spark_kafka_sink.spark.internals import hide_traceback
-from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES, without_data_sources
+from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES, without_data_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _OR_REGISTER: Final = ", or call register(spark), which makes a local session use this Python."
 _NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
-_REFUSALS: Final = (
+_REJECTIONS: Final = (
     (
         re.compile(r"\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\][^\n]*kafkaprod"),
         "Spark only supports the save mode append for Python data sources",
@@ -116,7 +116,7 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
             return error_in_chain
         texts.append(str(error_in_chain))
     parsed = next((error for text in texts if (error := parse_error(text))), None)
-    return parsed or next((error for text in texts if (error := _refused(text))), None)
+    return parsed or next((error for text in texts if (error := _rejected(text))), None)
 
 
 def show_errors_briefly(shell: Any) -> None:
@@ -135,7 +135,9 @@ def show_errors_briefly(shell: Any) -> None:
         trace: TracebackType | None,
         tb_offset: int | None = None,
     ) -> list[str]:
-        sys.last_type, sys.last_value, sys.last_traceback = kind, exception, trace  # For %tb.
+        sys.last_type = kind  # For %tb.
+        sys.last_value = exception
+        sys.last_traceback = trace
         error = error_of(exception)
         if error is None:
             shown = shell.InteractiveTB.structured_traceback(kind, exception, trace, tb_offset)
@@ -157,10 +159,10 @@ def _chain(exception: BaseException | None) -> Iterator[BaseException]:
         exception = exception.__cause__ or exception.__context__
 
 
-def _refused(text: str) -> KafkaProdError | None:
+def _rejected(text: str) -> KafkaProdError | None:
     if _NOT_FOUND.search(text):
         return _not_found()
-    for look, message, hint in _REFUSALS:
+    for look, message, hint in _REJECTIONS:
         if look.search(text):
             return ConfigError(message, hint=hint)
     return None
@@ -241,8 +243,13 @@ def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
     head, _, rest = text.partition("\n" if torn else _SUMMARY)
     lines = [line.strip() for line in rest.split("\n")]
     statuses = [status for line in lines if (status := PartitionStatus.parse(line))]
-    message, place, hint = _parts(head)
-    state = {**dict.fromkeys(FIELDS), **_fields(place), "hint": hint, "statuses": tuple(statuses)}
+    message, fields_text, hint = _parts(head)
+    state = {
+        **dict.fromkeys(FIELDS),
+        **_fields(fields_text),
+        "hint": hint,
+        "statuses": tuple(statuses),
+    }
     if torn:
         state["details"] = tuple(lines)
     return kind.rebuild(message, state)
@@ -250,15 +257,15 @@ def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
 
 def _parts(head: str) -> tuple[str, str, str | None]:
     """Split the first line into message, location and hint."""
-    place = _PLACE.search(head)
-    if place is not None:
-        return head[: place.start()], place[1], head[place.end() + 2 :] or None
+    match = _PLACE.search(head)
+    if match is not None:
+        return head[: match.start()], match[1], head[match.end() + 2 :] or None
     message, _, hint = head.partition(". ")
     return message, "", hint or None
 
 
-def _fields(place: str) -> dict[str, str | int]:
-    _, *parts = _FIELD.split(place)
+def _fields(fields_text: str) -> dict[str, str | int]:
+    _, *parts = _FIELD.split(fields_text)
     fields: dict[str, str | int] = dict(zip(parts[::2], parts[1::2], strict=True))
     if "partition" in fields:
         fields["partition"] = int(fields["partition"])

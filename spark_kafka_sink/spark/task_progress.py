@@ -168,7 +168,8 @@ class TaskReporter:
             self._rows += batch.num_rows
             yield batch
             self._waits_for_spark = True
-        self._waits_for_spark, self._flushing = False, True
+        self._waits_for_spark = False
+        self._flushing = True
 
     def _run(self) -> None:
         address = self._address
@@ -177,13 +178,13 @@ class TaskReporter:
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sender:
             sender.setblocking(False)
-            place = address.host, address.port
+            target = address.host, address.port
             ended = False
             while not ended:
                 ended = self._end.wait(address.interval_s)
                 # The buffer is full, the listener is unreachable, or it has stopped.
                 with suppress(OSError):
-                    sender.sendto(self._progress(done=ended).encode(address.token), place)
+                    sender.sendto(self._progress(done=ended).encode(address.token), target)
 
     def _progress(self, *, done: bool) -> TaskProgress:
         session = self._session

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
-from spark_kafka_sink.exactly_once.steps.driver import MIN_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.steps.scope_client import MIN_TIMEOUT_MS
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 
 _LOG = logging.getLogger("spark_kafka_sink")

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pyspark
 from pyspark import TaskContext
 
-from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
+from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.security.credentials import located
-from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
+from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
 from spark_kafka_sink.spark import internals
-from spark_kafka_sink.spark.releases import ARROW_BATCH_BYTES
+from spark_kafka_sink.spark.spark_releases import ARROW_BATCH_BYTES
 
 _DEFAULTS = {ARROW_BYTES: ARROW_BATCH_BYTES, ARROW_RECORDS: 10_000}
 """The default values in Spark."""

@@ -25,7 +25,6 @@ from pyspark.util import inheritable_thread_target
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
-from spark_kafka_sink.spark.abort_files import WriteOrigin, batch_number
 from spark_kafka_sink.spark.arrow_batches import without_measuring
 from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID, use_this_python
 from spark_kafka_sink.spark.map_task import (
@@ -36,10 +35,11 @@ from spark_kafka_sink.spark.map_task import (
     run_task,
     run_task_without_rows,
 )
-from spark_kafka_sink.spark.plan import plan_batch, warn_of_displayed_secrets, write_options
-from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.sessions import check_session, reject_wheel, require_pandas
 from spark_kafka_sink.spark.spark_errors import error_of
+from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.write_origin import WriteOrigin, batch_number
+from spark_kafka_sink.spark.write_plan import plan_batch, warn_of_displayed_secrets, write_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -23,12 +23,12 @@ from pyspark import TaskContext
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.secret import split_query
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 from spark_kafka_sink.spark.report_folder import report_folder
 from spark_kafka_sink.spark.retention import statistics_prefix
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
+from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.producer.context import SessionSettings
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.producer.session_context import SessionSettings
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
@@ -148,8 +148,8 @@ class TaskWriter:
         creator = TopicCreator(producer, config.topic_creation)
 
         def create(names: Iterable[str]) -> None:
-            refused = creator.create_missing(names)
-            for name, error in refused.items():
+            rejected = creator.create_missing(names)
+            for name, error in rejected.items():
                 if not config.dead_letters.tolerant:
                     raise error
                 _LOG.warning("topic %s is missing; its rows count as bad rows: %s", name, error)
@@ -160,7 +160,7 @@ class TaskWriter:
         self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
         """Yield the rows in chunks of about `min_rows` rows, or of one larger Arrow batch."""
-        from spark_kafka_sink.spark.columns import RowNumber, gather, read_chunks
+        from spark_kafka_sink.spark.rows_from_arrow import RowNumber, gather, read_chunks
 
         clock = SystemClock()
         first = RowNumber(0, task_info().partition_id)
@@ -175,7 +175,7 @@ class TaskWriter:
 
     def session_settings(self) -> SessionSettings:
         """Return the session settings that are not part of the producer's configuration."""
-        from spark_kafka_sink.producer.context import SessionSettings
+        from spark_kafka_sink.producer.session_context import SessionSettings
         from spark_kafka_sink.spark.worker_context import arrow_batch_limits, client_id
 
         return SessionSettings(
@@ -197,8 +197,8 @@ class TaskWriter:
             return None
         stream = statistics_prefix(local_property(QUERY_ID), local_property(BATCH_ID))
         name = f"{stream}task-{task.partition_id}-{task.task_attempt_id}-{uuid.uuid4().hex[:8]}"
-        place, query = split_query(folder)
-        return f"{place.rstrip('/')}/{name}{query}"
+        base, query = split_query(folder)
+        return f"{base.rstrip('/')}/{name}{query}"
 
 
 class WriteEnd:
@@ -262,7 +262,7 @@ class WriteJob:
 def _loaded_ms() -> int:
     """Import the modules of a task, and return the milliseconds since its worker started."""
     from spark_kafka_sink.producer import session_pool  # noqa: F401
-    from spark_kafka_sink.spark import columns  # noqa: F401
+    from spark_kafka_sink.spark import rows_from_arrow  # noqa: F401
 
     return startup_ms()
 

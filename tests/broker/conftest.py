@@ -1,3 +1,5 @@
+"""Fixtures for clients of both brokers: the embedded broker and Apache Kafka."""
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.kafka.records import encoder
+from spark_kafka_sink.kafka.records import record_encoder
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.compression import compress
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from tests.golden.jvm_records import GoldenBatch, GoldenRecord
 
 _TRANSACTIONAL = 0x10
@@ -39,10 +39,10 @@ def write_ours(batch: GoldenBatch, level: int | None = None) -> bytes:
 def records_section(batch: GoldenBatch) -> bytes:
     """Return the uncompressed records of a batch, cut from the framed column."""
     stamps = np.array([record.timestamp for record in batch.records], np.int64)
-    encoded = encoder.encode_records(
+    encoded = record_encoder.encode_records(
         columns(batch), np.arange(len(stamps), dtype=np.int32), stamps - stamps[0]
     )
-    return bytes(encoder.slice_records(encoded, 0, len(encoded)))
+    return bytes(record_encoder.slice_records(encoded, 0, len(encoded)))
 
 
 def columns(batch: GoldenBatch) -> Columns:
@@ -58,7 +58,7 @@ def columns(batch: GoldenBatch) -> Columns:
 
 def _encoded(headers: list[list[dict[str, bytes | None]]]) -> pa.BinaryArray:
     lists = cast("pa.ListArray[Any]", pa.array(headers, _HEADER_LIST))
-    return encoder.encode_headers(lists)
+    return record_encoder.encode_headers(lists)
 
 
 def _header_rows(record: GoldenRecord) -> list[dict[str, bytes | None]]:

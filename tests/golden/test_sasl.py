@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     Mechanism,
     SaslConfig,
     TokenLogin,

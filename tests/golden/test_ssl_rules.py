@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 
 if TYPE_CHECKING:
     from tools.support.java import Jvm

@@ -12,8 +12,8 @@ from spark_kafka_sink.common.errors import (
     RecordTooLargeError,
     UnknownTopicError,
 )
-from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import rows

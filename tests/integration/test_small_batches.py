@@ -14,7 +14,7 @@ from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 LIMIT = 65_536
 CHUNK, CHUNKS = 5_000, 20

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_headers
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
 from tests.property.reference import Header, Message
 

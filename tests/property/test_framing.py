@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import (
+from spark_kafka_sink.kafka.records.key_hashes import murmur2, positive_murmur2
+from spark_kafka_sink.kafka.records.record_encoder import (
     encode_headers,
     encode_records,
     size_bounds,
     slice_records,
 )
-from spark_kafka_sink.kafka.records.key_hashes import murmur2, positive_murmur2
 from spark_kafka_sink.kafka.records.varint import build_varints, varint, varint_size
 from tests.property import reference
 from tests.property.reference import Message

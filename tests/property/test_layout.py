@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from spark_kafka_sink.producer.rows import Rows
 from tests.property import reference
 from tests.property.reference import Message, Producer
@@ -135,7 +135,7 @@ def test_compressed_batches_contain_the_same_records(
         session.append(to_rows([(0, message) for message in batch], shape, stamped=True))
         (laid_out,) = take_batches(session)[TopicPartition(TOPIC, 0)]
     plain = wire(laid_out)[HEADER_SIZE:]
-    laid_out.hold([laid_out.compressed(codec, None)])
+    laid_out.replace_parts([laid_out.compressed(codec, None)])
     laid_out.codec = codec
     packed = wire(laid_out)
     assert BatchHeader.parse(packed).codec is codec

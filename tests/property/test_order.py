@@ -91,7 +91,7 @@ class Plan:
         accumulator = sim.session.context.accumulator
         for place, _ in accumulator.open_batches():
             with accumulator.state.lock:
-                accumulator._close(place, accumulator._open[place].reason)
+                accumulator._close(place, accumulator._open[place].close_reason)
         for _ in range(8_000):
             if not accumulator.state.incomplete:
                 return

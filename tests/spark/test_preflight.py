@@ -14,7 +14,7 @@ from spark_kafka_sink.common.errors import (
     KafkaProdError,
     UnknownTopicError,
 )
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.spark_errors import error_of
 from tests.spark.support.console import Console

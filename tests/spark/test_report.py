@@ -12,7 +12,7 @@ from chispa import assert_df_equality
 
 from spark_kafka_sink import DeliveryReport, last_report
 from spark_kafka_sink.report.delivery_counters import WriteStatus
-from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.report_storage import read_report
 from tests.spark.support.sink import local_frame
 from tools.support.readers import by_confluent, ranges
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.batch_split import Answer
     from spark_kafka_sink.producer.send.partition_state import PartitionState
+    from spark_kafka_sink.producer.send.record_errors import Answer
     from tools.torture.harness import Result
 
 _ATTEMPTS = 4
@@ -80,7 +80,7 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
         original(self, completion)
         for state in self.completion.partitions:
             for batch in reversed(state.retries):
-                if batch.ambiguous and batch.sequence >= 0:
+                if batch.is_ambiguous and batch.sequence >= 0:
                     _rewind(state, batch.sequence)
                     batch.unnumber()
 

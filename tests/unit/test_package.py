@@ -47,7 +47,7 @@ def test_plain_write_does_not_load_cryptography() -> None:
     code = (
         "import sys, spark_kafka_sink.spark.datasource, spark_kafka_sink.spark.writer; "
         "from spark_kafka_sink.kafka.client.client import Client; "
-        "from spark_kafka_sink.config.model import ProducerConfig; "
+        "from spark_kafka_sink.config.sink_config import ProducerConfig; "
         "Client(ProducerConfig.parse({'kafka.bootstrap.servers': 'h:9092'})).close(); "
         "print({'cryptography', 'spark_kafka_sink.kafka.security.tls'} & set(sys.modules))"
     )
@@ -107,7 +107,7 @@ def test_planning_worker_queries_brokers_without_records_and_transactions() -> N
 
 def test_task_loads_only_the_libraries_that_it_uses() -> None:
     code = (
-        "import spark_kafka_sink.spark.writer, spark_kafka_sink.spark.columns, "
+        "import spark_kafka_sink.spark.writer, spark_kafka_sink.spark.rows_from_arrow, "
         "spark_kafka_sink.producer.session; "
         "from spark_kafka_sink.kafka.client.channel.transport import resolve; "
         "resolve('localhost', 9092)"

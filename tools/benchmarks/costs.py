@@ -16,7 +16,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition

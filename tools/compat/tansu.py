@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.records.columns import Columns

@@ -28,8 +28,8 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import Profile
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.formats import Format, FormatOptions
-from spark_kafka_sink.config.names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.option import Option, Value, declared
+from spark_kafka_sink.config.option_names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.options import (
     PRODUCER_OPTIONS,
     SINK_OPTIONS,
@@ -38,13 +38,13 @@ from spark_kafka_sink.config.options import (
 )
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.schema_registry import TLS_PREFIX, RegistryConfig
-from spark_kafka_sink.config.security.names import (
+from spark_kafka_sink.config.security.security_names import (
     IGNORED_JAVA_SECURITY_KEYS,
     IGNORED_LIBRDKAFKA_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
     SECURITY_ALIASES,
 )
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS, SecurityOptions
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS, SecurityOptions
 from spark_kafka_sink.config.throttling import ThrottlingOptions
 from spark_kafka_sink.config.topic_creation import TopicCreation
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
@@ -57,8 +57,8 @@ from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,
     TASKS_KEPT,
+    BadRowCount,
     DeliveryCounters,
-    PoisonCount,
 )
 from spark_kafka_sink.report.export.java_metrics import Metric, java_metrics
 from spark_kafka_sink.report.metrics.producer_metrics import (
@@ -228,7 +228,7 @@ def render_extras() -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     rows = [("none", "writing, and the embedded broker", project["dependencies"], _EVERYWHERE)]
     rows += [
-        (f"`{name}`", extra.purpose, project["optional-dependencies"][name], extra.place)
+        (f"`{name}`", extra.purpose, project["optional-dependencies"][name], extra.machine)
         for name, extra in EXTRAS.items()
     ]
     return table(
@@ -237,7 +237,7 @@ def render_extras() -> str:
     )
 
 
-_EVERYWHERE = EXTRAS["spark"].place
+_EVERYWHERE = EXTRAS["spark"].machine
 _NAME = re.compile(r"(spark-kafka-sink)?\[?([\w,-]+)")
 
 
@@ -387,7 +387,7 @@ def render_fields() -> str:
     parts = {
         "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),
         "transactions": (asdict(_TRANSACTION), attribute_docs(TransactionInfo)),
-        "poison": (asdict(PoisonCount(reason="")), attribute_docs(PoisonCount)),
+        "poison": (asdict(BadRowCount(reason="")), attribute_docs(BadRowCount)),
         "codecs": (asdict(CodecCost(codec="")), attribute_docs(CodecCost)),
         "partitions": (_PART.to_dict(), attribute_docs(PartitionReport)),
     }

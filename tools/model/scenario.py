@@ -16,14 +16,14 @@ from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.decision_rules import (
     AbortOurs,
     AlreadyDone,
+    BatchRejection,
     BatchVerdict,
     Caller,
     Decide,
     Decided,
     GiveUp,
     Nothing,
-    Refusal,
-    Refuse,
+    RejectBatch,
     RollForward,
 )
 from spark_kafka_sink.exactly_once.steps import orphans
@@ -218,10 +218,10 @@ FULL = Scenario(
 class Rules:
     """The decision functions and rules of a protocol; planted bugs replace some of them."""
 
-    judge: Callable[[State, Caller], BatchVerdict | Refusal] = decision_rules.judge
+    judge: Callable[[State, Caller], BatchVerdict | BatchRejection] = decision_rules.judge
     commit_step: Callable[
         [State, Caller, tuple[Transaction, ...]],
-        RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse,
+        RollForward[Transaction] | Decide[Transaction] | AlreadyDone | RejectBatch,
     ] = decision_rules.next_commit_step
     abort_reads: bool = True
     """abort() fences and reads the log if commit() might have run."""

@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     Done,
     GiveUp,
     Nothing,
-    Refuse,
+    RejectBatch,
     RollForward,
     judge,
     next_abort_step,
@@ -223,7 +223,7 @@ def _changes(before: World, after: World) -> Iterator[str]:
             break
 
 
-CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse
+CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | RejectBatch
 AbortStep = RollForward[Transaction] | GiveUp | AbortOurs
 
 

@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     BatchVerdict,
     Decide,
     GiveUp,
-    Refuse,
+    RejectBatch,
     RollForward,
     abort_needs_fence,
     finished,
@@ -284,7 +284,7 @@ def _fenced(turn: Turn) -> Turn:
 def _ask_commit(turn: Turn) -> Turn:
     rules = turn.context.rules
     match rules.commit_step(turn.seen, turn.caller, turn.driver.ours):
-        case Refuse():
+        case RejectBatch():
             return _fenced(turn)
         case RollForward(decided=decided):
             return turn.now(pc=Pc.ROLL, decided=decided, todo=(), rolling=True, seen=None)

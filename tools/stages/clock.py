@@ -80,7 +80,7 @@ READ = Stage("writer", "pyspark reads Arrow batches from the JVM", "")
 WRITE = Stage("writer", "the rest of the writer", "")
 STAGES = (
     READ,
-    Stage("writer", "columns are read and checked", "spark.columns:read_rows"),
+    Stage("writer", "columns are read and checked", "spark.rows_from_arrow:read_rows"),
     Stage("writer", "sizes", "producer.append.validator:size_bounds"),
     Stage(
         "writer",
@@ -89,7 +89,11 @@ STAGES = (
     ),
     Stage("writer", "plan: batches, order", "producer.append.chunk_encoder:plan"),
     Stage("writer", "encode: varints and views", "producer.append.chunk_encoder:encode_records"),
-    Stage("writer", "encode: all fields copied, one cast", "kafka.records.encoder:RowBuilder.join"),
+    Stage(
+        "writer",
+        "encode: all fields copied, one cast",
+        "kafka.records.record_encoder:RowBuilder.join",
+    ),
     Stage("writer", "appended to open batches", "producer.buffer.accumulator:Accumulator.append"),
     WRITE,
     Stage("sender", "batches are drained", "producer.send.drainer:Drainer.drain"),

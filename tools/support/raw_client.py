@@ -13,8 +13,8 @@ from kio.serial import entity_reader
 
 from spark_kafka_sink.kafka.protocol.messages import build, read_response, request_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from tools.support.waiting import poll
 
 SOCKET_SECONDS = 60

@@ -12,8 +12,8 @@ from spark_kafka_sink.kafka.admin.transaction_admin import InitProducerIdHandler
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
 
 
 def batch(

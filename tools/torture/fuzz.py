@@ -33,7 +33,7 @@ with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.kafka.protocol.messages import read_request_header, read_response
     from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
     from spark_kafka_sink.kafka.records.compression import decompress
-    from spark_kafka_sink.kafka.records.decoder import read_records
+    from spark_kafka_sink.kafka.records.record_decoder import read_records
 
 
 TYPES = tuple(
@@ -85,7 +85,7 @@ def fuzz_connection(data: bytes) -> None:
     """Feed a connection with arbitrary bytes, or with frames that look like its responses."""
     connection = Connection("fuzz")
     connection.move(State.CONNECTING)
-    connection.connected(0.0)
+    connection.start_handshake(0.0)
     if data[:1] >= b"\x40":
         _drain(connection, _answer(1, _VERSIONS))
         request = Request(api=ApiKey.PRODUCE, version=7 + data[0] % 7, body=[b""], context=1)

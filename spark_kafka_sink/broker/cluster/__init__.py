@@ -2,7 +2,9 @@
 
 In reading order:
 
-- `cluster`: `Cluster`, which contains all state; dynamic configs, retention and flush.ms
+- `cluster`: `Cluster`, which contains all state
+- `dynamic_configs`: configs that can change while the broker runs
+- `log_manager`: retention and flush.ms
 - `topics`: all topics, their validation, replica assignment and storage across restarts
 - `nodes`: the state of each node (up, paused, stopped or fenced), and operations that change it
 - `elections`: leader elections and partition reassignments

@@ -1,21 +1,17 @@
-"""The state of a cluster, with dynamic configs and periodic log maintenance.
-
-Dynamic configs are configs of brokers and groups that can change while the broker runs (KIP-226,
-KIP-848). Some broker configs are defaults for topic configs, and apply to every topic that does not
-set the topic config. All replicas of a partition share one log. Therefore, a cluster of several
-nodes uses these defaults only if they are set for all brokers.
-"""
+"""The state of a cluster."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.cluster.dynamic_configs import DynamicConfigs
 from spark_kafka_sink.broker.cluster.elections import Elections
+from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets
 from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
 from spark_kafka_sink.broker.cluster.topics import TopicError, Topics, TopicSpec, TopicStore
@@ -24,30 +20,18 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     TransactionalOffsets,
     TransactionCoordinator,
 )
-from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, ConfigSource, Layer
-from spark_kafka_sink.common.clock import Clock, SystemClock
+from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-    from spark_kafka_sink.broker.security.acl import Denials
-    from spark_kafka_sink.broker.storage.journal import Journal
+    from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
-BROKER = "broker config"
-GROUP = "group config"
-ALL_BROKERS = ""
 _LOG = logging.getLogger(__name__)
-FLUSH_CHECK_MS: Final = 100
-"""Milliseconds between checks for logs that must be flushed because of flush.ms."""
-PRODUCER_CHECK_MS: Final = 86_400_000
-"""Milliseconds between checks for idle producer ids (producer.id.expiration.ms), which therefore
-expire after one to two days. Times of batches are not compared: a producer can write old records.
-"""
 _INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs."
 
 
@@ -64,98 +48,6 @@ class JumpingClock(SystemClock):
     def jump(self, milliseconds: int) -> None:
         """Move the wall time by `milliseconds`, which may be negative."""
         self._offset_ms += milliseconds
-
-
-class DynamicConfigs:
-    """Dynamic configs by resource kind and name. The name `ALL_BROKERS` applies to all brokers.
-
-    Args:
-        config: the settings with which the broker was started.
-        journal: stores the values across restarts.
-    """
-
-    def __init__(self, config: BrokerConfig, journal: Journal) -> None:
-        self._config = config
-        self._journal = journal
-        self._values: dict[tuple[str, str], Mapping[str, str]] = {
-            (kind, str(name)): own
-            for kind in (BROKER, GROUP)
-            for (name,), own in journal.all(kind).items()
-        }
-
-    def of(self, kind: str, name: str) -> dict[str, str]:
-        """Return the configs that are set for a resource."""
-        return dict(self._values.get((kind, name), {}))
-
-    def names(self, kind: str) -> list[str]:
-        """Return the sorted names of all resources of one kind that have configs."""
-        return sorted(name for (of, name), own in self._values.items() if of == kind and own)
-
-    def set(self, kind: str, name: str, own: Mapping[str, str]) -> None:
-        """Replace the configs of a resource."""
-        self._journal.put(kind, (name,), dict(own) or None)
-        self._values[kind, name] = dict(own)
-
-    def layers(self) -> tuple[Layer, ...]:
-        """Return the broker configs that provide defaults for topics, highest precedence first."""
-        only = self.of(BROKER, "1") if self._config.nodes == 1 else {}
-        for_all = self.of(BROKER, ALL_BROKERS)
-        layers = [
-            Layer(ConfigSource.DYNAMIC_BROKER, _topic_values(only)),
-            Layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, _topic_values(for_all)),
-        ]
-        started = str(self._config.message_max_bytes)
-        if started != TOPIC_KEYS["max.message.bytes"].default:
-            layers.append(Layer(ConfigSource.STATIC_BROKER, {"max.message.bytes": started}))
-        return tuple(layer for layer in layers if layer.values)
-
-
-def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
-    return {TOPIC_NAMES[name]: value for name, value in own.items() if name in TOPIC_NAMES}
-
-
-class LogManager:
-    """Deletes expired segments and producer ids, and flushes logs as configured by flush.ms.
-
-    Args:
-        partitions: returns all current partitions.
-        clock: provides the wall time.
-        retention_ms: milliseconds between retention checks (log.retention.check.interval.ms).
-    """
-
-    def __init__(
-        self, partitions: Callable[[], Iterable[Partition]], clock: Clock, retention_ms: int
-    ) -> None:
-        self._partitions = partitions
-        self._clock = clock
-        self._retention_ms = retention_ms
-        self._flush_checked = self._retention_checked = clock.wall_ms()
-        self._producers_checked = self._retention_checked
-
-    def tick(self) -> None:
-        """Flush logs, and delete expired segments and producer ids, each at its own interval."""
-        now = self._clock.wall_ms()
-        # The clock might have been set back.
-        if abs(now - self._flush_checked) >= FLUSH_CHECK_MS:
-            self._flush_checked = now
-            for partition in self._partitions():
-                _try_step(partition.log.storage.flush_if_due, now)
-        if abs(now - self._retention_checked) >= self._retention_ms:
-            self._retention_checked = now
-            for partition in self._partitions():
-                _try_step(partition.log.expire, now, partition.high_watermark)
-        if abs(now - self._producers_checked) >= PRODUCER_CHECK_MS:
-            self._producers_checked = now
-            for partition in self._partitions():
-                partition.expire_producers()
-
-
-def _try_step(step: Callable[..., None], *arguments: int) -> None:
-    """Run a maintenance step on one log. Errors are logged, so that other logs are not affected."""
-    try:
-        step(*arguments)
-    except OSError as error:
-        _LOG.warning("cannot flush a log or delete its old segments: %s", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +85,7 @@ class Cluster:
     def __init__(
         self,
         config: BrokerConfig,
+        *,
         nodes: Sequence[BrokerNode],
         clock: JumpingClock,
         backend: StorageBackend,
@@ -207,7 +100,12 @@ class Cluster:
         self._all_nodes = {node.id: node for node in nodes}
         self.nodes = dict(self._all_nodes)
         self.node_control = NodeControl(
-            self.nodes, config, sockets, clock, self._node_lost, self._node_started
+            self.nodes,
+            config=config,
+            sockets=sockets,
+            clock=clock,
+            on_lost=self._on_node_lost,
+            on_started=self._on_node_started,
         )
         self.journal = backend.journal
         store = TopicStore(backend, self.journal)
@@ -261,18 +159,18 @@ class Cluster:
         """Id of the node to which clients send admin requests, or -1 if no node is active."""
         return min(self.nodes, default=-1)
 
-    def _nodes_changed(self) -> None:
+    def _on_nodes_changed(self) -> None:
         active = self.node_control.active()
         self.nodes = {node: self._all_nodes[node] for node in active}
         self.topics.set_nodes(active)
 
-    def _node_lost(self, node: int) -> None:
-        self._nodes_changed()
-        self.elections.node_lost(node)
+    def _on_node_lost(self, node: int) -> None:
+        self._on_nodes_changed()
+        self.elections.on_node_lost(node)
 
-    def _node_started(self) -> None:
-        self._nodes_changed()
-        self.elections.node_started()
+    def _on_node_started(self) -> None:
+        self._on_nodes_changed()
+        self.elections.on_node_started()
 
     def node(self, node_id: int) -> BrokerNode:
         """Return a node, which can be inactive."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.nodes import NodeControl
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Elections:
         self._untruncated: dict[TopicPartition, Partition] = {}
         """Partitions without a leader because their log could not be truncated."""
 
-    def node_lost(self, node: int) -> None:
+    def on_node_lost(self, node: int) -> None:
         """Remove a node from all in-sync replicas, and elect new leaders for its partitions."""
         for partition in self._topics.partitions():
             if node not in partition.replicas:
@@ -56,14 +56,14 @@ class Elections:
                 self._elect(partition)
             if partition.in_sync != [node]:
                 partition.in_sync = [n for n in partition.in_sync if n != node]
-            self._purgatory.wake(partition.key)
+            self._purgatory.wake(partition.topic_partition)
 
-    def node_started(self) -> None:
+    def on_node_started(self) -> None:
         """Elect leaders for all partitions without a leader."""
         for partition in self._topics.partitions():
             if partition.leader == NO_LEADER:
                 self._elect(partition)
-                self._purgatory.wake(partition.key)
+                self._purgatory.wake(partition.topic_partition)
 
     def elect_preferred(self) -> None:
         """Elect the preferred leader (the first replica) of each partition if it is in sync."""
@@ -101,7 +101,7 @@ class Elections:
         partition.in_sync = [node for node in partition.in_sync if node in replicas]
         if partition.leader not in replicas:
             self._elect(partition)
-        self._purgatory.wake(partition.key)
+        self._purgatory.wake(partition.topic_partition)
 
     def move(self, partition: Partition, node: int) -> None:
         """Make an active node the leader without losing records. If necessary, add it as a replica.
@@ -144,7 +144,7 @@ class Elections:
         partition.removing = [node for node in partition.replicas if node not in target]
         partition.replicas = [*target, *partition.removing]
         topic.is_replicated = topic.is_replicated or len(partition.replicas) > 1
-        self._reassigned[partition.key] = partition
+        self._reassigned[partition.topic_partition] = partition
         self._topics.store.save(topic)
 
     def cancel_reassignment(self, topic: Topic, partition: Partition) -> None:
@@ -153,7 +153,7 @@ class Elections:
         Raises:
             TopicError: no reassignment is in progress, or no original replica is in sync.
         """
-        if partition.key not in self._reassigned:
+        if partition.topic_partition not in self._reassigned:
             raise TopicError(ErrorCode.no_reassignment_in_progress, "")
         original = [node for node in partition.replicas if node not in partition.adding]
         if not set(original) & set(partition.in_sync):
@@ -171,7 +171,7 @@ class Elections:
         for partition in self.reassigned():
             topic = self._topics.named(partition.topic)
             if topic is None or topic.partition(partition.index) is not partition:
-                del self._reassigned[partition.key]
+                del self._reassigned[partition.topic_partition]
                 continue
             target = [node for node in partition.replicas if node not in partition.removing]
             in_sync = set(partition.in_sync)
@@ -180,11 +180,12 @@ class Elections:
 
     def _end_reassignment(self, topic: Topic, partition: Partition, replicas: list[int]) -> None:
         removed = [node for node in partition.replicas if node not in replicas]
-        partition.adding, partition.removing = [], []
+        partition.adding = []
+        partition.removing = []
         self._set_replicas(partition, replicas)
         for node in removed:
             partition.replica_states.forget(node)
-        del self._reassigned[partition.key]
+        del self._reassigned[partition.topic_partition]
         self._topics.store.save(topic)
 
     def _retry(self, partition: Partition) -> bool:
@@ -231,7 +232,7 @@ class Elections:
                 self._truncate(partition, end)
         if partition.leader != NO_LEADER:
             partition.begin_leader_epoch()
-        self._purgatory.wake(partition.key)
+        self._purgatory.wake(partition.topic_partition)
         try:
             self._topics.store.save_leader_epoch(partition)
         except OSError as error:
@@ -252,7 +253,7 @@ class Elections:
                 error,
             )
             partition.leader = NO_LEADER
-            self._untruncated[partition.key] = partition
+            self._untruncated[partition.topic_partition] = partition
 
 
 def _led_by(partition: Partition, node: int) -> ErrorCode:

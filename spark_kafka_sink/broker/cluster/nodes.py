@@ -82,6 +82,7 @@ class NodeControl(dict[int, NodeStatus]):
     def __init__(
         self,
         nodes: Iterable[int],
+        *,
         config: BrokerConfig,
         sockets: NodeSockets,
         clock: Clock,
@@ -109,7 +110,8 @@ class NodeControl(dict[int, NodeStatus]):
         """Stop a node: close its connections and elect other leaders. Its data is retained."""
         status = self._status(node)
         if status.state is not NodeState.STOPPED:
-            status.state, status.fence_at = NodeState.STOPPED, None
+            status.state = NodeState.STOPPED
+            status.fence_at = None
             self._sockets.close(node)
             self._on_lost(node)
 
@@ -122,7 +124,8 @@ class NodeControl(dict[int, NodeStatus]):
             self._sockets.open(node)
         else:
             self._sockets.unmute(node)
-        status.state, status.fence_at = NodeState.UP, None
+        status.state = NodeState.UP
+        status.fence_at = None
         self._on_started()
 
     def pause(self, node: int) -> None:
@@ -146,7 +149,8 @@ class NodeControl(dict[int, NodeStatus]):
         """Fence the nodes that have been paused for longer than the session timeout."""
         due = [n for n, s in self.items() if s.fence_at is not None and s.fence_at <= now]
         for node in due:
-            self[node].state, self[node].fence_at = NodeState.FENCED, None
+            self[node].state = NodeState.FENCED
+            self[node].fence_at = None
         for node in due:
             self._on_lost(node)
 

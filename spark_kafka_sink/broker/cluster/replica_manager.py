@@ -53,7 +53,7 @@ class ReplicaManager:
         states = partition.replica_states
         before = (states.high_watermark, list(partition.in_sync))
         if partition.log.end_offset != states.seen_end:
-            states.appended(partition.log.end_offset, now)
+            states.record_append(partition.log.end_offset, now)
         if partition.leader < 0 or not self._nodes[partition.leader].fetches:
             return
         self._copy(partition, now)
@@ -63,14 +63,14 @@ class ReplicaManager:
         self._update_in_sync(partition, now)
         self._raise_watermark(partition)
         if before != (states.high_watermark, partition.in_sync):
-            self._purgatory.wake(partition.key)
+            self._purgatory.wake(partition.topic_partition)
 
     def _copy(self, partition: Partition, now: float) -> None:
         states, slowest = partition.replica_states, 0.0
         for node in self._followers(partition):
             lag = self._nodes[node].lag
             if states.ends[node] < states.seen_end and states.next_step(node) is None:
-                states.appended(states.seen_end, now)  # Catch up after inactivity.
+                states.record_append(states.seen_end, now)  # Catch up after inactivity.
             states.copy(node, now - lag, now)
             slowest = max(slowest, lag)
         states.forget_before(now - slowest)

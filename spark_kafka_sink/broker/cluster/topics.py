@@ -225,7 +225,7 @@ class TopicStore:
         Without the stored epoch, a restart would reuse epochs in which no record was written.
         Clients would ignore metadata with these epochs, and send requests to the former leader.
         """
-        key = partition.key
+        key = partition.topic_partition
         self._journal.put(LEADER_EPOCH, key, partition.leader_epoch)
 
     def delete_records(self, partition: Partition, offset: int) -> None:
@@ -233,7 +233,7 @@ class TopicStore:
 
         If the offset were stored later, deleted records could reappear after a failure.
         """
-        self._journal.put(LOG_START, partition.key, offset)
+        self._journal.put(LOG_START, partition.topic_partition, offset)
         partition.log.delete_records(offset)
 
     def remove(self, topic: Topic) -> None:

@@ -33,8 +33,9 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
-from spark_kafka_sink.broker.partition.log_validator import RefusedBatchError
+from spark_kafka_sink.broker.partition.log_validator import RejectedBatchError
 from spark_kafka_sink.broker.storage.journal import TRANSACTION, Journal
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 
 
@@ -58,7 +58,7 @@ _NEXT_BLOCK = ("next block",)
 PENDING = "pending_offset"
 EPOCHS = "offset_epoch"
 OFFSETS_TOPIC = "__consumer_offsets"
-OFFSETS_PARTITION: TopicPartition = (OFFSETS_TOPIC, 0)
+OFFSETS_PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
 Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
 """Pending offsets of one producer's transaction, by group id and topic-partition."""
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
@@ -116,7 +116,7 @@ class TransactionalOffsets:
         for (producer, group, topic, index), value in journal.all(PENDING).items():
             pending = self._pending.setdefault(int(producer), {})
             offset = CommittedOffset(**value)
-            pending[str(group), (str(topic), int(index))] = offset
+            pending[str(group), TopicPartition(str(topic), int(index))] = offset
             groups.get_or_create(str(group))
             groups.skip_orders(offset.order)
 
@@ -274,11 +274,11 @@ class TransactionCoordinator:
             if marker := self._orphan_marker(partition, producer_id):
                 _LOG.warning(
                     "%s-%d has lost the marker of a transaction (producer id %d): %s it",
-                    *partition.key,
+                    *partition.topic_partition,
                     producer_id,
                     "committing" if marker.commit else "aborting",
                 )
-                self.write_marker(partition.key, marker)
+                self.write_marker(partition.topic_partition, marker)
 
     def _orphan_marker(self, partition: Partition, producer_id: int) -> EndTransactionMarker | None:
         """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
@@ -294,7 +294,7 @@ class TransactionCoordinator:
         )
         if txn is None:
             return EndTransactionMarker(producer_id=producer_id, epoch=epoch, commit=False)
-        if not txn.is_at_rest and partition.key in txn.partitions:
+        if not txn.is_at_rest and partition.topic_partition in txn.partitions:
             return None
         # With transactions V2, the epoch was incremented when the transaction ended. With V1, it
         # could be any transaction of the epoch.
@@ -487,7 +487,7 @@ class TransactionCoordinator:
                     return False
                 partition.end_transaction(marker, self._clock.wall_ms())
                 self._purgatory.wake(topic_partition)
-        except (OSError, RefusedBatchError):
+        except (OSError, RejectedBatchError):
             return False
         return True
 

@@ -5,8 +5,8 @@ with their names in the newest version. Each module docstring lists the supporte
 behavior.
 
 To add an API, define its handler in the appropriate module, and add the API to `_SERVED` in
-`api_versions` and to the table in `spark_kafka_sink.broker.releases`. ApiVersions announces all
-APIs in `_SERVED`.
+`api_versions` and to the table in `spark_kafka_sink.broker.kafka_releases`. ApiVersions announces
+all APIs in `_SERVED`.
 
 In reading order:
 

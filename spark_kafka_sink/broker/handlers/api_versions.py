@@ -33,7 +33,7 @@ from spark_kafka_sink.broker.handlers import (
     transactions,
 )
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-from spark_kafka_sink.broker.releases import releases
+from spark_kafka_sink.broker.kafka_releases import releases
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import topic_config
-from spark_kafka_sink.broker.cluster.cluster import ALL_BROKERS, BROKER, GROUP
+from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, Setting

@@ -44,6 +44,7 @@ from spark_kafka_sink.broker.coordinator.classic_group import (
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 if TYPE_CHECKING:
@@ -360,7 +361,7 @@ def _fetch_offset(
         error = ErrorCode.topic_authorization_failed
     elif group is not None:
         stable = context.get("require_stable", False)
-        if stable and pending.is_unstable(group.id, (name, index)):
+        if stable and pending.is_unstable(group.id, TopicPartition(name, index)):
             error = ErrorCode.unstable_offset_commit
         else:
             committed = group.offsets.get((name, index), committed)

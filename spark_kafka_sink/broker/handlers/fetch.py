@@ -36,7 +36,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
-from spark_kafka_sink.common.debug_log import warn_once
+from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
@@ -104,7 +104,7 @@ def fetch(context: RequestContext) -> Answer:
 
     if any(fetch.error for fetch in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
         return _answer(context, fetches)
-    keys = tuple(fetch.partition.key for fetch in flat if fetch.partition is not None)
+    keys = tuple(fetch.partition.topic_partition for fetch in flat if fetch.partition is not None)
     return context.wait(
         request.max_wait, has_enough, lambda: _answer(context, _partition_fetches(context)), keys
     )

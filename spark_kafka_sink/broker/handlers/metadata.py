@@ -33,7 +33,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError, TopicSpec
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
-from spark_kafka_sink.broker.security.acl import CLUSTER_NAME
+from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def metadata(context: RequestContext) -> Answer:
         topics = [_describe(context, topic) for topic in _described_topics(context)]
     else:
         topics = [_find_topic(context, item) for item in requested]
-        topics.sort(key=_is_refused)  # Denied topics are last, as in Kafka.
+        topics.sort(key=_is_denied)  # Denied topics are last, as in Kafka.
     return {
         "brokers": _brokers(context, "node_id"),
         "cluster_id": cluster.config.cluster_id,
@@ -122,7 +122,7 @@ def _may_describe(context: RequestContext, topic: str) -> bool:
     return context.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
-def _is_refused(topic: Values) -> bool:
+def _is_denied(topic: Values) -> bool:
     return topic.get("error_code") is ErrorCode.topic_authorization_failed
 
 

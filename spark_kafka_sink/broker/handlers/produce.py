@@ -32,7 +32,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndE
 from spark_kafka_sink.broker.handlers.request_context import REASON, Answer, Outcome, RequestContext
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
-    RefusedBatchError,
+    RejectedBatchError,
     single_batch,
     transactional_header,
 )
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.request_shapes import Result
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
 """The request's item for a topic, and the data of the topic's partitions."""
 NO_OFFSET = -1
-ABORTABLE_VERSION = 11
+TRANSACTION_ABORTABLE_FROM = 11
 IMPLICIT_ADD_VERSION = 12
 
 
@@ -60,13 +60,13 @@ IMPLICIT_ADD_VERSION = 12
 class PartitionProduceData:
     """The records to append to a partition.
 
-    If the request contains several batches for the partition, `refused` is the error of an invalid
+    If the request contains several batches for the partition, `rejected` is the error of an invalid
     batch. The response contains this error although `records` are appended.
     """
 
     index: int
     records: memoryview | None
-    refused: RefusedBatchError | None = None
+    rejected: RejectedBatchError | None = None
 
 
 def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
@@ -91,15 +91,15 @@ def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
 def _choose_batch(index: int, all_records: list[memoryview | None]) -> PartitionProduceData:
     if len(all_records) == 1:
         return PartitionProduceData(index=index, records=all_records[0])
-    valid, refused = [], None
+    valid, rejected = [], None
     for records in all_records:
         try:
             single_batch(records)
             valid.append(records)
-        except RefusedBatchError as error:
-            refused = error
+        except RejectedBatchError as error:
+            rejected = error
     chosen = valid[-1] if valid else all_records[-1]
-    return PartitionProduceData(index=index, records=chosen, refused=refused if valid else None)
+    return PartitionProduceData(index=index, records=chosen, rejected=rejected if valid else None)
 
 
 class Unconfirmed(NamedTuple):
@@ -125,7 +125,7 @@ class DelayedProduce:
     @property
     def keys(self) -> tuple[TopicPartition, ...]:
         """The topic-partitions for which the request waits."""
-        return tuple(waiting.partition.key for waiting in self._waiting)
+        return tuple(waiting.partition.topic_partition for waiting in self._waiting)
 
     def try_complete(self) -> bool:
         """Drop the partitions that are replicated or failed. Return True if none remain."""
@@ -163,7 +163,7 @@ def produce(context: RequestContext) -> Answer:
         context.cluster.replica_manager.advance(
             waiting.partition, context.cluster.clock.monotonic()
         )
-        context.cluster.purgatory.wake(waiting.partition.key)
+        context.cluster.purgatory.wake(waiting.partition.topic_partition)
     if context.request.acks == 0:
         failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
         return Outcome.CLOSE if failed else Outcome.NO_RESPONSE
@@ -191,7 +191,7 @@ def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData])
                 continue
             if header.producer_id >= 0 and not partition.is_ongoing(header):
                 producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-                added.setdefault(producer, []).append(partition.key)
+                added.setdefault(producer, []).append(partition.topic_partition)
     for producer, keys in added.items():
         context.cluster.transaction_coordinator.add(transactional_id, producer, keys)
 
@@ -252,7 +252,7 @@ def _partition(
     if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:
         return ErrorCode.not_enough_replicas
     answer = _append(context, partition, data.records)
-    return _refused(partition, data.refused) if data.refused else answer
+    return _rejected(partition, data.rejected) if data.rejected else answer
 
 
 def _verify(context: RequestContext, partition: Partition, records: memoryview | None) -> ErrorCode:
@@ -270,9 +270,9 @@ def _verify(context: RequestContext, partition: Partition, records: memoryview |
     error = context.cluster.transaction_coordinator.add_or_verify(
         transactional_id,
         ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
-        partition.key,
+        partition.topic_partition,
         adds=adds,
-        knows_abortable=context.version >= ABORTABLE_VERSION,
+        knows_abortable=context.version >= TRANSACTION_ABORTABLE_FROM,
     )
     is_retriable = error is ErrorCode.concurrent_transactions
     return ErrorCode.not_enough_replicas if is_retriable else error
@@ -285,8 +285,8 @@ def _append(
     options = AppendOptions(config=partition.config, produce_version=context.version, now_ms=now_ms)
     try:
         appended = partition.append(records, options)
-    except RefusedBatchError as error:
-        return _refused(partition, error)
+    except RejectedBatchError as error:
+        return _rejected(partition, error)
     return {
         "error_code": ErrorCode.none,
         "base_offset": appended.base_offset,
@@ -295,19 +295,19 @@ def _append(
     }
 
 
-def _refused(partition: Partition, error: RefusedBatchError) -> dict[str, Any]:
+def _rejected(partition: Partition, error: RejectedBatchError) -> dict[str, Any]:
     record_errors = [
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    refused = _failed(error.error) | {
+    rejected = _failed(error.error) | {
         "record_errors": record_errors,
         REASON: error.message,
     }
     if error.has_public_message:
-        refused["error_message"] = error.message
+        rejected["error_message"] = error.message
     start = NO_OFFSET if error.is_early else partition.log.start_offset
-    return refused | {"log_start_offset": start}
+    return rejected | {"log_start_offset": start}
 
 
 def _failed(error: ErrorCode) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def list_partition_reassignments(context: RequestContext) -> Answer:
         requested = {(item.name, index) for item in topics for index in item.partition_indexes}
     by_topic: dict[str, list[Values]] = {}
     for partition in context.cluster.elections.reassigned():
-        if requested is None or partition.key in requested:
+        if requested is None or partition.topic_partition in requested:
             by_topic.setdefault(partition.topic, []).append(
                 {
                     "partition_index": partition.index,

@@ -56,6 +56,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
 from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, may_commit
 from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, result_of
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.codec import timestamp
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
     from spark_kafka_sink.broker.coordinator.transaction_state import TransactionMetadata
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 
@@ -80,7 +80,7 @@ _FENCED_SINCE = {
 }
 """First version of each API in which clients support PRODUCER_FENCED."""
 BATCHED_VERSION = 4
-ABORTABLE_VERSION = 4
+TRANSACTION_ABORTABLE_FROM = 4
 IMPLICIT_ADD_VERSION = 5
 BUMPING_VERSION = 5
 TRANSACTIONS_V2 = 2
@@ -149,7 +149,9 @@ def _add_partitions(
     verify_only: bool,
 ) -> dict[TopicPartition, ErrorCode]:
     """Add partitions to a transaction, or verify that it includes them. Return their errors."""
-    partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
+    partitions = [
+        TopicPartition(topic.name, index) for topic in topics for index in topic.partitions
+    ]
     unknown = {key for key in partitions if context.cluster.topics.partition(*key) is None}
     if unknown:
         others = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
@@ -166,7 +168,7 @@ def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> l
     shape = BY_PARTITION[ApiKey.ADD_PARTITIONS_TO_TXN]
 
     def error(name: str, index: int) -> ErrorCode:
-        return errors[name, index]
+        return errors[TopicPartition(name, index)]
 
     return [shape.answer_topic(topic, partial(error, topic.name)) for topic in topics]
 
@@ -187,19 +189,22 @@ def txn_offset_commit(context: RequestContext) -> Answer:
         key
         for item in context.request.topics
         for p in item.partitions
-        if context.cluster.topics.partition(*(key := (item.name, p.partition_index))) is not None
+        if context.cluster.topics.partition(*(key := TopicPartition(item.name, p.partition_index)))
+        is not None
     }
     error = _join_transaction(context) if exists else ErrorCode.none
 
     def commit(item: Any, requested: Any) -> ErrorCode:
-        key = (item.name, requested.partition_index)
-        if key not in exists:
+        topic_partition = TopicPartition(item.name, requested.partition_index)
+        if topic_partition not in exists:
             return ErrorCode.unknown_topic_or_partition
         if error:
             return error
         group_id, offset = context.request.group_id, committed_offset(context, requested)
         context.cluster.group_coordinator.get_or_create(group_id)
-        context.cluster.transactional_offsets.add(_producer(context), group_id, key, offset)
+        context.cluster.transactional_offsets.add(
+            _producer(context), group_id, topic_partition, offset
+        )
         return ErrorCode.none
 
     return context.by_partition(commit)
@@ -220,7 +225,7 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
             producer,
             OFFSETS_PARTITION,
             adds=context.version >= IMPLICIT_ADD_VERSION,
-            knows_abortable=context.version >= ABORTABLE_VERSION,
+            knows_abortable=context.version >= TRANSACTION_ABORTABLE_FROM,
         )
     generation = context.get("generation_id", -1)
     error = error or may_commit(context, generation, in_transaction=True)
@@ -262,7 +267,7 @@ def _write_marker(context: RequestContext, item: Any) -> Values:
     def write(name: str, index: int) -> ErrorCode:
         partition = context.led_partition(name, index)
         error = _check_marker(partition, marker, is_v2=is_v2)
-        if not error and not coordinator.write_marker((name, index), marker):
+        if not error and not coordinator.write_marker(TopicPartition(name, index), marker):
             return ErrorCode.kafka_storage_error
         return error
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome, RequestContext
-from spark_kafka_sink.broker.security.acl import ANONYMOUS
+from spark_kafka_sink.broker.security.denials import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.codec import decode
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import Handler
-    from spark_kafka_sink.broker.net.connection import ClientConnection
+    from spark_kafka_sink.broker.net.client_connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
-    from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
+    from spark_kafka_sink.broker.security.sasl_server import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.kafka.protocol.messages import Values
 
@@ -76,7 +76,7 @@ class ResponseChannel:
         if answer is Outcome.CLOSE:
             raise ProtocolError("a request without a response failed")
         if answer is Outcome.NO_RESPONSE and not self._is_released:
-            self._sockets.deliver(lambda: self._connection.answered(()))
+            self._sockets.deliver(lambda: self._connection.add_response(()))
         elif not isinstance(answer, Outcome):
             self.send(answer)
 
@@ -88,7 +88,7 @@ class ResponseChannel:
     def release(self) -> None:
         """Resume the connection before a request without a response is handled."""
         self._is_released = True
-        self._connection.answered(())
+        self._connection.add_response(())
 
     def resume(self) -> None:
         """Resume the connection outside of its turn in the event loop."""
@@ -109,7 +109,7 @@ class ResponseChannel:
         if self.cut is not None:
             parts = [memoryview(b"".join(parts))[: self.cut]]
             self.end()
-        self._sockets.deliver(lambda: self._connection.answered(parts))
+        self._sockets.deliver(lambda: self._connection.add_response(parts))
 
     def _parts(self, values: Values) -> list[bytes | memoryview]:
         kind = response_type(self._handler.api, self._version)
@@ -259,12 +259,12 @@ class Dispatcher:
             self._sockets.call_later(self._failure_delay, refuse)
             return
         self._store_user(authenticator, connection)
-        connection.answered([len(challenge).to_bytes(4, "big") + challenge])
+        connection.add_response([len(challenge).to_bytes(4, "big") + challenge])
 
     @staticmethod
     def _store_user(authenticator: SaslServerAuthenticator, connection: ClientConnection) -> None:
         if authenticator.is_complete and authenticator.user is not None:
-            connection.authenticated(authenticator.user)
+            connection.set_user(authenticator.user)
 
 
 def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:

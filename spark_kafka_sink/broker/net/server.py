@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.connection import ClientConnection
+    from spark_kafka_sink.broker.net.client_connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.state_lock import StateLock
 
@@ -218,8 +218,8 @@ class Server:
 
     def _failed(self, connection: ClientConnection, error: Exception) -> None:
         if isinstance(error, ProtocolError):
-            self._sockets.error_log.disconnected(connection, error)
+            self._sockets.error_log.log_disconnect(connection, error)
         elif isinstance(error, OSError):
-            self._sockets.error_log.disconnected(connection, f"storage error: {error}")
+            self._sockets.error_log.log_disconnect(connection, f"storage error: {error}")
         else:
             _LOG.error("error in a request from %s", connection.peer, exc_info=error)

@@ -17,9 +17,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
-from spark_kafka_sink.broker.net.connection import ClientConnection, ErrorLog
+from spark_kafka_sink.broker.net.client_connection import ClientConnection, ErrorLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
-from spark_kafka_sink.broker.security.acl import ANONYMOUS
+from spark_kafka_sink.broker.security.denials import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
 
 if TYPE_CHECKING:
@@ -201,10 +201,10 @@ class SocketServer:
     def _check_secured(self, connection: ClientConnection) -> None:
         client, authenticator = self._sockets.get(connection), connection.authenticator
         if isinstance(client, TlsSocket) and not client.is_ready:
-            self.error_log.disconnected(connection, "TLS handshake timed out")
+            self.error_log.log_disconnect(connection, "TLS handshake timed out")
             self.close(connection)
         elif client is not None and authenticator is not None and authenticator.user is None:
-            self.error_log.disconnected(connection, "authentication timed out")
+            self.error_log.log_disconnect(connection, "authentication timed out")
             self.close(connection)
 
     def _not_accepted(self, node: int, error: OSError) -> None:
@@ -232,16 +232,16 @@ class SocketServer:
         try:
             room = connection.room(self._shared)
             count = client.recv_into(room)
-            connection.received(room, count)
+            connection.add_received(room, count)
             if connection.is_encrypted:
                 count = self._receive_rest(connection, cast("TlsSocket", client), count)
         except BlockingIOError:
             return True
         except ProtocolError as error:
-            self.error_log.disconnected(connection, error)
+            self.error_log.log_disconnect(connection, error)
             return False
         except TlsError as error:
-            self.error_log.disconnected(connection, error)
+            self.error_log.log_disconnect(connection, error)
             self._close_later(connection, cast("TlsSocket", client))
             return True
         except OSError as error:
@@ -256,7 +256,7 @@ class SocketServer:
         while count and client.has_more:
             room = connection.room(self._shared)
             count = client.recv_into(room)
-            connection.received(room, count)
+            connection.add_received(room, count)
         return count
 
     def _close_later(self, connection: ClientConnection, client: TlsSocket) -> None:
@@ -287,7 +287,7 @@ class SocketServer:
             while connection.unsent:
                 parts = connection.to_send()
                 sent = client.send(parts[0]) if len(parts) == 1 else client.sendmsg(parts)
-                connection.sent(sent)
+                connection.drop_sent(sent)
         except BlockingIOError:
             return True
         except OSError as error:

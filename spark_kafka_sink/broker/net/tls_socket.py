@@ -35,11 +35,12 @@ class TlsSocket:
     def __init__(self, client: socket.socket, context: ssl.SSLContext, shared: memoryview) -> None:
         self._socket = client
         self._shared = shared
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._outbox = memoryview(b"")
         self._accepted = 0
-        self._is_refused = False
+        self._is_rejected = False
         self.is_ready = False
         """True if the handshake is complete."""
         self.principal: str | None = None
@@ -67,7 +68,7 @@ class TlsSocket:
             TlsError: the handshake failed. Call `close_write`, so that the client can read why.
             OSError: the connection is lost.
         """
-        if self._is_refused:
+        if self._is_rejected:
             return self._discard_input()
         if not self.has_more:
             self._fill()
@@ -154,7 +155,7 @@ class TlsSocket:
 
     def close_write(self) -> None:
         """Close the write side of the connection, and ignore further input."""
-        self._is_refused = True
+        self._is_rejected = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 

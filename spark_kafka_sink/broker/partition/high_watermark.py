@@ -24,7 +24,7 @@ class ReplicaStates:
         self._steps: deque[tuple[float, int]] = deque()
         self._caught_up: dict[int, float] = {}
 
-    def appended(self, end: int, now: float) -> None:
+    def record_append(self, end: int, now: float) -> None:
         """Record an append, after which the leader's log ended at `end` at the time `now`."""
         for node, copied in self.ends.items():
             if copied >= self.seen_end:

@@ -21,9 +21,10 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.kafka.records import decoder
+from spark_kafka_sink.kafka.records import record_decoder
 from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import (
+    CODEC_MASK,
     HEADER_SIZE,
     MAGIC,
     NO_TIMESTAMP,
@@ -48,7 +49,6 @@ _EARLY = {
     ErrorCode.unsupported_compression_type,
 }
 LOG_APPEND_TIME = 0x08
-_CODEC_MASK = 0x07
 ZSTD_FROM_VERSION = 7
 _MIN_LENGTH = 14
 _LENGTH = slice(8, 12)
@@ -56,7 +56,7 @@ _MAGIC_AT = 16
 """Byte offset of the magic number, which is the same in all message formats."""
 
 
-class RefusedBatchError(Exception):
+class RejectedBatchError(Exception):
     """A batch that must not be appended to the log.
 
     Args:
@@ -79,20 +79,20 @@ class RefusedBatchError(Exception):
         self.has_public_message = bool(records)
 
     @classmethod
-    def early(cls, message: str) -> RefusedBatchError:
+    def early(cls, message: str) -> RejectedBatchError:
         """Return INVALID_RECORD for an early rejection, without errors for individual records."""
-        refused = cls(ErrorCode.invalid_record, message)
-        refused.is_early = True
-        return refused
+        rejected = cls(ErrorCode.invalid_record, message)
+        rejected.is_early = True
+        return rejected
 
 
 @contextmanager
-def refused_as(error: ErrorCode) -> Iterator[None]:
-    """Raise RefusedBatchError with this error code instead of ProtocolError."""
+def rejected_as(error: ErrorCode) -> Iterator[None]:
+    """Raise RejectedBatchError with this error code instead of ProtocolError."""
     try:
         yield
     except ProtocolError as cause:
-        raise RefusedBatchError(error, cause.message) from cause
+        raise RejectedBatchError(error, cause.message) from cause
 
 
 class AppendOptions(NamedTuple):
@@ -112,17 +112,19 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
     Raises:
         RefusedBatchError: a record is not allowed or cannot be read.
     """
-    with refused_as(ErrorCode.unknown_server_error):  # Kafka reports codec errors in this way.
-        section = decoder.records_section(records, header)
-    with refused_as(ErrorCode.invalid_record):
+    with rejected_as(ErrorCode.unknown_server_error):  # Kafka reports codec errors in this way.
+        section = record_decoder.records_section(records, header)
+    with rejected_as(ErrorCode.invalid_record):
         if header.record_count == 1:
-            [record] = decoder.read_few(section, 1)
+            [record] = record_decoder.read_few(section, 1)
             return _check_only(record, header, options)
-        fields = decoder.read_fields(section, header.record_count)
+        fields = record_decoder.read_fields(section, header.record_count)
     return _check_fields(fields, header, options)
 
 
-def _check_fields(fields: decoder.FieldColumns, header: BatchHeader, options: AppendOptions) -> int:
+def _check_fields(
+    fields: record_decoder.FieldColumns, header: BatchHeader, options: AppendOptions
+) -> int:
     if _must_have_ordered_deltas(header, options):
         expected = np.arange(len(fields.offset_deltas))
         _check_order(in_order=bool((fields.offset_deltas == expected).all()))
@@ -136,7 +138,9 @@ def _check_fields(fields: decoder.FieldColumns, header: BatchHeader, options: Ap
     return max(span[1], NO_TIMESTAMP)
 
 
-def _check_only(record: decoder.RecordFields, header: BatchHeader, options: AppendOptions) -> int:
+def _check_only(
+    record: record_decoder.RecordFields, header: BatchHeader, options: AppendOptions
+) -> int:
     """Check a single record like `_check_fields`, without the overhead of columns."""
     if _must_have_ordered_deltas(header, options):
         _check_order(in_order=record.offset_delta == 0)
@@ -156,7 +160,7 @@ def _must_have_ordered_deltas(header: BatchHeader, options: AppendOptions) -> bo
 def _check_order(*, in_order: bool) -> None:
     """Reject compressed records that are not numbered from 0. The client receives no message."""
     if not in_order:
-        raise RefusedBatchError(
+        raise RejectedBatchError(
             ErrorCode.unknown_server_error,
             "The offset deltas of compressed records do not start at 0",
         )
@@ -175,7 +179,7 @@ def _check_each(times: Numbers, key_sizes: Numbers, options: AppendOptions) -> N
     keyless = (key_sizes < 0) & options.config.is_compacted
     late_or_early = _outside_time_limits(times, options) & ~keyless
     if keyless.any() or late_or_early.any():
-        raise _refused_records(keyless, late_or_early, options)
+        raise _rejected_records(keyless, late_or_early, options)
 
 
 def _outside_time_limits(times: Numbers, options: AppendOptions) -> NDArray[np.bool_]:
@@ -189,9 +193,9 @@ def _outside_time_limits(times: Numbers, options: AppendOptions) -> NDArray[np.b
     return late_or_early
 
 
-def _refused_records(
+def _rejected_records(
     keyless: NDArray[np.bool_], late_or_early: NDArray[np.bool_], options: AppendOptions
-) -> RefusedBatchError:
+) -> RejectedBatchError:
     limits = options.config
     bad = dict.fromkeys(
         np.flatnonzero(late_or_early).tolist(),
@@ -201,7 +205,7 @@ def _refused_records(
         np.flatnonzero(keyless).tolist(), "Compacted topic cannot accept message without key"
     )
     error = ErrorCode.invalid_timestamp if late_or_early.any() else ErrorCode.invalid_record
-    return RefusedBatchError(
+    return RejectedBatchError(
         error, "One or more records have been rejected", dict(sorted(bad.items()))
     )
 
@@ -229,12 +233,12 @@ def recompress(
     codec = config.codec
     if codec is None or header.is_control or codec is header.codec:
         return batch, header
-    with refused_as(ErrorCode.corrupt_message):
-        records = compress(codec, decoder.records_section(batch, header), config.codec_level)
-    attributes = header.attributes & ~_CODEC_MASK | codec
+    with rejected_as(ErrorCode.corrupt_message):
+        records = compress(codec, record_decoder.records_section(batch, header), config.codec_level)
+    attributes = header.attributes & ~CODEC_MASK | codec
     new = header._replace(attributes=attributes).pack([records]) + records
     if len(new) > config.max_bytes:
-        raise RefusedBatchError(
+        raise RejectedBatchError(
             ErrorCode.message_too_large,
             f"The batch has {len(new)} bytes after recompression, but the limit is "
             f"{config.max_bytes}",
@@ -255,26 +259,26 @@ def validate(
     """
     header = single_batch(records)
     records = records or b""
-    with refused_as(ErrorCode.unknown_server_error):  # Kafka reports unknown codecs in this way.
+    with rejected_as(ErrorCode.unknown_server_error):  # Kafka reports unknown codecs in this way.
         codec = header.codec
     if codec is Codec.ZSTD and options.produce_version < ZSTD_FROM_VERSION:
-        raise RefusedBatchError(
+        raise RejectedBatchError(
             ErrorCode.unsupported_compression_type,
             f"Produce requests of version {options.produce_version} may not use ZStandard",
         )
     config = options.config
     if header.size > config.max_bytes:
-        raise RefusedBatchError(
+        raise RejectedBatchError(
             ErrorCode.message_too_large,
             f"The batch of {header.size} bytes exceeds the maximum of {config.max_bytes}",
         )
     if header.size > config.segment_bytes:
-        raise RefusedBatchError(
+        raise RejectedBatchError(
             ErrorCode.record_list_too_large,
             f"The batch of {header.size} bytes exceeds the segment size of {config.segment_bytes}",
         )
     if checksum(records) != header.crc:
-        raise RefusedBatchError(ErrorCode.corrupt_message, "The CRC-32C of the batch is wrong")
+        raise RejectedBatchError(ErrorCode.corrupt_message, "The CRC-32C of the batch is wrong")
     _check_header(header)
     return with_largest_time(records, header, check_records(records, header, options))
 
@@ -288,8 +292,8 @@ def transactional_header(records: memoryview | bytes | None) -> BatchHeader | No
     return header if is_one and not header.is_control else None
 
 
-def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatchError:
-    return RefusedBatchError(ErrorCode.invalid_record, message, records)
+def _invalid(message: str, records: dict[int, str] | None = None) -> RejectedBatchError:
+    return RejectedBatchError(ErrorCode.invalid_record, message, records)
 
 
 def single_batch(records: memoryview | bytes | None) -> BatchHeader:
@@ -299,23 +303,23 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
         RefusedBatchError: there is no batch, or more than one.
     """
     if not records:
-        raise RefusedBatchError.early(
+        raise RejectedBatchError.early(
             "Produce requests must have exactly one record batch per partition"
         )
     if _is_older(records):
-        raise RefusedBatchError.early(
+        raise RejectedBatchError.early(
             f"Message format {records[_MAGIC_AT]} is not supported, only format 2: the client is "
             "older than Kafka 0.11, or is configured for such a version"
         )
     if len(records) < HEADER_SIZE:
-        raise RefusedBatchError.early(f"{len(records)} bytes is too small for a record batch")
+        raise RejectedBatchError.early(f"{len(records)} bytes is too small for a record batch")
     header = BatchHeader.parse(records)
     if header.length < _MIN_LENGTH or not 0 <= header.magic <= MAGIC:
-        refused = RefusedBatchError(ErrorCode.corrupt_message, "Not a record batch")
-        refused.has_public_message = True
-        raise refused
+        rejected = RejectedBatchError(ErrorCode.corrupt_message, "Not a record batch")
+        rejected.has_public_message = True
+        raise rejected
     if header.size > len(records):
-        raise RefusedBatchError.early(
+        raise RejectedBatchError.early(
             f"The batch is truncated to {len(records)} of {header.size} bytes"
         )
     if header.size < len(records):
@@ -330,12 +334,12 @@ def _is_older(records: memoryview | bytes) -> bool:
     return int.from_bytes(records[_LENGTH], signed=True) >= _MIN_LENGTH
 
 
-def _extra_bytes(rest: memoryview | bytes) -> RefusedBatchError:
+def _extra_bytes(rest: memoryview | bytes) -> RejectedBatchError:
     """Return the error for bytes after a batch, which can be a second batch."""
     header = BatchHeader.parse(rest) if len(rest) >= HEADER_SIZE else None
     if header is not None and header.length >= _MIN_LENGTH and header.size <= len(rest):
-        return RefusedBatchError.early("Produce requests must have exactly one record batch")
-    return RefusedBatchError(ErrorCode.corrupt_message, "Unexpected bytes after the batch")
+        return RejectedBatchError.early("Produce requests must have exactly one record batch")
+    return RejectedBatchError(ErrorCode.corrupt_message, "Unexpected bytes after the batch")
 
 
 def _check_header(header: BatchHeader) -> None:

@@ -13,9 +13,9 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
-    RefusedBatchError,
+    RejectedBatchError,
     recompress,
-    refused_as,
+    rejected_as,
     validate,
 )
 from spark_kafka_sink.broker.partition.producer_state import (
@@ -24,6 +24,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
     ProducerStateManager,
 )
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.records.control_batch import (
     EndTransactionMarker,
     control_batch,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
     from spark_kafka_sink.broker.topic_config import LogConfig, TopicConfig
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 
@@ -76,9 +76,9 @@ class Partition:
     replica_states: ReplicaStates = field(default_factory=ReplicaStates)
 
     @property
-    def key(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """The topic and the index."""
-        return self.topic, self.index
+        return TopicPartition(self.topic, self.index)
 
     @property
     def config(self) -> LogConfig:
@@ -141,7 +141,8 @@ class Partition:
             for batch in self.log:
                 self.replay(batch.data)
         except OSError:
-            self.producers, self.transactions = producers, transactions
+            self.producers = producers
+            self.transactions = transactions
             raise
         self.producers.restore(producers, end)
         self.transactions.restore(transactions, end)
@@ -169,10 +170,10 @@ class Partition:
                 self.log.storage.verify()
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
         if error := self._check_transaction(header, verdict):
-            raise RefusedBatchError(error, _explain(self, header))
+            raise RejectedBatchError(error, _explain(self, header))
         try:
             result = self._append(batch, header, options)
-        except RefusedBatchError as refused:
+        except RejectedBatchError as refused:
             if refused.error is ErrorCode.kafka_storage_error and not header.is_transactional:
                 # A partition accepts any first batch of a producer. Wait for the retry of this one.
                 self.transactions.verify(header, starts_at_zero=False)
@@ -210,7 +211,7 @@ class Partition:
         result = self._append(batch, BatchHeader.parse(batch), options)
         lacks_batches = self.log.start_offset > 0
         self._end(marker, result.base_offset, now_ms, lacks_batches=lacks_batches)
-        self.transactions.replicated(self.high_watermark)
+        self.transactions.drop_replicated(self.high_watermark)
 
     def _end(
         self, marker: EndTransactionMarker, offset: int, time_ms: int, *, lacks_batches: bool
@@ -258,7 +259,7 @@ class Partition:
         self.replica_states.begin(self.log.end_offset)
         for node in self.replicas:
             self.replica_states.ends[node] = self.log.end_offset
-        self.transactions.replicated(self.high_watermark)
+        self.transactions.drop_replicated(self.high_watermark)
 
     def _restart(self, storage: LogStorage, start_offset: int) -> None:
         """Continue a log at its start offset if the log ends below it (Kafka's LogLoader).
@@ -291,7 +292,7 @@ class Partition:
     ) -> AppendResult:
         records, header = recompress(records, header, options.config)
         time = options.now_ms if options.config.stamps_records else None
-        with _storage_errors(), refused_as(ErrorCode.corrupt_message):
+        with _storage_errors(), rejected_as(ErrorCode.corrupt_message):
             base = self.log.append(records, header, self.leader_epoch, time)
         self.log.storage.drop_surplus(self.high_watermark)
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
@@ -311,11 +312,11 @@ class Partition:
 
 @contextmanager
 def _storage_errors() -> Iterator[None]:
-    """Raise a RefusedBatchError with KAFKA_STORAGE_ERROR for a failure of the storage."""
+    """Raise a RejectedBatchError with KAFKA_STORAGE_ERROR for a failure of the storage."""
     try:
         yield
     except OSError as error:
-        raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
+        raise RejectedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
 
 
 def _explain(partition: Partition, header: BatchHeader) -> str:

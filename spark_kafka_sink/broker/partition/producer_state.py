@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE
+
 if TYPE_CHECKING:
     from collections.abc import Container
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 MAX_CACHED_BATCHES = 5
 MAX_SEQUENCE = 2**31 - 1
-NO_SEQUENCE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +262,7 @@ class PartitionTransactions:
         first = bisect_left(self._aborted, start, key=lambda ended: ended.last_offset)
         return [ended for ended in self._aborted[first:] if ended.first_offset < end]
 
-    def replicated(self, high_watermark: int) -> None:
+    def drop_replicated(self, high_watermark: int) -> None:
         """Drop the completed transactions whose markers are fully replicated."""
         self._unreplicated = [t for t in self._unreplicated if t.last_offset >= high_watermark]
 

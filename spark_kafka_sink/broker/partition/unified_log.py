@@ -12,12 +12,12 @@ import numpy as np
 from spark_kafka_sink.broker.partition.log_validator import LOG_APPEND_TIME
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, LogStorage, StoredBatch
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
-from spark_kafka_sink.kafka.records.decoder import read_fields, records_section
 from spark_kafka_sink.kafka.records.record_batch import (
     HEADER_SIZE,
     LEADER_EPOCH_OFFSET,
     BatchHeader,
 )
+from spark_kafka_sink.kafka.records.record_decoder import read_fields, records_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,10 +2,10 @@
 
 In reading order:
 
-- `storage`: `RedisBackend` (the `StorageBackend`), `RedisLogStorage` (the `LogStorage` of one
+- `redis_storage`: `RedisBackend` (the `StorageBackend`), `RedisLogStorage` (the `LogStorage` of one
   partition), and the broker's journal in a Redis hash
 - `streams`: the two streams of a partition (records and batch headers), conversion of their entries
   to batches, and waiting for Redis replicas (WAIT)
 - `entries`: conversion of records to stream entries and back, and of offsets to entry ids
-- `connection`: `RedisLocation` (the parsed storage URL) and a pipelined connection
+- `redis_connection`: `RedisLocation` (the parsed storage URL) and a pipelined connection
 """

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_headers
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.kafka.records.decoder import Record
+    from spark_kafka_sink.kafka.records.record_decoder import Record
 
 
 DEFAULT_SEQUENCE_BITS = 10

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisFailedError, last_id
 from spark_kafka_sink.broker.redis.entries import EntryIds, id_parts, read_columns
+from spark_kafka_sink.broker.redis.redis_connection import WAITS_FIELD, RedisFailedError, last_id
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.broker.redis.connection import Command, RedisConnection, RedisValue
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.broker.redis.redis_connection import Command, RedisConnection, RedisValue
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 
 _HEADER = b"header"

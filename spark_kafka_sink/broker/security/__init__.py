@@ -8,8 +8,8 @@ In reading order:
 - `certificates`: TLS of the listeners, a certificate authority for tests, and PEM files
 - `plain_and_scram`: PLAIN and SCRAM, and the users with the values that verify their passwords
 - `oauthbearer`: OAUTHBEARER and the validation of bearer tokens
-- `authenticator`: the authentication states of a connection, and the interface of SASL mechanisms
-- `acl`: deny rules, the broker's only ACLs
+- `sasl_server`: the authentication states of a connection, and the interface of SASL mechanisms
+- `denials`: deny rules, the broker's only ACLs
 - `server_security`: certificates, users and deny rules of a broker, the methods of `EmbeddedBroker`
   that change them, and the matching client options
 """

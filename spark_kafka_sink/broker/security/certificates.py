@@ -230,7 +230,8 @@ class ServerTls:
         own = self.authority.certificate
         context = self._new_context(own)
         context.load_cert_chain(certificate, key)
-        self.context, self.ca_certificate = context, own
+        self.context = context
+        self.ca_certificate = own
 
     def use(self, files: TlsFiles) -> None:
         """Load a server certificate from files and use it for new connections.
@@ -252,7 +253,8 @@ class ServerTls:
                 f"{files.key}: {error}",
                 hint="Both must be matching PEM files; set key_password if the key is encrypted.",
             ) from None
-        self.context, self.ca_certificate = context, trusted
+        self.context = context
+        self.ca_certificate = trusted
 
     def _new_context(self, client_authorities: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from spark_kafka_sink.broker.security.authenticator import (
+from spark_kafka_sink.broker.security.sasl_server import (
     SaslAuthenticationError,
     SaslServer,
     SaslServerError,
@@ -169,18 +169,18 @@ class OAuthBearerSaslServer(SaslServer):
 
     def __init__(self, validate: TokenValidator) -> None:
         self._validate = validate
-        self._refusal: str | None = None
+        self._rejection: str | None = None
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
-        if response == _ACKNOWLEDGED_FAILURE and self._refusal is not None:
-            raise SaslAuthenticationError(self._refusal)
+        if response == _ACKNOWLEDGED_FAILURE and self._rejection is not None:
+            raise SaslAuthenticationError(self._rejection)
         authorization_id, text = _parsed(response)
         try:
             token = self._validate(text)
         except AuthenticationError:
-            self._refusal = json.dumps({"status": "invalid_token"}, separators=(",", ":"))
-            return self._refusal.encode()
+            self._rejection = json.dumps({"status": "invalid_token"}, separators=(",", ":"))
+            return self._rejection.encode()
         self._accept(token, authorization_id)
         return b""
 
@@ -190,7 +190,8 @@ class OAuthBearerSaslServer(SaslServer):
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) "
                 f"that is different from the token's principal name ({token.principal})"
             )
-        self.is_complete, self.user = True, token.principal
+        self.is_complete = True
+        self.user = token.principal
         self.expires_at_ms = token.expires_at_ms
 
 

@@ -17,7 +17,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.authenticator import (
+from spark_kafka_sink.broker.security.sasl_server import (
     SaslAuthenticationError,
     SaslServer,
     SaslServerError,
@@ -154,7 +154,8 @@ class PlainSaslServer(SaslServer):
         if not self._credentials.has_password(user, password):
             raise SaslAuthenticationError("Authentication failed: Invalid username or password")
         _check_authorization_id(authorization_id, user)
-        self.is_complete, self.user = True, user
+        self.is_complete = True
+        self.user = user
         return b""
 
 
@@ -225,7 +226,9 @@ class ScramSaslServer(SaslServer):
         if not self._proves(_decoded(match["proof"]), signed, exchange.credential):
             raise SaslServerError("Invalid client credentials")
         signature = hmac.digest(exchange.credential.server_key, signed, self._hash)
-        self.is_complete, self.user, self._exchange = True, exchange.user, None
+        self.is_complete = True
+        self.user = exchange.user
+        self._exchange = None
         return b"v=" + b64encode(signature)
 
     def _proves(self, proof: bytes, signed: bytes, credential: ScramCredential) -> bool:

@@ -10,9 +10,8 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.acl import Denial, Denials, denial_of, parse_denial
-from spark_kafka_sink.broker.security.authenticator import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.broker.security.certificates import LIFETIME, Certificate, ServerTls
+from spark_kafka_sink.broker.security.denials import Denial, Denials, denial_of, parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
 from spark_kafka_sink.broker.security.plain_and_scram import (
     HASHES,
@@ -20,6 +19,7 @@ from spark_kafka_sink.broker.security.plain_and_scram import (
     PlainSaslServer,
     ScramSaslServer,
 )
+from spark_kafka_sink.broker.security.sasl_server import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.broker.security.settings import (
     OAUTHBEARER,
     PLAIN,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from spark_kafka_sink.broker.security.acl import parse_denial
+from spark_kafka_sink.broker.security.denials import parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import TokenValidator, validate_unsecured
 from spark_kafka_sink.broker.security.plain_and_scram import HASHES
 from spark_kafka_sink.common.errors import ConfigError

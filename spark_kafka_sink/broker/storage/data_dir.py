@@ -25,13 +25,13 @@ from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.local_path import absolute_path
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from spark_kafka_sink.broker.topic_config import LogConfig
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 _LOG = logging.getLogger(__name__)
 CLEAN_MARK: Final = ".kafka_cleanshutdown"
@@ -136,7 +136,7 @@ class DataDir(StorageBackend):
                 _LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
                 self.journal.put(RECOVERY_POINT, (topic, partition), None)
-            segments = self._segments((topic, partition), config, on_batch)
+            segments = self._segments(TopicPartition(topic, partition), config, on_batch)
             return self._storage(topic, partition, config, segments)
         except OSError as error:
             restore = "Restore the folder from a backup, or make it readable"
@@ -147,15 +147,18 @@ class DataDir(StorageBackend):
             ) from error
 
     def _segments(
-        self, key: TopicPartition, config: LogConfig, on_batch: OnBatch
+        self, topic_partition: TopicPartition, config: LogConfig, on_batch: OnBatch
     ) -> list[DiskSegment]:
         """Open the segments of a partition. After a crash, truncate the log at an incomplete batch.
 
         Only data after the recovery point is truncated: no crash can have damaged the data before
         it. Offsets below the log start offset may be missing.
         """
-        folder, start = self.folder(*key), self.journal.get(LOG_START, key) or 0
-        recovery_point = self.journal.get(RECOVERY_POINT, key) or 0
+        folder, start = (
+            self.folder(*topic_partition),
+            self.journal.get(LOG_START, topic_partition) or 0,
+        )
+        recovery_point = self.journal.get(RECOVERY_POINT, topic_partition) or 0
         segments: list[DiskSegment] = []
         end = 0
         paths = _own_files(folder, _LOG_FILE)

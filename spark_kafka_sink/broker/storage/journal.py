@@ -199,7 +199,8 @@ class Journal:
             draft.unlink(missing_ok=True)
             raise
         self.release()
-        self._fd, self._lines = fd, len(lines)
+        self._fd = fd
+        self._lines = len(lines)
         self._size = self._compacted_size = sum(map(len, lines))
         self._unsynced = False
 
@@ -209,7 +210,8 @@ class Journal:
             self._compact(path)
         except OSError as error:
             _LOG.warning("cannot compact the journal %s: %s", path, error)
-            self._lines, self._compacted_size = 0, self._size
+            self._lines = 0
+            self._compacted_size = self._size
 
     def _lines_to_keep(self) -> Iterator[bytes]:
         for kind, values in self._values.items():

@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.security import model
+from spark_kafka_sink.config.security import security_config
 from spark_kafka_sink.config.security.sasl import resolve
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ STALLED_S = 30.0
 BATCH = 10_000
 
 
-def librdkafka_config(security: model.SecurityConfig) -> dict[str, str]:
+def librdkafka_config(security: security_config.SecurityConfig) -> dict[str, str]:
     """Return the security settings as options of librdkafka, with secrets in clear text.
 
     Raises:
@@ -48,7 +48,7 @@ def librdkafka_config(security: model.SecurityConfig) -> dict[str, str]:
     return settings
 
 
-def _tls(tls: model.TlsConfig) -> dict[str, str]:
+def _tls(tls: security_config.TlsConfig) -> dict[str, str]:
     return {
         **_truststore(tls.truststore),
         **(_keystore(tls.keystore) if tls.keystore is not None else {}),
@@ -56,38 +56,38 @@ def _tls(tls: model.TlsConfig) -> dict[str, str]:
     }
 
 
-def _truststore(store: model.TrustStore | None) -> dict[str, str]:
+def _truststore(store: security_config.TrustStore | None) -> dict[str, str]:
     if store is None:
         return {"ssl.ca.location": "probe"}
-    if store.type is not model.StoreType.PEM:
+    if store.type is not security_config.StoreType.PEM:
         raise _unsupported(f"a truststore of type {store.type.value}")
     if store.location is not None:
         return {"ssl.ca.location": store.location}
     return _revealed({"ssl.ca.pem": store.certificates})
 
 
-def _keystore(store: model.KeyStore) -> dict[str, str]:
-    if store.type is model.StoreType.JKS:
+def _keystore(store: security_config.KeyStore) -> dict[str, str]:
+    if store.type is security_config.StoreType.JKS:
         raise _unsupported("a keystore of type JKS")
-    if store.type is model.StoreType.PKCS12:
+    if store.type is security_config.StoreType.PKCS12:
         return {
             "ssl.keystore.location": store.location or "",
             **_revealed({"ssl.keystore.password": store.password}),
         }
     file = store.location
-    places = {} if file is None else {"ssl.certificate.location": file, "ssl.key.location": file}
+    files = {} if file is None else {"ssl.certificate.location": file, "ssl.key.location": file}
     inline = {"ssl.certificate.pem": store.certificate_chain, "ssl.key.pem": store.key}
-    return places | _revealed(inline | {"ssl.key.password": store.key_password})
+    return files | _revealed(inline | {"ssl.key.password": store.key_password})
 
 
-def _sasl(sasl: model.SaslConfig) -> dict[str, str]:
+def _sasl(sasl: security_config.SaslConfig) -> dict[str, str]:
     login = resolve(sasl)
     settings = {"sasl.mechanisms": sasl.mechanism.value}
-    if isinstance(login, model.PasswordLogin) and not login.token_auth:
+    if isinstance(login, security_config.PasswordLogin) and not login.token_auth:
         return settings | _revealed(
             {"sasl.username": login.username, "sasl.password": login.password}
         )
-    if isinstance(login, model.ClientCredentialsLogin) and login.tls is None:
+    if isinstance(login, security_config.ClientCredentialsLogin) and login.tls is None:
         pairs = ",".join(f"{name}={value}" for name, value in login.extensions)
         optional = {"sasl.oauthbearer.scope": login.scope, "sasl.oauthbearer.extensions": pairs}
         return (
@@ -218,8 +218,8 @@ class DemoTopic:
         """Return the number of records in each partition, from its low and high watermarks."""
         sizes = {}
         for number in self._partitions:
-            place = TopicPartition(self.name, number)
-            low, high = self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+            topic_partition = TopicPartition(self.name, number)
+            low, high = self._consumer.get_watermark_offsets(topic_partition, timeout=TIMEOUT_S)
             sizes[number] = int(high) - int(low)
         return sizes
 

@@ -24,10 +24,12 @@ from spark_kafka_sink.cli.demo.checks import CheckResult, check, check_report
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
+from spark_kafka_sink.config.config_builder import BOOTSTRAP
+from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.tables import print_report
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 MIN_JAVA = 17
 NEEDED = f"Java {MIN_JAVA} or newer is needed to run Spark: install a JRE and put java on the PATH"
-BOOTSTRAP = "kafka.bootstrap.servers"
+BOOTSTRAP_OPTION = PREFIX + BOOTSTRAP
 POLL_INTERVAL_S = 0.2
 LINES_SHOWN = 40
 PIPE_WIDTH = 120
@@ -109,11 +111,11 @@ def check_options(options: DemoOptions) -> SecurityConfig:
         ConfigError: an option is wrong, or security options are set without a cluster, although the
             demo's own broker does not support them.
     """
-    servers = {BOOTSTRAP: options.bootstrap_servers or "localhost:9092"}
+    servers = {BOOTSTRAP_OPTION: options.bootstrap_servers or "localhost:9092"}
     security = ProducerConfig.parse({**options.kafka, **servers}).security
     if options.bootstrap_servers is None and security.protocol is not SecurityProtocol.PLAINTEXT:
         raise ConfigError(
-            f"security options require {BOOTSTRAP}",
+            f"security options require {BOOTSTRAP_OPTION}",
             hint="Add --bootstrap-servers: the demo's own broker has only a PLAINTEXT listener.",
         )
     return security
@@ -186,7 +188,7 @@ class _Demo:
 
         from spark_kafka_sink.cli.demo.flights import write_records
 
-        kafka = {**self._options.kafka, BOOTSTRAP: servers}
+        kafka = {**self._options.kafka, BOOTSTRAP_OPTION: servers}
         with self._step("written") as done:
             try:
                 with self._bar("written", total) as show, _watching(topic, show):

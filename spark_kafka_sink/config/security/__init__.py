@@ -4,9 +4,9 @@
 
 In reading order:
 
-- `model`: the resulting `SecurityConfig`, with `TlsConfig` and `SaslConfig`
-- `options`: the table of the security options
-- `names`: aliases, ignored and rejected names, and the check for misplaced secrets
+- `security_config`: the resulting `SecurityConfig`, with `TlsConfig` and `SaslConfig`
+- `security_options`: the table of the security options
+- `security_names`: aliases, ignored and rejected names, and the check for misplaced secrets
 - `values`: typed access to the given options, and the check for installed libraries
 - `tls`: build a `TlsConfig` from the `ssl.*` options
 - `sasl`: build a `SaslConfig` from the `sasl.*` options: mechanism, login module and credentials

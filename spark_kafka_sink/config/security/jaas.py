@@ -197,7 +197,7 @@ class LoginModule(Enum):
     KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
 
     @property
-    def short(self) -> str:
+    def simple_name(self) -> str:
         """The class name without its package."""
         return self.value.rpartition(".")[2]
 
@@ -206,15 +206,15 @@ class LoginModule(Enum):
 class JaasOptions:
     """The options of a login module, by name.
 
-    `place` is the option that contains the login module; it is shown in errors.
+    `option_name` is the option that contains the login module; it is shown in errors.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    place: str = JAAS
+    option_name: str = JAAS
 
     def name(self, option: str) -> str:
-        """Return the name of an option for an error message, including its place."""
-        return f"{option} in {self.place}"
+        """Return the name of an option with the option that contains it, for an error message."""
+        return f"{option} in {self.option_name}"
 
     def text(self, option: str) -> str | None:
         """Return the value as text, or None if it is missing or empty."""

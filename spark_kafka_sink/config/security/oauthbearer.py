@@ -17,11 +17,11 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import FILE, Secret, has_credentials
 from spark_kafka_sink.config.security.jaas import LoginHandler, login_handler
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     StoreType,
     TlsConfig,
@@ -29,7 +29,7 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
     UnsecuredTokenLogin,
 )
-from spark_kafka_sink.config.security.names import (
+from spark_kafka_sink.config.security.security_names import (
     IGNORED_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
     SECURITY_NAMES,
@@ -63,7 +63,7 @@ _EXTENSION = "extension_"
 _STRIMZI_TOKEN = "oauth.access.token"  # noqa: S105 a name
 _STRIMZI_FILE = "oauth.access.token.location"
 _STRIMZI_URL = "oauth.token.endpoint.uri"
-_STRIMZI_REFUSED = (
+_STRIMZI_REJECTED = (
     "oauth.refresh.token",
     "oauth.refresh.token.location",
     "oauth.client.assertion",
@@ -94,16 +94,16 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
         {name: read(name, own[name], shown[name]) for name in shown if name in SECURITY_NAMES},
         shown,
     )
-    places = [
+    sources = [
         any(map(module.is_set, _AUTHORITIES)),
         values.is_set("https.ca.location"),
         values.is_set("https.ca.pem"),
     ]
-    if sum(places) > 1:
+    if sum(sources) > 1:
         raise ConfigError(
             "the issuer's certificate authorities are set in two places",
             hint="Remove all but one: kafka.https.ca.location, kafka.https.ca.pem, or ssl.* "
-            f"options in {options.place}.",
+            f"options in {options.option_name}.",
         )
     certificates = values.secret("https.ca.pem") or ca_file(values, "https.ca.location")
     if certificates is None:
@@ -116,11 +116,11 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
 
 def _check_ssl_names(shown: Mapping[str, str]) -> None:
     """Handle ssl.* options of a login module as those of the client: Java reads the same names."""
-    for name, place in shown.items():
+    for name, option in shown.items():
         if name in REJECTED_SECURITY_KEYS:
-            raise ConfigError(f"{place} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}.")
+            raise ConfigError(f"{option} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}.")
         if name in IGNORED_SECURITY_KEYS:
-            warn_once(_LOG, "Option %s is not supported and has no effect", place)
+            warn_once(_LOG, "Option %s is not supported and has no effect", option)
 
 
 def unsecured_token_login(
@@ -141,7 +141,7 @@ def unsecured_token_login(
     principal = options.text(_PRINCIPAL) or "sub"
     if not str(claims.get(principal, "")).strip():
         raise ConfigError(
-            f"{options.place} lacks the claim {principal}, which identifies the client",
+            f"{options.option_name} lacks the claim {principal}, which identifies the client",
             hint=f'Add {_STRING}{principal}="name"; such a token is for development only. '
             "For a token from an issuer, set kafka.sasl.oauthbearer.token.endpoint.url.",
         )
@@ -187,7 +187,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
 
 def _given_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
     """Return the token or a reference to its file, from Java's URL option or Strimzi's options."""
-    for name in _STRIMZI_REFUSED:
+    for name in _STRIMZI_REJECTED:
         if options.text(name) is not None:
             raise ConfigError(
                 f"{options.name(name)} is not supported",
@@ -257,15 +257,17 @@ def _is_loopback(host: str) -> bool:
 
 def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas: str) -> Secret:
     """Return a credential. As in Java, the option overrides the login module (KIP-1139)."""
-    places = (values.secret(option), *map(options.secret, jaas))
-    named_place = next((place for place in places if place is not None and place.source), None)
-    if named_place is None:
+    sources = (values.secret(option), *map(options.secret, jaas))
+    named_secret = next(
+        (secret for secret in sources if secret is not None and secret.source), None
+    )
+    if named_secret is None:
         raise ConfigError(
             f"option {values.name(_URL)} is set, which requires {values.name(option)}",
             hint=f"Set it, or {options.name(jaas[0])}; use env:NAME or file:PATH to keep the value "
             f"out of the options.",
         )
-    return named_place
+    return named_secret
 
 
 def _extensions(
@@ -286,7 +288,7 @@ def _extensions(
     for name, value in extensions.items():
         if name == "auth" or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ConfigError(
-                f"{options.place} or {values.name(option)} has an invalid SASL extension",
+                f"{options.option_name} or {values.name(option)} has an invalid SASL extension",
                 hint="Use names of letters, except auth, and non-empty values of printable ASCII.",
             )
     return tuple(sorted(extensions.items()))

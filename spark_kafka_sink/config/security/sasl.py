@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.common.text import shown
@@ -22,7 +22,8 @@ from spark_kafka_sink.config.security.jaas import (
     login_handler,
     parse_jaas,
 )
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.oauthbearer import oauthbearer_login
+from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
     KerberosLogin,
     Login,
@@ -32,7 +33,6 @@ from spark_kafka_sink.config.security.model import (
     RefreshPolicy,
     SaslConfig,
 )
-from spark_kafka_sink.config.security.oauthbearer import oauthbearer_login
 from spark_kafka_sink.config.security.values import SecurityValues
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _SERVICE_NAME = "sasl.kerberos.service.name"
-_REFUSED = (
+_REJECTED = (
     "awsRoleAccessKeyId",
     "awsRoleSecretAccessKey",
     "awsRoleSessionToken",
@@ -103,7 +103,7 @@ def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogi
     keytab = (keytab or "").removeprefix("file:") or values.text("sasl.kerberos.keytab")
     if uses_keytab and keytab is None:
         raise ConfigError(
-            f"useKeyTab=true in {options.place} requires keyTab",
+            f"useKeyTab=true in {options.option_name} requires keyTab",
             hint='Add keyTab="/path/of/the.keytab", or useTicketCache=true instead.',
         )
     return KerberosLogin(
@@ -120,7 +120,7 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
     if own is not None and jaas is not None and own != jaas:
         raise ConfigError(
             f"option {values.name(_SERVICE_NAME)} is {shown(own)}, but serviceName in "
-            f"{options.place} is different",
+            f"{options.option_name} is different",
             hint="Remove one of them.",
         )
     login = own or jaas
@@ -141,7 +141,7 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
     Raises:
         ConfigError: an option requires credentials that are not supported.
     """
-    for name in _REFUSED:
+    for name in _REJECTED:
         if options.text(name) is not None:
             raise ConfigError(
                 f"{options.name(name)} is not supported",
@@ -188,7 +188,7 @@ def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
         warn_once(
             _LOG,
             "%s has an unknown option, which is ignored: did you mean %s?",
-            options.place,
+            options.option_name,
             name,
         )
 
@@ -259,14 +259,14 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
             _LOG,
             "%s uses PlainLoginModule, but the login uses %s, as in Java clients: use "
             "ScramLoginModule",
-            entry.options.place,
+            entry.options.option_name,
             mechanism.value,
         )
         return
     if mechanism is Mechanism.PLAIN and entry.module is LoginModule.SCRAM:
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is PLAIN, which sends the password, but "
-            f"{entry.options.place} uses {entry.module.short}, which never sends it",
+            f"{entry.options.option_name} uses {entry.module.simple_name}, which never sends it",
             hint=f"Set {values.name('sasl.mechanism')} to SCRAM-SHA-256 or SCRAM-SHA-512, or use "
             f"{login_modules[0].value} to send the password as Java would.",
         )
@@ -274,7 +274,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
     default = "" if values.is_set("sasl.mechanism") else ", Java's default,"
     raise ConfigError(
         f"option {values.name('sasl.mechanism')} is {mechanism.value}{default} but "
-        f"{entry.options.place} uses {entry.module.short}",
+        f"{entry.options.option_name} uses {entry.module.simple_name}",
         hint=f"Set {values.name('sasl.mechanism')} to {' or '.join(mechanisms)}, or use "
         f"{login_modules[0].value}.",
     )
@@ -296,7 +296,7 @@ def _required_secret(
         module = _MODULES[mechanism][0]
         typo = ""
         if name in misspelled_options(module, options):
-            typo = f"{options.place} has an unknown option: did you mean {name}? "
+            typo = f"{options.option_name} has an unknown option: did you mean {name}? "
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is {mechanism.value}, which requires a {name}",
             hint=f"{typo}Set {values.name(option)}, or {options.name(name)}:"

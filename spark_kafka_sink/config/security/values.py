@@ -10,18 +10,18 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.option import PREFIX, OptionType, parse_value
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     KerberosLogin,
     MskIamLogin,
 )
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.config.aliases import NamedOptions
-    from spark_kafka_sink.config.security.model import Login
+    from spark_kafka_sink.config.security.security_config import Login
 
 
 _EXTRAS = {

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `driver`: fence, read and append; timing; the checks before a decision
+- `scope_client`: fence, read and append; timing; the checks before a decision
 - `commit`: the commit of a batch
 - `abort`: the abort of a batch
 - `torn`: the outcome of each transaction of a decided batch, and partially committed batches

@@ -11,7 +11,6 @@ from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, ScopeState
-from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
     abort_all_orphans,
@@ -20,13 +19,14 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
     create_abort_flags,
 )
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
+from spark_kafka_sink.exactly_once.steps.scope_client import is_any_committed
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
@@ -47,7 +47,7 @@ _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unkn
 
 
 def abort_undecided(
-    driver: Driver, batch: str, tasks: Sequence[TaskTransaction], nonces: frozenset[str]
+    scope_client: ScopeClient, batch: str, tasks: Sequence[TaskTransaction], nonces: frozenset[str]
 ) -> CommitOutcome:
     """Abort a batch whose commit() was never called, so it cannot have been decided.
 
@@ -55,33 +55,33 @@ def abort_undecided(
     have been called; see `_abort_unfinished`.
     """
     given_up = nonces | nonces_of(tasks)
-    aborted = abort_ours(driver, tasks, {task.transactional_id for task in tasks})
-    aborted += _abort_unfinished(driver, given_up) if given_up else Aborted(problem=_UNKNOWN)
-    return _outcome(driver, CommitStatus.ABORTED, batch, aborted)
+    aborted = abort_ours(scope_client, tasks, {task.transactional_id for task in tasks})
+    aborted += _abort_unfinished(scope_client, given_up) if given_up else Aborted(problem=_UNKNOWN)
+    return _outcome(scope_client, CommitStatus.ABORTED, batch, aborted)
 
 
-def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
+def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Aborted:
     """Abort the open and future transactions of tasks that have not sent a commit message.
 
     The nonces may come from a plan file that another driver has since replaced with a newer plan,
     or from an earlier planning of a stopped query. In these cases, a commit() may already have
-    decided these transactions, or may be about to; see `Driver.check_alive`.
+    decided these transactions, or may be about to; see `ScopeClient.check_alive`.
     """
     try:
-        create_abort_flags(driver, nonces)
-        records = driver.read_unfenced()
+        create_abort_flags(scope_client, nonces)
+        records = scope_client.read_unfenced()
     except KafkaProdError as error:
         return Aborted(problem=error.message)
-    if driver.is_deciding():
+    if scope_client.is_deciding():
         return Aborted(problem=_DECIDING)
-    record = records.latest(driver.scope)
+    record = records.latest(scope_client.scope)
     return abort_all_orphans(
-        driver, decision_rules.Nothing() if record is None else record.state, nonces
+        scope_client, decision_rules.Nothing() if record is None else record.state, nonces
     )
 
 
 def abort_batch(
-    driver: Driver, caller: decision_rules.Caller, tasks: Sequence[TaskTransaction]
+    scope_client: ScopeClient, caller: decision_rules.Caller, tasks: Sequence[TaskTransaction]
 ) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
@@ -90,7 +90,7 @@ def abort_batch(
     another driver.
 
     Args:
-        driver: driver of the scope.
+        scope_client: the operations of the scope.
         caller: the batch and its query, with the nonce of its planning.
         tasks: transactions of its tasks.
 
@@ -99,35 +99,35 @@ def abort_batch(
             transactions that are not part of the decision are aborted.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
-    descriptions = driver.described([task.transactional_id for task in tasks])
+    descriptions = scope_client.described([task.transactional_id for task in tasks])
     if all(_is_ended(task, descriptions.get(task.transactional_id)) for task in tasks):
-        return _all_ended(driver, caller, tasks, descriptions)
-    owner = driver.fence()
-    record = driver.read_fenced()
+        return _all_ended(scope_client, caller, tasks, descriptions)
+    owner = scope_client.fence()
+    record = scope_client.read_fenced()
     read: ScopeState = decision_rules.Nothing() if record is None else record.state
-    if isinstance(read, decision_rules.Nothing) and driver.scope.kind is ScopeKind.RUN:
-        descriptions = _described_again(driver, tasks, descriptions)
-        if _is_finished_run(driver, tasks, descriptions):
-            return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
-    state, torn = _settle(driver, owner, record, caller)
+    if isinstance(read, decision_rules.Nothing) and scope_client.scope.kind is ScopeKind.RUN:
+        descriptions = _described_again(scope_client, tasks, descriptions)
+        if _is_finished_run(scope_client, tasks, descriptions):
+            return _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
+    state, torn = _settle(scope_client, owner, record, caller)
     if torn is not None:
-        return _abort_after_torn(driver, caller, tasks, read, torn)
+        return _abort_after_torn(scope_client, caller, tasks, read, torn)
     ours = [task.transactional_id for task in tasks]
-    aborted = abort_ours(driver, tasks, decision_rules.never_decided(read, ours))
-    aborted += abort_orphans(driver, read, caller.nonces)
+    aborted = abort_ours(scope_client, tasks, decision_rules.never_decided(read, ours))
+    aborted += abort_orphans(scope_client, read, caller.nonces)
     status = CommitStatus.ABORTED
     if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
         rolled = isinstance(read, decision_rules.Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
-    outcome = _outcome(driver, status, caller.batch, aborted)
+    outcome = _outcome(scope_client, status, caller.batch, aborted)
     if status is CommitStatus.ABORTED or not decision_rules.is_superseded(read, ours):
         return outcome
-    descriptions = _described_again(driver, tasks, descriptions)
+    descriptions = _described_again(scope_client, tasks, descriptions)
     return replace(outcome, superseded=not is_any_committed(tasks, descriptions))
 
 
 def _settle(
-    driver: Driver,
+    scope_client: ScopeClient,
     owner: OpenTransaction,
     record: DecisionRecord | None,
     caller: decision_rules.Caller,
@@ -146,18 +146,20 @@ def _settle(
         if isinstance(step, decision_rules.RollForward):
             known = () if record is None else record.fates
             try:
-                owner = roll_forward(driver, owner, step.decided, None, known)
+                owner = roll_forward(scope_client, owner, step.decided, None, known)
             except TornTransactionError as error:
                 return state, error
             state = decision_rules.finished(step.decided)
         else:
             state = step.state
-            owner = driver.append(owner, _given_up_record(step, record, driver), "give up")
+            owner = scope_client.append(
+                owner, _given_up_record(step, record, scope_client), "give up"
+            )
     return state, None
 
 
 def _abort_after_torn(
-    driver: Driver,
+    scope_client: ScopeClient,
     caller: decision_rules.Caller,
     tasks: Sequence[TaskTransaction],
     read: ScopeState,
@@ -172,27 +174,27 @@ def _abort_after_torn(
         TornTransactionError: the torn batch is the caller's.
     """
     try:
-        create_abort_flags(driver, caller.nonces)
-        record = driver.read_unfenced().latest(driver.scope)
+        create_abort_flags(scope_client, caller.nonces)
+        record = scope_client.read_unfenced().latest(scope_client.scope)
     except KafkaProdError as error:
         aborted = Aborted(problem=error.message)
     else:
         if record is None or record.state != read:  # commit() has decided the batch meanwhile.
-            return abort_batch(driver, caller, tasks)
-        if driver.is_deciding():
+            return abort_batch(scope_client, caller, tasks)
+        if scope_client.is_deciding():
             aborted = Aborted(problem=_DECIDING)
         else:
             ours = decision_rules.never_decided(read, [task.transactional_id for task in tasks])
-            aborted = abort_ours(driver, tasks, ours)
-            aborted += abort_all_orphans(driver, read, caller.nonces)
+            aborted = abort_ours(scope_client, tasks, ours)
+            aborted += abort_all_orphans(scope_client, read, caller.nonces)
     if isinstance(read, decision_rules.Decided) and decision_rules.is_same_batch(read, caller):
         raise torn
     _LOG.warning("%s", torn)
-    return _outcome(driver, CommitStatus.ABORTED, caller.batch, aborted)
+    return _outcome(scope_client, CommitStatus.ABORTED, caller.batch, aborted)
 
 
 def _described_again(
-    driver: Driver,
+    scope_client: ScopeClient,
     tasks: Sequence[TaskTransaction],
     before: Mapping[str, TransactionDescription],
 ) -> Mapping[str, TransactionDescription]:
@@ -200,9 +202,12 @@ def _described_again(
 
     If this fails, return the descriptions of `before`, because only the report depends on it.
     """
-    ids, deadline = [task.transactional_id for task in tasks], driver.deadline_in(_AGAIN_SECONDS)
+    ids, deadline = (
+        [task.transactional_id for task in tasks],
+        scope_client.deadline_in(_AGAIN_SECONDS),
+    )
     with suppress(KafkaProdError):
-        return driver.describe(ids, deadline) or before
+        return scope_client.describe(ids, deadline) or before
     return before
 
 
@@ -214,7 +219,7 @@ def _is_ended(task: TaskTransaction, description: TransactionDescription | None)
 
 
 def _all_ended(
-    driver: Driver,
+    scope_client: ScopeClient,
     caller: decision_rules.Caller,
     tasks: Sequence[TaskTransaction],
     descriptions: Mapping[str, TransactionDescription],
@@ -223,20 +228,22 @@ def _all_ended(
 
     Transactions of lost attempts are aborted.
     """
-    state = recover_scope(driver, lambda decided: not decision_rules.is_same_batch(decided, caller))
-    orphans = abort_orphans(driver, state, caller.nonces)
+    state = recover_scope(
+        scope_client, lambda decided: not decision_rules.is_same_batch(decided, caller)
+    )
+    orphans = abort_orphans(scope_client, state, caller.nonces)
     if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP or _is_finished_run(
-        driver, tasks, descriptions
+        scope_client, tasks, descriptions
     ):
-        outcome = _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
+        outcome = _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
         superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
         return replace(outcome, superseded=superseded)
     ended = Aborted(ended=frozenset(task.transactional_id for task in tasks))
-    return _outcome(driver, CommitStatus.ABORTED, caller.batch, ended + orphans)
+    return _outcome(scope_client, CommitStatus.ABORTED, caller.batch, ended + orphans)
 
 
 def _is_finished_run(
-    driver: Driver,
+    scope_client: ScopeClient,
     tasks: Sequence[TaskTransaction],
     descriptions: Mapping[str, TransactionDescription],
 ) -> bool:
@@ -244,28 +251,30 @@ def _is_finished_run(
 
     Only a decision can have committed a task's transaction.
     """
-    return driver.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
+    return scope_client.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
 
 
 def _given_up_record(
-    step: decision_rules.GiveUp, record: DecisionRecord | None, driver: Driver
+    step: decision_rules.GiveUp, record: DecisionRecord | None, scope_client: ScopeClient
 ) -> DecisionRecord:
     """Return the scope's record with the nonces that `step` adds."""
     transactions, records = (0, 0) if record is None else (record.transactions, record.records)
     return DecisionRecord(
         state=step.state,
-        at_ms=driver.client.wall_ms(),
+        at_ms=scope_client.client.wall_ms(),
         transactions=transactions,
         records=records,
     )
 
 
-def _outcome(driver: Driver, status: CommitStatus, batch: str, aborted: Aborted) -> CommitOutcome:
+def _outcome(
+    scope_client: ScopeClient, status: CommitStatus, batch: str, aborted: Aborted
+) -> CommitOutcome:
     return CommitOutcome(
         status=status,
         batch=batch,
         aborted=len(aborted.ended),
         left_open=tuple(sorted(aborted.left_open)),
         problem=aborted.problem,
-        steps=driver.watch.steps,
+        steps=scope_client.watch.steps,
     )

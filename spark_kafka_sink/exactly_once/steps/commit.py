@@ -18,10 +18,10 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
-from spark_kafka_sink.exactly_once.decision_rules import Refusal
+from spark_kafka_sink.exactly_once.decision_rules import BatchRejection
 from spark_kafka_sink.exactly_once.steps import recovery
-from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
+from spark_kafka_sink.exactly_once.steps.scope_client import is_any_committed
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from spark_kafka_sink.kafka.admin.appender import UnclearFenceError
@@ -30,7 +30,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
@@ -44,36 +44,48 @@ _SET_WRITE_NAME: Final = (
     "not set it on a write that is already in the topic"
 )
 _HINTS: Final = {
-    Refusal.LOG_IS_EMPTY: "If the query has written before, or its decision log is lost, and you "
+    BatchRejection.LOG_IS_EMPTY: "If the query has written before, or its decision log is lost, "
+    "and you "
     "know that this batch is not in the topic, start the query with ",
-    Refusal.BATCH_IS_BEHIND: "The checkpoint was rolled back, or another driver is running this "
+    BatchRejection.BATCH_IS_BEHIND: "The checkpoint was rolled back, or another driver is "
+    "running this "
     "query: stop that driver, or use a new checkpoint and a new transactionalIdPrefix.",
-    Refusal.BATCH_IS_AHEAD: "Records of the decision log are missing. If you know that this batch "
+    BatchRejection.BATCH_IS_AHEAD: "Records of the decision log are missing. If you know that "
+    "this batch "
     "is not in the topic, start the query with ",
-    Refusal.OTHER_ROWS: "Skipping the batch would lose rows, and writing it would duplicate rows. "
+    BatchRejection.OTHER_ROWS: "Skipping the batch would lose rows, and writing it would "
+    "duplicate rows. "
     "If the checkpoint was rolled back, restore its latest state, or start a new one after the "
     f"written batch, with {_RESET}. If the query does not read the same rows twice, the batch in "
     "the topic is complete: ",
-    Refusal.OTHER_JOBS_ROWS: "A batchId identifies its rows: skipping these rows would lose them. "
+    BatchRejection.OTHER_JOBS_ROWS: "A batchId identifies its rows: skipping these rows would "
+    "lose them. "
     f"Give different rows a different batchId, and {_SET_WRITE_NAME}. If the topic has the "
     "complete batch: ",
-    Refusal.ANOTHER_WRITE: "If one function writes several times, each write needs a different "
+    BatchRejection.ANOTHER_WRITE: "If one function writes several times, each write needs a "
+    "different "
     "value of the option topic; for the same topic, or without that option, "
     f"{_SET_WRITE_NAME}. Retrying a write within the same call is also "
     "refused: let the query fail, and restart it.",
-    Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
+    BatchRejection.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query "
+    "replaces "
     "the other query, for example after its checkpoint was deleted, stop the other query "
     f"and set {_RESET}.",
-    Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another checkpoint with {_RESET}: "
+    BatchRejection.RETIRED_QUERY: f"This checkpoint was replaced by another checkpoint with "
+    f"{_RESET}: "
     "stop this query, or use a new checkpoint.",
-    Refusal.OTHER_QUERYS_BATCH: "A new checkpoint numbers its batches from 0 again: use another "
+    BatchRejection.OTHER_QUERYS_BATCH: "A new checkpoint numbers its batches from 0 again: use "
+    "another "
     "transactionalIdPrefix with it, or add more than the batch number "
     "to the batchId.",
-    Refusal.EARLIER_BATCH: "A restarted query repeats only its latest batch, so skipping this one "
+    BatchRejection.EARLIER_BATCH: "A restarted query repeats only its latest batch, so skipping "
+    "this one "
     "could lose rows. A new checkpoint numbers its batches from 0 again: use another "
     "transactionalIdPrefix with it. If the topic has the complete batch: ",
-    Refusal.SKIPPED: "The batch is not written: find out what deleted records of the decision log.",
-    Refusal.GIVEN_UP: "No row of the batch is visible. Restart the query to write the batch again.",
+    BatchRejection.SKIPPED: "The batch is not written: find out what deleted records of the "
+    "decision log.",
+    BatchRejection.GIVEN_UP: "No row of the batch is visible. Restart the query to write the "
+    "batch again.",
 }
 _SECOND_CHECK_SECONDS: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
@@ -83,8 +95,8 @@ returns a different error.
 _LOG = logging.getLogger(__name__)
 
 
-def refusal_error(
-    refusal: Refusal, scope: Scope, state: ScopeState, caller: decision_rules.Caller
+def rejection_error(
+    rejection: BatchRejection, scope: Scope, state: ScopeState, caller: decision_rules.Caller
 ) -> TransactionError:
     """Return the error for a batch that must not be written, given the state of the log."""
     known = (
@@ -104,11 +116,11 @@ def refusal_error(
         and state.topics != caller.topics
     ):
         known += f", for topics {_topics(state.topics)}, now for {_topics(caller.topics)}"
-    if refusal is Refusal.ANOTHER_WRITE:
+    if rejection is BatchRejection.ANOTHER_WRITE:
         known += _plannings(state, caller)
     return TransactionError(
-        f"{_batch(caller.batch, caller.query)} is refused: {refusal.value} ({scope}: {known})",
-        hint=_HINTS[refusal] + _remedy(refusal, scope, caller),
+        f"{_batch(caller.batch, caller.query)} is refused: {rejection.value} ({scope}: {known})",
+        hint=_HINTS[rejection] + _remedy(rejection, scope, caller),
     )
 
 
@@ -117,11 +129,15 @@ def _batch(number: str, query: str | None) -> str:
     return f"batch {number}" if query is None else f"batch {number} of query {query}"
 
 
-def _remedy(refusal: Refusal, scope: Scope, caller: decision_rules.Caller) -> str:
+def _remedy(rejection: BatchRejection, scope: Scope, caller: decision_rules.Caller) -> str:
     """Return the last part of a hint, which contains the scope or the batch."""
-    if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
+    if rejection in {BatchRejection.LOG_IS_EMPTY, BatchRejection.BATCH_IS_AHEAD}:
         return f"resetTransactionalState={caller.batch}, which accepts only this batch."
-    if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS, Refusal.EARLIER_BATCH}:
+    if rejection not in {
+        BatchRejection.OTHER_ROWS,
+        BatchRejection.OTHER_JOBS_ROWS,
+        BatchRejection.EARLIER_BATCH,
+    }:
         return ""
     return (
         f"`kafkaprod transactions commit --bootstrap-servers host:port "
@@ -159,7 +175,7 @@ class _UnclearAppendError(Exception):
 class _CommitCall:
     """The state of one commit() call for a batch."""
 
-    driver: Driver
+    scope_client: ScopeClient
     caller: decision_rules.Caller
     tasks: tuple[TaskTransaction, ...]
     may_be_decided: bool = False
@@ -170,10 +186,10 @@ class _CommitCall:
 
     def is_finished(self) -> bool:
         """Return True if another driver has finished this run's decision and removed its record."""
-        if not self.may_be_decided or self.driver.scope.kind is not ScopeKind.RUN:
+        if not self.may_be_decided or self.scope_client.scope.kind is not ScopeKind.RUN:
             return False
         ids = [task.transactional_id for task in self.tasks]
-        return is_any_committed(self.tasks, self.driver.described(ids))
+        return is_any_committed(self.tasks, self.scope_client.described(ids))
 
     def abort_ours(self, state: ScopeState) -> None:
         """Abort the call's transactions that can no longer be decided; fencing is not necessary.
@@ -184,11 +200,11 @@ class _CommitCall:
         if self.may_be_decided:
             return
         ours = decision_rules.never_decided(state, (task.transactional_id for task in self.tasks))
-        abort_ours(self.driver, self.tasks, ours)
+        abort_ours(self.scope_client, self.tasks, ours)
 
 
 def commit_batch(
-    driver: Driver, caller: decision_rules.Caller, tasks: Sequence[TaskTransaction]
+    scope_client: ScopeClient, caller: decision_rules.Caller, tasks: Sequence[TaskTransaction]
 ) -> CommitOutcome:
     """Decide the batch and make it visible, or detect that another driver has done so.
 
@@ -197,7 +213,7 @@ def commit_batch(
     over.
 
     Args:
-        driver: driver of the scope.
+        scope_client: the operations of the scope.
         caller: the batch and its query.
         tasks: open transactions of its tasks.
 
@@ -210,30 +226,30 @@ def commit_batch(
             decided.
         UnknownTopicError: the decision log was deleted after planning.
     """
-    call = _CommitCall(driver, caller, tuple(tasks))
+    call = _CommitCall(scope_client, caller, tuple(tasks))
     while True:
         try:
             return _commit(call)
         except _UnclearAppendError as unclear:
             call.may_be_decided = True
-            if driver.is_overdue:
+            if scope_client.is_overdue:
                 raise unclear.error from None
             _LOG.warning(
                 "it is unclear whether batch %s of %s is decided; reading the decision log again: "
                 "%s",
                 caller.batch,
-                driver.scope,
+                scope_client.scope,
                 unclear,
             )
 
 
 def _commit(call: _CommitCall) -> CommitOutcome:
-    driver, caller = call.driver, call.caller
-    owner = driver.fence()
+    scope_client, caller = call.scope_client, call.caller
+    owner = scope_client.fence()
     read: ScopeState = decision_rules.Nothing()
     rolled: DecidedBatch | None = None
     try:
-        record = driver.read_fenced()
+        record = scope_client.read_fenced()
         state = read = read if record is None else record.state
         while isinstance(
             step := decision_rules.next_commit_step(state, caller, call.tasks),
@@ -241,27 +257,30 @@ def _commit(call: _CommitCall) -> CommitOutcome:
         ):
             rolled = step.decided
             known = () if record is None else record.fates
-            owner = recovery.roll_forward(driver, owner, rolled, caller, known)
+            owner = recovery.roll_forward(scope_client, owner, rolled, caller, known)
             state = decision_rules.finished(rolled)
         if isinstance(step, decision_rules.Decide):
             if call.is_finished():
-                return _outcome(driver, step.decided, CommitStatus.COMMITTED)
+                return _outcome(scope_client, step.decided, CommitStatus.COMMITTED)
             return _decide(call, owner, step.decided, record if rolled is None else None)
         if isinstance(step, decision_rules.AlreadyDone) and record is not None:
-            _append_found(driver, owner, record, step.done)
+            _append_found(scope_client, owner, record, step.done)
     except UnclearFenceError:
         raise
     except (FencedError, UnknownTopicError):
         call.abort_ours(read)
         raise
-    if isinstance(step, decision_rules.Refuse):
+    if isinstance(step, decision_rules.RejectBatch):
         call.abort_ours(read)
-        raise refusal_error(step.refusal, driver.scope, state, caller)
-    return _already_done(driver, state, rolled, record, call.tasks)
+        raise rejection_error(step.rejection, scope_client.scope, state, caller)
+    return _already_done(scope_client, state, rolled, record, call.tasks)
 
 
 def _append_found(
-    driver: Driver, owner: OpenTransaction, record: DecisionRecord, state: ScopeState | None
+    scope_client: ScopeClient,
+    owner: OpenTransaction,
+    record: DecisionRecord,
+    state: ScopeState | None,
 ) -> None:
     """Append `state`, which adds details to a done batch; do nothing if it is None."""
     if state is None:
@@ -272,11 +291,11 @@ def _append_found(
         transactions=record.transactions,
         records=record.records,
     )
-    _append_decision(driver, owner, proposed, step="found")
+    _append_decision(scope_client, owner, proposed, step="found")
 
 
 def _already_done(
-    driver: Driver,
+    scope_client: ScopeClient,
     state: ScopeState,
     rolled: DecidedBatch | None,
     record: DecisionRecord | None,
@@ -284,10 +303,10 @@ def _already_done(
 ) -> CommitOutcome:
     ours = [task.transactional_id for task in tasks]
     superseded = decision_rules.is_superseded(rolled or state, ours) and _is_uncommitted(
-        driver, tasks
+        scope_client, tasks
     )
-    aborted = abort_ours(driver, tasks, decision_rules.never_decided(rolled or state, ours))
-    aborted += abort_orphans(driver, rolled or state)
+    aborted = abort_ours(scope_client, tasks, decision_rules.never_decided(rolled or state, ours))
+    aborted += abort_orphans(scope_client, rolled or state)
     return CommitOutcome(
         status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
         batch=state.batch if not isinstance(state, decision_rules.Nothing) else "",
@@ -295,15 +314,15 @@ def _already_done(
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
         superseded=superseded,
-        steps=driver.watch.steps,
+        steps=scope_client.watch.steps,
     )
 
 
-def _is_uncommitted(driver: Driver, tasks: Sequence[TaskTransaction]) -> bool:
+def _is_uncommitted(scope_client: ScopeClient, tasks: Sequence[TaskTransaction]) -> bool:
     """Return True unless one of the tasks' transactions is known to be committed."""
     descriptions: Mapping[str, TransactionDescription] = {}
     with suppress(KafkaProdError):  # The batch is written; only the report depends on this.
-        descriptions = driver.described([task.transactional_id for task in tasks])
+        descriptions = scope_client.described([task.transactional_id for task in tasks])
     return not is_any_committed(tasks, descriptions)
 
 
@@ -315,30 +334,30 @@ def _decide(
     `before` is the scope's latest record; None if there is no record, or if this call has appended
     another one.
     """
-    driver = call.driver
-    forget = driver.scope.kind is ScopeKind.RUN
-    done = DecisionRecord.done(decided, driver.client.wall_ms())
+    scope_client = call.scope_client
+    forget = scope_client.scope.kind is ScopeKind.RUN
+    done = DecisionRecord.done(decided, scope_client.client.wall_ms())
     if not decided.transactions:
         if not forget:
-            _append_decision(driver, owner, done)
-        return _outcome(driver, decided, CommitStatus.EMPTY)
-    check = _AliveCheck(driver, decided.transactions)
+            _append_decision(scope_client, owner, done)
+        return _outcome(scope_client, decided, CommitStatus.EMPTY)
+    check = _AliveCheck(scope_client, decided.transactions)
     try:
         check()
-        record = DecisionRecord.of(decided, driver.client.wall_ms())
-        owner = _append_decision(driver, owner, record, check.again)
+        record = DecisionRecord.of(decided, scope_client.client.wall_ms())
+        owner = _append_decision(scope_client, owner, record, check.again)
         call.may_be_decided = True
-        driver.confirm(before)
+        scope_client.confirm(before)
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
             call.abort_ours(decision_rules.Nothing())
         raise
-    fates = recovery.commit_all(driver, decided)
+    fates = recovery.commit_all(scope_client, decided)
     if fates:
-        recovery.append_torn(driver, owner, decided, fates)
-        raise torn_error(driver.scope, decided, fates)
-    recovery.append_done(driver, owner, None if forget else done)
-    return _outcome(driver, decided, CommitStatus.COMMITTED)
+        recovery.append_torn(scope_client, owner, decided, fates)
+        raise torn_error(scope_client.scope, decided, fates)
+    recovery.append_done(scope_client, owner, None if forget else done)
+    return _outcome(scope_client, decided, CommitStatus.COMMITTED)
 
 
 @dataclass(slots=True)
@@ -351,14 +370,14 @@ class _AliveCheck:
     pause.
     """
 
-    driver: Driver
+    scope_client: ScopeClient
     tasks: Sequence[TaskTransaction]
     failed: bool = False
 
     def __call__(self, seconds: float | None = None) -> None:
         """Raise a TransactionError unless all transactions can be committed."""
         try:
-            self.driver.check_alive(self.tasks, seconds)
+            self.scope_client.check_alive(self.tasks, seconds)
         except TransactionError:
             self.failed = True
             raise
@@ -369,14 +388,14 @@ class _AliveCheck:
 
 
 def _append_decision(
-    driver: Driver,
+    scope_client: ScopeClient,
     owner: OpenTransaction,
     record: DecisionRecord,
     before_commit: Callable[[], None] | None = None,
     step: str = "decide",
 ) -> OpenTransaction:
     try:
-        return driver.append(owner, record, step, before_commit=before_commit)
+        return scope_client.append(owner, record, step, before_commit=before_commit)
     except BrokerUnavailableError as error:
         raise _UnclearAppendError(error) from error
     except FencedError as error:
@@ -385,13 +404,15 @@ def _append_decision(
         raise
 
 
-def _outcome(driver: Driver, decided: DecidedBatch, status: CommitStatus) -> CommitOutcome:
-    aborted = abort_orphans(driver, decided)
+def _outcome(
+    scope_client: ScopeClient, decided: DecidedBatch, status: CommitStatus
+) -> CommitOutcome:
+    aborted = abort_orphans(scope_client, decided)
     return CommitOutcome(
         status=status,
         batch=decided.batch,
         transactions=len(decided.transactions),
         records=sum(transaction.records for transaction in decided.transactions),
         aborted=len(aborted.ended),
-        steps=driver.watch.steps,
+        steps=scope_client.watch.steps,
     )

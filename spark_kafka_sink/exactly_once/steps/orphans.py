@@ -23,8 +23,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
-    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 SECONDS: Final = 15.0
@@ -122,16 +122,16 @@ class Aborted:
 
 
 def abort_ours(
-    driver: Driver, tasks: Iterable[TaskTransaction], allowed: Collection[str]
+    scope_client: ScopeClient, tasks: Iterable[TaskTransaction], allowed: Collection[str]
 ) -> Aborted:
     """Abort the tasks' transactions whose ids are in `allowed`."""
     transactions = [task.transaction for task in tasks if task.transactional_id in allowed]
     if not transactions:
         return Aborted()
-    with driver.watch.step("abort"):
-        deadline = driver.deadline_in(SECONDS)
+    with scope_client.watch.step("abort"):
+        deadline = scope_client.deadline_in(SECONDS)
         try:
-            return _result(driver.admin.end(transactions, commit=False, deadline=deadline))
+            return _result(scope_client.admin.end(transactions, commit=False, deadline=deadline))
         except KafkaProdError as error:
             _LOG.warning(
                 "%s could not be aborted and may block readers: %s",
@@ -144,43 +144,47 @@ def abort_ours(
 
 
 def abort_orphans(
-    driver: Driver, state: ScopeState, given_up: frozenset[str] = frozenset()
+    scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str] = frozenset()
 ) -> Aborted:
     """Abort the scope's open transactions that are orphans.
 
     Args:
-        driver: driver of the scope.
+        scope_client: the operations of the scope.
         state: state of the log, already read.
         given_up: nonces of plannings that will not be decided.
     """
-    with driver.watch.step("orphans"):
+    with scope_client.watch.step("orphans"):
         try:
-            create_abort_flags(driver, given_up)
+            create_abort_flags(scope_client, given_up)
         except KafkaProdError as error:
             _LOG.warning("delayed tasks may still begin transactions: %s", error)
-            return abort_all_orphans(driver, state, given_up) + Aborted(problem=error.message)
-        return abort_all_orphans(driver, state, given_up)
+            return abort_all_orphans(scope_client, state, given_up) + Aborted(problem=error.message)
+        return abort_all_orphans(scope_client, state, given_up)
 
 
-def create_abort_flags(driver: Driver, nonces: Collection[str]) -> None:
+def create_abort_flags(scope_client: ScopeClient, nonces: Collection[str]) -> None:
     """Create the abort flags of these plannings; raise a KafkaProdError on failure.
 
     Once the flags exist, no task of these plannings begins a transaction.
     """
     for nonce in nonces:
-        flag, deadline = abort_flag_id(driver.scope, nonce), driver.deadline_in(SECONDS)
-        driver.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
+        flag, deadline = abort_flag_id(scope_client.scope, nonce), scope_client.deadline_in(SECONDS)
+        scope_client.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
 
 
-def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
+def abort_all_orphans(
+    scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str]
+) -> Aborted:
     """Abort orphans until no more are listed.
 
     One listing is not enough, because coordinators may move while the transactions are listed.
     """
     aborted = Aborted()
     try:
-        while orphans := _orphans(driver, state, given_up) - aborted.ended - aborted.left_open:
-            aborted += _result(driver.admin.fence(orphans, driver.deadline_in(SECONDS)))
+        while (
+            orphans := _orphans(scope_client, state, given_up) - aborted.ended - aborted.left_open
+        ):
+            aborted += _result(scope_client.admin.fence(orphans, scope_client.deadline_in(SECONDS)))
     except UnsupportedApiError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
         return aborted + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
@@ -192,15 +196,17 @@ def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str
     return aborted
 
 
-def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> frozenset[str]:
+def _orphans(
+    scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str]
+) -> frozenset[str]:
     """Return the ids of the scope's transactions that must be aborted.
 
     A producer id without a transaction (EMPTY) is included if its planning is given up, because its
     task could still begin a transaction.
     """
     states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
-    deadline = driver.deadline_in(SECONDS)
-    listed = driver.admin.list(tasks_pattern(driver.scope), deadline, states)
+    deadline = scope_client.deadline_in(SECONDS)
+    listed = scope_client.admin.list(tasks_pattern(scope_client.scope), deadline, states)
     tasks = [
         task
         for listing in listed
@@ -208,11 +214,13 @@ def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> fro
         and (listing.state is TransactionState.ONGOING or task.nonce in given_up)
     ]
     orphans = {task for task in tasks if is_orphan(state, task, given_up=given_up)}
-    _warn_of_others(driver, state, set(tasks) - orphans)
+    _warn_of_others(scope_client, state, set(tasks) - orphans)
     return frozenset(task.transactional_id for task in orphans)
 
 
-def _warn_of_others(driver: Driver, state: ScopeState, tasks: Iterable[OrphanCandidate]) -> None:
+def _warn_of_others(
+    scope_client: ScopeClient, state: ScopeState, tasks: Iterable[OrphanCandidate]
+) -> None:
     """Warn of open transactions of other queries, which this driver must not abort."""
     if isinstance(state, Nothing):
         return
@@ -223,7 +231,7 @@ def _warn_of_others(driver: Driver, state: ScopeState, tasks: Iterable[OrphanCan
             "transactions of another query of %s are open and may block readers, for example %s. "
             "If no other query with the prefix is running, stop this query and end them with "
             "`kafkaprod transactions abort --undecided`",
-            str(driver.scope),
+            str(scope_client.scope),
             min(others),
         )
 

@@ -24,7 +24,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_n
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
@@ -41,7 +41,7 @@ RUN_KEPT_MS: Final = 3_600_000
 """Minimum time in milliseconds for which the log retains the record of a finished run."""
 
 
-def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
+def commit_all(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[Fate, ...]:
     """Commit the decision of the driver's own scope; a repeated call changes nothing.
 
     Requests are retried until each has a final response, because an unfinished decision blocks
@@ -55,17 +55,17 @@ def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
         KafkaProdError: a coordinator rejects the request, or the login fails; the decision remains
             valid, and the next driver retries.
     """
-    with driver.watch.step("commit"):
-        return _fates(driver, decided, _end_all(driver, decided))
+    with scope_client.watch.step("commit"):
+        return _fates(scope_client, decided, _end_all(scope_client, decided))
 
 
 def commit_others(
-    driver: Driver, batches: Mapping[Scope, DecidedBatch], deadline: float
+    scope_client: ScopeClient, batches: Mapping[Scope, DecidedBatch], deadline: float
 ) -> dict[Scope, tuple[Fate, ...] | KafkaProdError]:
     """Commit the decisions of other scopes concurrently, so that no scope waits for another.
 
     Args:
-        driver: driver of any scope.
+        scope_client: the operations of any scope.
         batches: the decided batch of each scope.
         deadline: time limit in seconds of the client's clock. EndTxn requests may take half of this
             time; the rest is used to determine the fates of lost transactions.
@@ -76,16 +76,19 @@ def commit_others(
     transactions = [
         transaction.transaction for batch in batches.values() for transaction in batch.transactions
     ]
-    now = driver.client.now()
-    with driver.watch.step("commit"):
-        codes = driver.admin.end(transactions, commit=True, deadline=now + (deadline - now) / 2)
+    now = scope_client.client.now()
+    with scope_client.watch.step("commit"):
+        codes = scope_client.admin.end(
+            transactions, commit=True, deadline=now + (deadline - now) / 2
+        )
         return {
-            scope: _result(driver, decided, codes, deadline) for scope, decided in batches.items()
+            scope: _result(scope_client, decided, codes, deadline)
+            for scope, decided in batches.items()
         }
 
 
 def _result(
-    driver: Driver, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
+    scope_client: ScopeClient, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
 ) -> tuple[Fate, ...] | KafkaProdError:
     """Return one scope's result, given the EndTxn error codes of all scopes."""
     own = {
@@ -96,36 +99,38 @@ def _result(
     if waiting:
         name, code = next(iter(waiting.items()))
         others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        return driver.client.unavailable(f"EndTxn of {name}{others}", code)
+        return scope_client.client.unavailable(f"EndTxn of {name}{others}", code)
     try:
-        fates = _fates(driver, decided, own, deadline)
+        fates = _fates(scope_client, decided, own, deadline)
     except KafkaProdError as error:
         return error
-    if Fate.UNKNOWN in fates and driver.client.now() >= deadline:
-        return driver.client.unavailable("reading the outcomes of transactions from the topics")
+    if Fate.UNKNOWN in fates and scope_client.client.now() >= deadline:
+        return scope_client.client.unavailable(
+            "reading the outcomes of transactions from the topics"
+        )
     return fates
 
 
 def _fates(
-    driver: Driver,
+    scope_client: ScopeClient,
     decided: DecidedBatch,
     codes: Mapping[str, int],
     deadline: float | None = None,
 ) -> tuple[Fate, ...]:
     """Return the fates as `commit_all` does; `codes` are final."""
-    refused = {name: code for name, code in codes.items() if _is_refusal(code)}
-    if refused:
-        name, code = next(iter(refused.items()))
-        raise driver.admin.rejection("EndTxn of a decided transaction,", name, code)
+    rejected = {name: code for name, code in codes.items() if _is_rejection(code)}
+    if rejected:
+        name, code = next(iter(rejected.items()))
+        raise scope_client.admin.rejection("EndTxn of a decided transaction,", name, code)
     unclear = [name for name, code in codes.items() if code]
     if not unclear:
         return ()
-    fates = fates_of(decided, codes, _descriptions(driver, unclear, deadline))
-    fates = settled(driver.client, decided, fates, deadline)
+    fates = fates_of(decided, codes, _descriptions(scope_client, unclear, deadline))
+    fates = settled(scope_client.client, decided, fates, deadline)
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
 
-def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
+def _end_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, int]:
     """Commit all transactions, and return the final error code for each transactional id."""
     waiting = {
         transaction.transactional_id: transaction.transaction
@@ -134,20 +139,22 @@ def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
     is_failing = False
     while waiting:
-        deadline = driver.client.deadline(REPORT_SECONDS)
+        deadline = scope_client.client.deadline(REPORT_SECONDS)
         try:
-            answers = driver.admin.end(list(waiting.values()), commit=True, deadline=deadline)
+            answers = scope_client.admin.end(list(waiting.values()), commit=True, deadline=deadline)
         except KafkaProdError as error:
-            if driver.client.failures.fatal is None or (is_failing and driver.is_overdue):
+            if scope_client.client.failures.fatal is None or (
+                is_failing and scope_client.is_overdue
+            ):
                 raise
             if not is_failing:
-                driver.restart()
+                scope_client.restart()
             is_failing = True
-            driver.client.failures.clear()
+            scope_client.client.failures.clear()
             _LOG.warning(
                 "batch %s of %s is decided, but the login fails. It is tried again: %s",
                 decided.batch,
-                driver.scope,
+                scope_client.scope,
                 error,
             )
             continue
@@ -157,17 +164,17 @@ def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
                 del waiting[name]
                 is_failing = False
         if waiting:
-            _report(driver, decided, {name: codes[name] for name in waiting})
+            _report(scope_client, decided, {name: codes[name] for name in waiting})
     return codes
 
 
-def _report(driver: Driver, decided: DecidedBatch, waiting: Mapping[str, int]) -> None:
+def _report(scope_client: ScopeClient, decided: DecidedBatch, waiting: Mapping[str, int]) -> None:
     errors = Counter(error_name(code) for code in waiting.values())
     _LOG.warning(
         "batch %s of %s is decided, but EndTxn has not succeeded for %d of %d transactions "
         "(errors: %s; for example, transaction %s). It is retried until it succeeds",
         decided.batch,
-        driver.scope,
+        scope_client.scope,
         len(waiting),
         len(decided.transactions),
         ", ".join(f"{name} ({count})" for name, count in errors.most_common()),
@@ -179,24 +186,26 @@ def _is_unsettled(code: int) -> bool:
     return commit_outcome(code) is EndOutcome.RETRY
 
 
-def _is_refusal(code: int) -> bool:
+def _is_rejection(code: int) -> bool:
     return commit_outcome(code) is EndOutcome.FAILED
 
 
 def _descriptions(
-    driver: Driver, names: list[str], deadline: float | None
+    scope_client: ScopeClient, names: list[str], deadline: float | None
 ) -> Mapping[str, TransactionDescription]:
     """Return the descriptions of transactions that may be lost; empty if unavailable."""
-    limit = driver.client.deadline(REPORT_SECONDS)
+    limit = scope_client.client.deadline(REPORT_SECONDS)
     try:
-        return driver.describe(names, limit if deadline is None else min(limit, deadline)) or {}
+        return (
+            scope_client.describe(names, limit if deadline is None else min(limit, deadline)) or {}
+        )
     except KafkaProdError as error:
         _LOG.warning("the outcome of %s is unknown: %s", plural(len(names), "transaction"), error)
         return {}
 
 
 def roll_forward(
-    driver: Driver,
+    scope_client: ScopeClient,
     owner: OpenTransaction,
     decided: DecidedBatch,
     caller: decision_rules.Caller | None,
@@ -205,7 +214,7 @@ def roll_forward(
     """Commit the decision of an earlier driver, and record that the batch is done.
 
     Args:
-        driver: driver of the scope.
+        scope_client: the operations of the scope.
         owner: the driver at its epoch.
         decided: the decision, as read from the log in this epoch.
         caller: may continue after a torn batch if it sets resetTransactionalState; None to raise an
@@ -222,29 +231,31 @@ def roll_forward(
     _LOG.warning(
         "batch %s of %s was decided by a driver that did not finish the commit: committing %s",
         decided.batch,
-        driver.scope,
+        scope_client.scope,
         plural(len(decided.transactions), "transaction"),
     )
-    fates = known or commit_all(driver, decided)
-    driver.restart()
+    fates = known or commit_all(scope_client, decided)
+    scope_client.restart()
     if fates and caller is not None and decision_rules.takes_over(decided, caller):
-        _LOG.warning("%s", torn_error(driver.scope, decided, fates))
+        _LOG.warning("%s", torn_error(scope_client.scope, decided, fates))
         return owner
     if fates:
-        append_torn(driver, owner, decided, fates, known)
-        raise torn_error(driver.scope, decided, fates)
-    done = DecisionRecord.done(decided, driver.client.wall_ms())
-    return driver.append(owner, done, "done", APPEND_SECONDS)
+        append_torn(scope_client, owner, decided, fates, known)
+        raise torn_error(scope_client.scope, decided, fates)
+    done = DecisionRecord.done(decided, scope_client.client.wall_ms())
+    return scope_client.append(owner, done, "done", APPEND_SECONDS)
 
 
-def append_done(driver: Driver, owner: OpenTransaction, record: DecisionRecord | None) -> None:
+def append_done(
+    scope_client: ScopeClient, owner: OpenTransaction, record: DecisionRecord | None
+) -> None:
     """Record in the log that our own decision is committed.
 
     The batch is already visible, so it does not matter if this call fails or a newer driver has
     fenced this one. The next driver finds all transactions committed.
     """
     try:
-        driver.append(owner, record, "done", APPEND_SECONDS)
+        scope_client.append(owner, record, "done", APPEND_SECONDS)
     except FencedError as error:
         _LOG.warning("the batch is committed, but a newer driver has fenced this one: %s", error)
     except KafkaProdError as error:
@@ -254,7 +265,7 @@ def append_done(driver: Driver, owner: OpenTransaction, record: DecisionRecord |
 
 
 def append_torn(
-    driver: Driver,
+    scope_client: ScopeClient,
     owner: OpenTransaction,
     decided: DecidedBatch,
     fates: tuple[Fate, ...],
@@ -263,15 +274,15 @@ def append_torn(
     """Record the fate of each transaction in the log while the brokers can still report it."""
     if known:
         return
-    torn = DecisionRecord.of(decided, driver.client.wall_ms(), fates)
+    torn = DecisionRecord.of(decided, scope_client.client.wall_ms(), fates)
     try:
-        driver.append(owner, torn, "torn", APPEND_SECONDS)
+        scope_client.append(owner, torn, "torn", APPEND_SECONDS)
     except KafkaProdError as error:
         _LOG.warning("the torn batch cannot be recorded in the decision log: %s", error)
 
 
 def recover_scope(
-    driver: Driver, ignores_loss: Callable[[DecidedBatch], bool], *, create: bool = False
+    scope_client: ScopeClient, ignores_loss: Callable[[DecidedBatch], bool], *, create: bool = False
 ) -> ScopeState:
     """Commit the decision in the log, and return the state of the scope.
 
@@ -279,29 +290,29 @@ def recover_scope(
     batch.
 
     Args:
-        driver: driver of the scope.
+        scope_client: the operations of the scope.
         ignores_loss: returns True to log a torn batch as a warning, instead of raising an error.
-        create: create a missing decision log; see `Driver.read`.
+        create: create a missing decision log; see `ScopeClient.read`.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost.
     """
-    record = driver.read_unfenced(create=create).latest(driver.scope)
+    record = scope_client.read_unfenced(create=create).latest(scope_client.scope)
     state: ScopeState = decision_rules.Nothing() if record is None else record.state
     step = decision_rules.next_planning_step(state)
     if step is None or record is None:
         return state
     decided = step.decided
-    fates = record.fates or commit_all(driver, decided)
+    fates = record.fates or commit_all(scope_client, decided)
     if fates:
-        error = torn_error(driver.scope, decided, fates)
+        error = torn_error(scope_client.scope, decided, fates)
         if not ignores_loss(decided):
             raise error
         _LOG.warning("%s", error)
     return decision_rules.finished(decided)
 
 
-def recover_runs(driver: Driver) -> None:
+def recover_runs(scope_client: ScopeClient) -> None:
     """Finish the decisions of the prefix's earlier batch-job runs, and remove their records.
 
     A run with a decision may still be active: it is fenced once all its transactions are committed,
@@ -311,83 +322,83 @@ def recover_runs(driver: Driver) -> None:
     The call takes at most max.block.ms; decisions that it cannot finish are logged and do not fail
     the caller.
     """
-    records = driver.read(create=True)
-    decided, over = _other_runs(driver, records)
-    deadline = driver.client.deadline(driver.max_block_s)
+    records = scope_client.read(create=True)
+    decided, over = _other_runs(scope_client, records)
+    deadline = scope_client.client.deadline(scope_client.max_block_s)
     if decided:
         # The remaining time is for appending to the log.
-        most = driver.client.deadline(driver.max_block_s * 0.75)
-        for scope, result in commit_others(driver, decided, most).items():
-            _append_run_outcome(driver.of(scope, deadline), records, decided[scope], result)
+        most = scope_client.client.deadline(scope_client.max_block_s * 0.75)
+        for scope, result in commit_others(scope_client, decided, most).items():
+            _append_run_outcome(scope_client.of(scope, deadline), records, decided[scope], result)
     for scope in over:
-        if driver.client.now() < deadline:
-            _remove_run(driver.of(scope, deadline), records)
-    driver.restart()
+        if scope_client.client.now() < deadline:
+            _remove_run(scope_client.of(scope, deadline), records)
+    scope_client.restart()
 
 
 def _other_runs(
-    driver: Driver, records: DecisionRecords
+    scope_client: ScopeClient, records: DecisionRecords
 ) -> tuple[dict[Scope, DecidedBatch], list[Scope]]:
     """Return the runs with an unfinished decision, and the runs whose record can be removed."""
     decided: dict[Scope, DecidedBatch] = {}
     over = []
-    for scope in list(records.scopes(driver.scope.prefix)):
+    for scope in list(records.scopes(scope_client.scope.prefix)):
         record = records.latest(scope)
-        if scope.kind is not ScopeKind.RUN or scope == driver.scope:
+        if scope.kind is not ScopeKind.RUN or scope == scope_client.scope:
             continue
         if record is None or record.is_torn:
             continue
         if isinstance(record.state, decision_rules.Decided):
             decided[scope] = record.state
-        elif driver.client.wall_ms() - record.at_ms > RUN_KEPT_MS:
+        elif scope_client.client.wall_ms() - record.at_ms > RUN_KEPT_MS:
             over.append(scope)
     return decided, over
 
 
-def _remove_run(driver: Driver, records: DecisionRecords) -> None:
+def _remove_run(scope_client: ScopeClient, records: DecisionRecords) -> None:
     """Remove the record of a finished run from the log; failures are only logged."""
-    driver.set_stale_chunks(records)
+    scope_client.set_stale_chunks(records)
     try:
-        driver.append(driver.fence(), None, "forget")
+        scope_client.append(scope_client.fence(), None, "forget")
     except KafkaProdError as error:
-        _LOG.debug("the record of %s stays in the decision log: %s", driver.scope, error)
+        _LOG.debug("the record of %s stays in the decision log: %s", scope_client.scope, error)
 
 
 def _append_run_outcome(
-    driver: Driver,
+    scope_client: ScopeClient,
     records: DecisionRecords,
     decided: DecidedBatch,
     result: tuple[Fate, ...] | KafkaProdError,
 ) -> None:
     """Record the outcome of a run's decision. Errors are logged, not raised."""
     if isinstance(result, KafkaProdError):
-        _LOG.warning("%s", _unfinished(driver, decided, result))
+        _LOG.warning("%s", _unfinished(scope_client, decided, result))
         return
-    driver.set_stale_chunks(records)
-    torn = DecisionRecord.of(decided, driver.client.wall_ms(), result) if result else None
+    scope_client.set_stale_chunks(records)
+    torn = DecisionRecord.of(decided, scope_client.client.wall_ms(), result) if result else None
     try:
-        driver.append(driver.fence(), torn, "done")
+        scope_client.append(scope_client.fence(), torn, "done")
     except KafkaProdError as error:
         _LOG.warning(
             "%s is finished, but this cannot be recorded in the decision log: %s",
-            driver.scope,
+            scope_client.scope,
             error,
         )
         return
     if result:
-        _LOG.error("%s", torn_error(driver.scope, decided, result))
+        _LOG.error("%s", torn_error(scope_client.scope, decided, result))
 
 
-def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
+def _unfinished(scope_client: ScopeClient, decided: DecidedBatch, error: KafkaProdError) -> str:
     """Return a message about another run's unfinished decision, and how to retry it."""
     names = [transaction.transactional_id for transaction in decided.transactions]
     others = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    servers = ",".join(driver.client.config.bootstrap_servers)
+    servers = ",".join(scope_client.client.config.bootstrap_servers)
     return (
-        f"{driver.scope} was decided but could not be finished: {error}. Its transactions "
+        f"{scope_client.scope} was decided but could not be finished: {error}. Its transactions "
         f"{', '.join(names[:_MAX_LISTED])}{others} block read_committed readers, and their "
         "rows are lost if they time out. To retry, write another batch with this "
-        "transactionalIdPrefix, or "
-        f"run `kafkaprod transactions commit --prefix {driver.scope.prefix} --bootstrap-servers "
-        f"{servers}`; `kafkaprod transactions list` shows open transactions"
+        "transactionalIdPrefix, or run `kafkaprod transactions commit --prefix "
+        f"{scope_client.scope.prefix} --bootstrap-servers {servers}`; `kafkaprod transactions "
+        "list` shows open transactions"
     )

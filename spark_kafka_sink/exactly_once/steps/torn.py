@@ -116,20 +116,20 @@ def fates_by_partition(
 def _fate_in(
     client: BlockingClient,
     task: TaskTransaction,
-    place: PartitionRange,
+    written: PartitionRange,
     deadline: float,
     failed: set[Unreadable],
 ) -> Fate:
-    partition = place.topic, place.partition
-    if place.last_offset is None or not failed.isdisjoint({place.topic, partition}):
+    partition = written.topic, written.partition
+    if written.last_offset is None or not failed.isdisjoint({written.topic, partition}):
         return Fate.UNKNOWN
     reader = LogReader(client, *partition)
     producer_id = task.transaction.producer_id
     try:
-        marker = reader.marker_of(producer_id, place.last_offset, deadline)
+        marker = reader.marker_of(producer_id, written.last_offset, deadline)
     except KafkaProdError as error:
         is_of_topic = isinstance(error, (UnknownTopicError, AuthorizationError))
-        failed.add(place.topic if is_of_topic else partition)
+        failed.add(written.topic if is_of_topic else partition)
         _LOG.warning(
             "the outcome of %s cannot be read from its topic: %s", task.transactional_id, error
         )

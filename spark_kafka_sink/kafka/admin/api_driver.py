@@ -251,7 +251,7 @@ class ApiDriver(Generic[K, V]):
                 self.step(now)
                 if not self.is_done:
                     longest = MAX_WAIT_S if deadline is None else deadline - now
-                    client.run_once(min(self.wait(now), longest))
+                    client.run_once(min(self.seconds_until_due(now), longest))
             return True
         finally:
             if not self.is_done:
@@ -292,13 +292,13 @@ class ApiDriver(Generic[K, V]):
         for node, keys in by_node.items():
             self._send(node, keys)
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `step` must be called again, unless a response arrives first."""
         if not self._waiting:
             return MAX_WAIT_S
         retries = [state.retry_at - now for state in self._waiting.values()]
         later = min((wait for wait in retries if wait > 0), default=MAX_WAIT_S)
-        return min(later, self._lookup.wait(now), MAX_WAIT_S)
+        return min(later, self._lookup.seconds_until_due(now), MAX_WAIT_S)
 
     def _send(self, node: Node, keys: list[K]) -> None:
         handler = self._handler
@@ -443,6 +443,6 @@ class CoordinatorStrategy(Lookup[str]):
                 self._coordinators.add(key, result.value)
         return failures
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """See `Lookup`."""
-        return MAX_WAIT_S if self._driver.is_done else self._driver.wait(now)
+        return MAX_WAIT_S if self._driver.is_done else self._driver.seconds_until_due(now)

@@ -40,10 +40,10 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     add_partitions,
     partition_errors,
 )
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader, next_sequence
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -61,7 +61,6 @@ BATCH_BYTES: Final = 512 * 1024
 This is half of the default value of max.message.bytes.
 """
 _ALL: Final = -1
-_WITHOUT_TOPIC_IDS: Final = 12
 _TIMEOUT_MS: Final = 60_000
 _ABORT_TIMEOUT_S: Final = 5.0
 _UNKNOWN_TOPIC_RETRY_S: Final = 30.0
@@ -79,13 +78,13 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
     # The topic may be new.
     retried = CoordinatorHandler.retried | {ErrorCode.unknown_topic_or_partition}
 
-    def __init__(self, producer: OpenTransaction, partition: TopicPartition) -> None:
+    def __init__(self, producer: OpenTransaction, topic_partition: TopicPartition) -> None:
         self._producer = producer
-        self._partition = partition
+        self._topic_partition = topic_partition
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
-        return add_partitions(self._producer, [self._partition])
+        return add_partitions(self._producer, [self._topic_partition])
 
     def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -131,7 +130,7 @@ class ProduceHandler(LeaderHandler[int]):
         """See `ApiHandler`."""
         cap = None if self._producer is None else self._producer.version.cap(ApiKey.PRODUCE)
         has_id = self._topic(keys[0]).topic_id is not None
-        return cap if cap is not None or has_id else _WITHOUT_TOPIC_IDS
+        return cap if cap is not None or has_id else PRODUCE_WITH_TOPIC_IDS - 1
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> Values:
         """See `ApiHandler`. Not used, because `body` encodes without copying the batch."""
@@ -160,8 +159,8 @@ class ProduceHandler(LeaderHandler[int]):
             message=getattr(partition, "error_message", None),
         )
 
-    def _topic(self, key: TopicPartition) -> Any:
-        return self._client.cluster.topics[key.topic]
+    def _topic(self, topic_partition: TopicPartition) -> Any:
+        return self._client.cluster.topics[topic_partition.topic]
 
 
 class UnclearFenceError(FencedError):
@@ -227,12 +226,12 @@ class TransactionalAppender:
         """
         if not records:
             raise ValueError("an empty transaction cannot be committed")
-        key = TopicPartition(topic, partition)
+        topic_partition = TopicPartition(topic, partition)
         try:
             if owner.version.needs_add_partitions:
-                self._add_partition(owner, key, deadline)
+                self._add_partition(owner, topic_partition, deadline)
             for batch in _in_batches(records):
-                self._produce(owner, key, batch, deadline)
+                self._produce(owner, topic_partition, batch, deadline)
             if before_commit is not None:
                 before_commit()
         except (FencedError, errors.BrokerUnavailableError):
@@ -243,34 +242,34 @@ class TransactionalAppender:
         return self._commit(owner, deadline)
 
     def _add_partition(
-        self, owner: OpenTransaction, key: TopicPartition, deadline: float | None
+        self, owner: OpenTransaction, topic_partition: TopicPartition, deadline: float | None
     ) -> None:
         what, name = "AddPartitionsToTxn", owner.transactional_id
-        handler = AddPartitionsHandler(owner, key)
+        handler = AddPartitionsHandler(owner, topic_partition)
         result = request_one(self._client, handler, name, deadline, f"{what} of {name}")
         if result.code:
-            raise self._rejection(what, owner, key, result)
+            raise self._rejection(what, owner, topic_partition, result)
 
     def _produce(
         self,
         owner: OpenTransaction,
-        key: TopicPartition,
+        topic_partition: TopicPartition,
         records: Sequence[KeyValue],
         deadline: float | None,
     ) -> None:
         client = self._client
-        place = (owner.producer_id, owner.epoch, key)
-        sequence = self._sequences.get(place, 0)
+        producer_and_partition = (owner.producer_id, owner.epoch, topic_partition)
+        sequence = self._sequences.get(producer_and_partition, 0)
         batch = _batch(owner, sequence, records, client.wall_ms())
         # An unknown topic to which this appender has already appended was deleted.
-        is_new = all(key != other for _, _, other in self._sequences)
+        is_new = all(topic_partition != other for _, _, other in self._sequences)
         retry_s = _UNKNOWN_TOPIC_RETRY_S if is_new else MAX_WAIT_S
         handler = ProduceHandler(client, batch, owner, unknown_topic_retry_s=retry_s)
-        what = f"Produce to {key.topic}-{key.partition}"
-        result = request_one(client, handler, key, deadline, what)
+        what = f"Produce to {topic_partition.topic}-{topic_partition.partition}"
+        result = request_one(client, handler, topic_partition, deadline, what)
         if result.code not in {ErrorCode.none, ErrorCode.duplicate_sequence_number}:
-            raise self._rejection("Produce", owner, key, result)
-        self._sequences[place] = next_sequence(sequence, len(records))
+            raise self._rejection("Produce", owner, topic_partition, result)
+        self._sequences[producer_and_partition] = next_sequence(sequence, len(records))
 
     def _commit(self, owner: OpenTransaction, deadline: float | None) -> OpenTransaction:
         client, name = self._client, owner.transactional_id
@@ -310,7 +309,7 @@ class TransactionalAppender:
         self,
         what: str,
         owner: OpenTransaction,
-        key: TopicPartition | None,
+        topic_partition: TopicPartition | None,
         result: KeyResult[V],
     ) -> KafkaProdError:
         """Return the error for a final error code."""
@@ -321,9 +320,9 @@ class TransactionalAppender:
                 "its transaction was aborted",
                 error=error_name(code),
             )
-        if key is None:
+        if topic_partition is None:
             return self._admin.rejection(what, name, code)
-        topic, partition = key
+        topic, partition = topic_partition
         if code == ErrorCode.topic_authorization_failed:
             return denied(self._client, what, code, on_topic(AclOperation.WRITE, topic))
         if code == ErrorCode.unknown_topic_or_partition:

@@ -27,14 +27,14 @@ from spark_kafka_sink.kafka.client.request import Completion, Request
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from spark_kafka_sink.kafka.security.acl import Acl, AclGuide
+from spark_kafka_sink.kafka.security.acl_commands import Acl, AclGuide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
     from spark_kafka_sink.kafka.client.channel.background import Calls
     from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
@@ -225,7 +225,7 @@ class BlockingClient:
         for node in list(self._queues):
             self._send_queued(node, now)
         self.metadata.maybe_send(self._network, now)
-        waits = (wait, self._network.next_deadline(now), self.metadata.wait(now))
+        waits = (wait, self._network.next_deadline(now), self.metadata.seconds_until_due(now))
         for completion in self._network.poll(min(waits), self._client.clock.monotonic):
             self._complete(completion)
         self._fail_unreachable()

@@ -36,15 +36,15 @@ from spark_kafka_sink.kafka.admin.topic_admin import (
     leader_epoch,
     only_partition,
 )
-from spark_kafka_sink.kafka.client.backoff import full_jitter
+from spark_kafka_sink.kafka.client.backoff import retry_delay
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import FETCH_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.kafka.records import record_batch
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, read_marker
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 
 if TYPE_CHECKING:
     import uuid
@@ -54,10 +54,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 
-TOPIC_IDS = 13
-"""The first version of Fetch with topic ids instead of names."""
 _FETCH_BYTES = 4 << 20
-_WITHOUT_TOPIC_IDS = 12
 _EMPTY_WAIT_MS = 500
 """max.wait.ms of the Fetch that follows an empty response, as in Java's consumer."""
 _NO_EPOCH = -1
@@ -122,7 +119,7 @@ class FetchHandler(LeaderHandler[Fetched]):
 
     def cap(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
-        return None if _topic_id(self._client, keys[0]) is not None else _WITHOUT_TOPIC_IDS
+        return None if _topic_id(self._client, keys[0]) is not None else FETCH_WITH_TOPIC_IDS - 1
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -173,12 +170,12 @@ def _fetched(partition: Any, version: int) -> Fetched:
             )
         ),
         diverged=diverging is not None and int(diverging.end_offset) >= 0,
-        by_id=version >= TOPIC_IDS,
+        by_id=version >= FETCH_WITH_TOPIC_IDS,
     )
 
 
-def _topic_id(client: BlockingClient, key: TopicPartition) -> uuid.UUID | None:
-    topic = client.cluster.topics.get(key.topic)
+def _topic_id(client: BlockingClient, topic_partition: TopicPartition) -> uuid.UUID | None:
+    topic = client.cluster.topics.get(topic_partition.topic)
     return None if topic is None else topic.topic_id
 
 
@@ -331,7 +328,7 @@ class LogReader:
 
     def __init__(self, client: BlockingClient, topic: str, partition: int = 0) -> None:
         self._client = client
-        self._key = TopicPartition(topic, partition)
+        self._topic_partition = TopicPartition(topic, partition)
 
     def read(self, position: Position | None, deadline: float | None) -> LogRead:
         """Read from a position up to the current high watermark.
@@ -355,16 +352,8 @@ class LogReader:
             if response is not None:
                 return response._replace(restarted=restarted)
             restarted, position = restarted or position is not None, None
-            config = self._client.config
-            self._client.pause(
-                full_jitter(
-                    attempts,
-                    config.retry_backoff_ms,
-                    config.retry_backoff_max_ms,
-                    self._client.random,
-                ),
-                deadline,
-            )
+            delay = retry_delay(self._client.config, attempts, self._client.random)
+            self._client.pause(delay, deadline)
             attempts += 1
 
     def marker_of(
@@ -404,89 +393,108 @@ class LogReader:
     def _read(self, position: Position | None, deadline: float | None) -> LogRead | None:
         """Make one attempt. Return None if reading must restart from the start of the log."""
         end = self._offset(LATEST, deadline)
-        topic_id = _topic_id(self._client, self._key)
+        topic_id = _topic_id(self._client, self._topic_partition)
         if position is not None and self._is_other(position):
             return None
         start = self._offset(EARLIEST, deadline) if position is None else position.offset
         if start > end:
             return None
         committed = CommittedRecords(() if position is None else position.pending)
-        place = FetchFrom(
-            offset=start, last_epoch=-1 if position is None else position.leader_epoch
+        reached = self._read_until(end, start, committed, position, deadline)
+        if reached is None or _topic_id(self._client, self._topic_partition) != topic_id:
+            return None
+        new = Position(
+            topic_id=topic_id,
+            offset=reached.offset,
+            leader_epoch=reached.last_epoch,
+            pending=committed.pending,
         )
+        return LogRead(committed.take(), new, restarted=False)
+
+    def _read_until(
+        self,
+        end: int,
+        start: int,
+        committed: CommittedRecords,
+        position: Position | None,
+        deadline: float | None,
+    ) -> FetchFrom | None:
+        """Add the batches from `start` to `end`; return the position after them, or None."""
+        last_epoch = _NO_EPOCH if position is None else position.leader_epoch
+        fetch_from = FetchFrom(offset=start, last_epoch=last_epoch)
         is_checked = False  # Fetch even from an empty log, to detect a missing ACL immediately.
-        while place.offset < end or not is_checked:
-            step = self._next(committed, place, end, deadline)
+        while fetch_from.offset < end or not is_checked:
+            step = self._fetch_committed(committed, fetch_from, end, deadline)
             if step is None:
                 return None
-            fetched, further = step
+            fetched, next_fetch = step
             if position is not None and not is_checked and not fetched.by_id:
                 self._client.refresh_metadata(deadline)
                 if self._is_other(position):
                     return None
             is_checked = True
-            if further == place and place.offset < end:
+            if next_fetch == fetch_from and fetch_from.offset < end:
                 if fetched.high_watermark >= end:
                     break  # Compaction has removed all records after this offset.
                 return None  # A new leader has not determined its high watermark yet.
-            place = further
-        if _topic_id(self._client, self._key) != topic_id:
-            return None
-        new = Position(
-            topic_id=topic_id,
-            offset=place.offset,
-            leader_epoch=place.last_epoch,
-            pending=committed.pending,
-        )
-        return LogRead(committed.take(), new, restarted=False)
+            fetch_from = next_fetch
+        return fetch_from
 
-    def _next(
-        self, committed: CommittedRecords, place: FetchFrom, end: int, deadline: float | None
+    def _fetch_committed(
+        self, committed: CommittedRecords, fetch_from: FetchFrom, end: int, deadline: float | None
     ) -> tuple[Fetched, FetchFrom] | None:
-        """Fetch at `place`, add the batches, and return the response and the next place.
+        """Fetch at `fetch_from`, add the batches, and return the response and the next position.
 
         Return None if reading must restart. An empty response can have other reasons than
         compaction, such as a quota, so the leader must return it twice.
         """
-        fetched = self._fetch(place, deadline)
-        if fetched is not None and not (fetched.data or fetched.diverged) and place.offset < end:
-            fetched = self._fetch(place, deadline, _EMPTY_WAIT_MS)
+        fetched = self._fetch(fetch_from, deadline)
+        if (
+            fetched is not None
+            and not (fetched.data or fetched.diverged)
+            and fetch_from.offset < end
+        ):
+            fetched = self._fetch(fetch_from, deadline, _EMPTY_WAIT_MS)
         if fetched is None or fetched.diverged:
             return None
-        further = _take(fetched, committed, place)
-        if further == place and place.offset < end and fetched.data:
+        next_fetch = _take(fetched, committed, fetch_from)
+        if next_fetch == fetch_from and fetch_from.offset < end and fetched.data:
             raise ProtocolError(
                 f"the leader returned {len(fetched.data)} bytes, but no complete batch at offset "
-                f"{place.offset} or later",
-                topic=self._key.topic,
-                partition=self._key.partition,
+                f"{fetch_from.offset} or later",
+                topic=self._topic_partition.topic,
+                partition=self._topic_partition.partition,
             )
-        return fetched, further
+        return fetched, next_fetch
 
     def _is_other(self, position: Position) -> bool:
         """Return True if the topic has been deleted and recreated since `position`."""
-        info = self._client.cluster.topics.get(self._key.topic)
+        info = self._client.cluster.topics.get(self._topic_partition.topic)
         return info is not None and info.is_other(position.topic_id)
 
     def _offset(self, timestamp: int, deadline: float | None) -> int:
         offset = self._request(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")
         if offset is None or offset < 0:
-            raise ProtocolError("the leader returned no offset", topic=self._key.topic)
+            raise ProtocolError("the leader returned no offset", topic=self._topic_partition.topic)
         return offset
 
-    def _fetch(self, place: FetchFrom, deadline: float | None, wait_ms: int = 0) -> Fetched | None:
-        return self._request(FetchHandler(self._client, place, wait_ms=wait_ms), deadline, "Fetch")
+    def _fetch(
+        self, fetch_from: FetchFrom, deadline: float | None, wait_ms: int = 0
+    ) -> Fetched | None:
+        return self._request(
+            FetchHandler(self._client, fetch_from, wait_ms=wait_ms), deadline, "Fetch"
+        )
 
     def _request(
         self, handler: ApiHandler[TopicPartition, V], deadline: float | None, what: str
     ) -> V | None:
         """Return the leader's result, or None if reading must restart."""
-        return request_of_leader(self._client, self._key, handler, deadline, what)
+        return request_of_leader(self._client, self._topic_partition, handler, deadline, what)
 
 
 def request_of_leader(
     client: BlockingClient,
-    key: TopicPartition,
+    topic_partition: TopicPartition,
     handler: ApiHandler[TopicPartition, V],
     deadline: float | None,
     what: str,
@@ -495,7 +503,7 @@ def request_of_leader(
 
     Args:
         client: sends the request.
-        key: the partition.
+        topic_partition: the partition.
         handler: the API.
         deadline: time limit in seconds of the client's clock, or None.
         what: the name of the API, for errors.
@@ -506,19 +514,25 @@ def request_of_leader(
         BrokerUnavailableError: the deadline has passed.
         ProtocolError: the leader rejected the request for a different reason.
     """
-    driver = ApiDriver(client, handler, (key,), LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S))
-    result = driver.complete(deadline, f"{what} of {key.topic}-{key.partition}")[key]
+    driver = ApiDriver(
+        client, handler, (topic_partition,), LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
+    )
+    result = driver.complete(
+        deadline, f"{what} of {topic_partition.topic}-{topic_partition.partition}"
+    )[topic_partition]
     if result.code in _RESTART:
         if result.code in TOPIC_RECREATED:
             client.refresh_metadata(deadline)
         return None
     if result.code:
-        raise _rejection(client, key, what, result.code)
+        raise _rejection(client, topic_partition, what, result.code)
     return result.value
 
 
-def _rejection(client: BlockingClient, key: TopicPartition, what: str, code: int) -> KafkaProdError:
-    topic, partition = key
+def _rejection(
+    client: BlockingClient, topic_partition: TopicPartition, what: str, code: int
+) -> KafkaProdError:
+    topic, partition = topic_partition
     if code == ErrorCode.topic_authorization_failed:
         return denied(client, what, code, on_topic(AclOperation.READ, topic))
     if code == ErrorCode.unknown_topic_or_partition:
@@ -530,10 +544,10 @@ def _rejection(client: BlockingClient, key: TopicPartition, what: str, code: int
     )
 
 
-def _take(fetched: Fetched, committed: CommittedRecords, place: FetchFrom) -> FetchFrom:
-    """Add the fetched batches that end at or after `place`; return the place after the last one."""
+def _take(fetched: Fetched, committed: CommittedRecords, fetch_from: FetchFrom) -> FetchFrom:
+    """Add the fetched batches that end at or after `fetch_from`; return the position after them."""
     for batch, header in whole_batches(fetched.data):
-        if header.last_offset >= place.offset:
-            committed.add(batch, header, place.offset)
-            place = FetchFrom(offset=header.last_offset + 1, last_epoch=header.leader_epoch)
-    return place
+        if header.last_offset >= fetch_from.offset:
+            committed.add(batch, header, fetch_from.offset)
+            fetch_from = FetchFrom(offset=header.last_offset + 1, last_epoch=header.leader_epoch)
+    return fetch_from

@@ -47,9 +47,9 @@ class Lookup(Generic[K]):
         """Continue the lookup; return the error codes of keys whose lookup cannot succeed."""
         return {}
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Return the number of seconds within which `step` must be called again."""
-        return self._client.metadata.wait(now)
+        return self._client.metadata.seconds_until_due(now)
 
 
 class AnyBrokerLookup(Lookup[K]):
@@ -63,7 +63,7 @@ class AnyBrokerLookup(Lookup[K]):
         """See `Lookup`."""
         self._client.connect_any()
 
-    def wait(self, now: float) -> float:  # noqa: ARG002
+    def seconds_until_due(self, now: float) -> float:  # noqa: ARG002
         """See `Lookup`."""
         return _CONNECTING_WAIT_S
 
@@ -142,9 +142,9 @@ class LeaderLookup(Lookup[TopicPartition]):
                 del self._unknown[key]
         return failures
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """See `Lookup`."""
-        return super().wait(now) if self._unknown or self._stale else MAX_WAIT_S
+        return super().seconds_until_due(now) if self._unknown or self._stale else MAX_WAIT_S
 
 
 class BrokerLookup(Lookup[int]):
@@ -185,6 +185,6 @@ class BrokerLookup(Lookup[int]):
                     missing[key] = int(ErrorCode.broker_not_available)
         return missing
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """See `Lookup`."""
-        return super().wait(now) if self._unknown else MAX_WAIT_S
+        return super().seconds_until_due(now) if self._unknown else MAX_WAIT_S

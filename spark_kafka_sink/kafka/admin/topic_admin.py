@@ -47,13 +47,13 @@ from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.security.acl import Acl
+from spark_kafka_sink.kafka.security.acl_commands import Acl
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Iterable
 
-    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.config.topic_creation import TopicCreation
     from spark_kafka_sink.kafka.protocol.messages import Values
 
@@ -336,12 +336,12 @@ def only_partition(outcome: CallOutcome) -> Any:
     return only(only(topics, outcome).partitions, outcome)
 
 
-def leader_epoch(client: BlockingClient, key: TopicPartition) -> int:
+def leader_epoch(client: BlockingClient, topic_partition: TopicPartition) -> int:
     """Return the leader epoch of a partition, or -1 if it is unknown."""
-    topic = client.cluster.topics.get(key.topic)
-    if topic is None or key.partition >= topic.partition_count:
+    topic = client.cluster.topics.get(topic_partition.topic)
+    if topic is None or topic_partition.partition >= topic.partition_count:
         return _UNKNOWN_EPOCH
-    return topic.leader_epochs[key.partition]
+    return topic.leader_epochs[topic_partition.partition]
 
 
 class TopicAdmin:
@@ -532,11 +532,11 @@ class TopicAdmin:
         CreateTopics reports that a topic exists while it is being deleted. The topic disappears
         shortly afterwards.
         """
-        key = TopicPartition(name, 0)
+        topic_partition = TopicPartition(name, 0)
         client = self._client
         leaders = LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
-        driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (key,), leaders)
-        code = driver.complete(deadline, f"waiting for topic {name}")[key].code
+        driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (topic_partition,), leaders)
+        code = driver.complete(deadline, f"waiting for topic {name}")[topic_partition].code
         if code == ErrorCode.topic_authorization_failed:
             raise denied(client, "ListOffsets", code, on_topic(AclOperation.DESCRIBE, name))
         if code not in {ErrorCode.none, ErrorCode.unknown_topic_or_partition}:
@@ -613,6 +613,6 @@ class TopicCreator:
         with borrowed_client(self._config) as client:
             deadline = client.deadline(self._config.max_block_ms / 1000)
             topics = [_wanted_topic(name, self._wanted) for name in new]
-            refused = TopicAdmin(client).create_missing(topics, deadline)
+            rejected = TopicAdmin(client).create_missing(topics, deadline)
         self._seen.update(new)
-        return refused
+        return rejected

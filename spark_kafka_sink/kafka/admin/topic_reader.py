@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.arguments import check_options
 from spark_kafka_sink.common.errors import ConfigError, ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.kafka.admin.api_driver import request_one
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied, on_topic
 from spark_kafka_sink.kafka.admin.log_reader import (
@@ -43,7 +43,7 @@ from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, consumer_record
 from spark_kafka_sink.kafka.records.control_batch import read_marker
-from spark_kafka_sink.kafka.records.decoder import read_records as decode_records
+from spark_kafka_sink.kafka.records.record_decoder import read_records as decode_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -66,7 +66,7 @@ _NEW_LEADER_WAIT_S: Final = 0.1
 class OffsetRange:
     """Offsets of a partition, from `start` (inclusive) to `end` (exclusive)."""
 
-    key: TopicPartition
+    topic_partition: TopicPartition
     start: int
     end: int
 
@@ -117,14 +117,16 @@ class TopicReader:
 
     def bounds(self, partition: int) -> OffsetRange:
         """Return all readable offsets of a partition; raise the same errors as `partitions`."""
-        key = TopicPartition(self._topic, partition)
+        topic_partition = TopicPartition(self._topic, partition)
         return OffsetRange(
-            key=key, start=self._offset(key, EARLIEST), end=self._offset(key, LATEST)
+            topic_partition=topic_partition,
+            start=self._offset(topic_partition, EARLIEST),
+            end=self._offset(topic_partition, LATEST),
         )
 
-    def high_watermark(self, key: TopicPartition) -> int:
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
         """Return the offset after the last replicated record; raise errors like `partitions`."""
-        return self._offset(key, LATEST, IsolationLevel.READ_UNCOMMITTED)
+        return self._offset(topic_partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
 
     def ranges(self, offset: int = 0, partition: int | None = None) -> tuple[OffsetRange, ...]:
         """Return the readable offsets from `offset`; raise the same errors as `partitions`.
@@ -152,7 +154,7 @@ class TopicReader:
         for batch, _ in self.batches(offsets):
             for record in decode_records(batch):
                 if offsets.start <= record.offset < offsets.end:
-                    yield consumer_record(*offsets.key, record)
+                    yield consumer_record(*offsets.topic_partition, record)
 
     def batches(self, offsets: OffsetRange) -> Iterator[tuple[memoryview, BatchHeader]]:
         """Yield the batches that a consumer would receive for a range, in order.
@@ -163,35 +165,37 @@ class TopicReader:
             ProtocolError: a batch is corrupt, or the topic was recreated or truncated.
             BrokerUnavailableError: the brokers have not responded in time.
         """
-        place, deadline = offsets.start, self._deadline()
-        while place < offsets.end:
-            handler = FetchHandler(self._client, FetchFrom(offset=place), self._isolation)
-            fetched = request_of_leader(self._client, offsets.key, handler, deadline, "Fetch")
+        offset, deadline = offsets.start, self._deadline()
+        while offset < offsets.end:
+            handler = FetchHandler(self._client, FetchFrom(offset=offset), self._isolation)
+            fetched = request_of_leader(
+                self._client, offsets.topic_partition, handler, deadline, "Fetch"
+            )
             if fetched is None:
-                place = self._after_deleted(offsets.key, place)
+                offset = self._after_deleted(offsets.topic_partition, offset)
                 continue
-            start = place
+            start = offset
             for batch, header, is_visible in visible_batches(fetched.data, fetched.aborted):
-                if header.last_offset < place:
+                if header.last_offset < offset:
                     continue
-                place = header.last_offset + 1
+                offset = header.last_offset + 1
                 if is_visible and header.base_offset < offsets.end:
                     yield batch, header
-            if place > start:
+            if offset > start:
                 deadline = self._deadline()
             elif self._end_of(fetched) >= offsets.end:
                 return  # Compaction has removed all records after this offset.
             else:
                 self._client.pause(_NEW_LEADER_WAIT_S, deadline)
 
-    def _after_deleted(self, key: TopicPartition, place: int) -> int:
+    def _after_deleted(self, topic_partition: TopicPartition, offset: int) -> int:
         """Return the next offset to read after retention has deleted records during the read."""
-        first = self._offset(key, EARLIEST)
-        if first <= place:
+        first = self._offset(topic_partition, EARLIEST)
+        if first <= offset:
             raise ProtocolError(
                 "the topic was recreated, or its log was truncated, during the read",
-                topic=key.topic,
-                partition=key.partition,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
                 hint="Read it again.",
             )
         return first
@@ -201,13 +205,20 @@ class TopicReader:
         return fetched.last_stable_offset if committed else fetched.high_watermark
 
     def _offset(
-        self, key: TopicPartition, timestamp: int, isolation: IsolationLevel | None = None
+        self,
+        topic_partition: TopicPartition,
+        timestamp: int,
+        isolation: IsolationLevel | None = None,
     ) -> int:
         level = self._isolation if isolation is None else isolation
         handler = ListOffsetsHandler(self._client, timestamp, level)
-        response = request_of_leader(self._client, key, handler, self._deadline(), "ListOffsets")
+        response = request_of_leader(
+            self._client, topic_partition, handler, self._deadline(), "ListOffsets"
+        )
         if response is None:
-            raise ProtocolError("the leader returned no offset for the partition", topic=key.topic)
+            raise ProtocolError(
+                "the leader returned no offset for the partition", topic=topic_partition.topic
+            )
         return response
 
     def _deadline(self) -> float:
@@ -218,7 +229,9 @@ def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:
     """Return the range from `offset` on. A negative offset is relative to the end."""
     start = bounds.end + offset if offset < 0 else offset
     return OffsetRange(
-        key=bounds.key, start=min(max(start, bounds.start), bounds.end), end=bounds.end
+        topic_partition=bounds.topic_partition,
+        start=min(max(start, bounds.start), bounds.end),
+        end=bounds.end,
     )
 
 

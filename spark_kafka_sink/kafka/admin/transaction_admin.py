@@ -628,16 +628,18 @@ class TransactionAdmin:
         return result.value
 
     def _producers(
-        self, key: TopicPartition, result: KeyResult[tuple[ActiveProducer, ...]]
+        self, topic_partition: TopicPartition, result: KeyResult[tuple[ActiveProducer, ...]]
     ) -> tuple[ActiveProducer, ...]:
         what = "DescribeProducers"
         if result.code == ErrorCode.topic_authorization_failed:
-            raise denied(self._client, what, result.code, on_topic(AclOperation.READ, key.topic))
+            raise denied(
+                self._client, what, result.code, on_topic(AclOperation.READ, topic_partition.topic)
+            )
         if result.code:
             raise errors.UnknownTopicError(
                 f"{what} was rejected: {result.message or 'the partition does not exist'}",
-                topic=key.topic,
-                partition=key.partition,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
                 error=error_name(result.code),
             )
         return result.value or ()

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import UnknownTopicError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +94,9 @@ def _check(reader: TopicReader, part: PartitionReport) -> PartitionCheck:
         log = reader.bounds(part.partition)
     except UnknownTopicError as error:
         return _result(part, 0, PartitionVerdict.MISSING, error.message)
-    offsets = OffsetRange(key=log.key, start=max(first, log.start), end=min(last + 1, log.end))
+    offsets = OffsetRange(
+        topic_partition=log.topic_partition, start=max(first, log.start), end=min(last + 1, log.end)
+    )
     count = _count(reader, offsets)
     if count >= part.persisted:
         others = count - part.persisted

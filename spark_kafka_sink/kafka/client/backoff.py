@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from random import Random
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 _MAX_DOUBLINGS = 30
 
@@ -52,7 +52,8 @@ class RetryTimer:
 
     def record_success(self, next_at: float = 0.0) -> None:
         """Reset the delay after a success; the next attempt is at `next_at`."""
-        self.at, self._failures = next_at, 0
+        self.at = next_at
+        self._failures = 0
 
     @property
     def is_backing_off(self) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.debug_log import Debug
-from spark_kafka_sink.config.security.model import SecurityConfig
+from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED, Circumstances
 from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, State, Transport
 from spark_kafka_sink.kafka.client.connection import Connection, CorrelationError
@@ -120,7 +120,7 @@ class BrokerConnection:
             is_accepted=is_accepted,
         )
 
-    def resolved(self, addresses: list[Address]) -> None:
+    def set_addresses(self, addresses: list[Address]) -> None:
         """Store resolved addresses in the order to try, starting after the last tried address.
 
         The order prevents retries of the same address after a connection fails (KAFKA-12193).
@@ -147,7 +147,7 @@ class BrokerConnection:
             self.transport = channels.encrypted(transport, self.node.host)
             self.continue_connecting(channels, now)
             return
-        connection.connected(now)
+        connection.start_handshake(now)
         self.flush()
 
     def rename(self, client_id: str) -> None:
@@ -248,13 +248,13 @@ class ConnectionMetrics:
         self._security = security or SecurityConfig()
         self._debug = debug or Debug()
 
-    def opening(self, broker: BrokerConnection, address: object) -> None:
+    def on_opening(self, broker: BrokerConnection, address: object) -> None:
         """Count a connection attempt."""
         self.meters.of(broker.node).connects += 1
         if (log_event := self._debug.broker) is not None:
             log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
 
-    def ready(self, broker: BrokerConnection) -> None:
+    def on_ready(self, broker: BrokerConnection) -> None:
         """Log that a connection is ready after it was opened or after its login was renewed."""
         if (log_event := self._debug.broker) is not None:
             apis = len(broker.connection.versions)
@@ -270,7 +270,7 @@ class ConnectionMetrics:
                 login_again_in_s="never" if due is None else f"{due - broker.last_used:.3f}",
             )
 
-    def sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
+    def on_sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
         """Log a queued request. The socket might have accepted only a part of the request."""
         if (log_event := self._debug.protocol) is not None:
             log_event(
@@ -282,7 +282,7 @@ class ConnectionMetrics:
                 bytes=sum(memoryview(part).nbytes for part in flight.request.body),
             )
 
-    def answered(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
+    def on_answered(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
         """Record the round-trip time of an answered request."""
         written = flight.written_at or now
         self.meters.of(broker.node).rtt.add_time(now - written)
@@ -313,17 +313,17 @@ class ConnectionMetrics:
         meter.rx += broker.connection.responses
         broker.bytes_out = broker.bytes_in = broker.connection.responses = 0
 
-    def unreadable(self, broker: BrokerConnection, error: Exception) -> None:
+    def on_unreadable(self, broker: BrokerConnection, error: Exception) -> None:
         """Count an invalid response."""
         meter = self.meters.of(broker.node)
         meter.rx_errors += 1
         meter.correlation_errors += isinstance(error, CorrelationError)
 
-    def timed_out(self, broker: BrokerConnection) -> None:
+    def on_timed_out(self, broker: BrokerConnection) -> None:
         """Count all requests in flight as timed out, because the oldest one has timed out."""
         self.meters.of(broker.node).timeouts += len(broker.connection.in_flight)
 
-    def closed(
+    def on_closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
         """Count a closed connection or failed attempt; `lost` contains the requests in flight."""
@@ -334,7 +334,7 @@ class ConnectionMetrics:
             node_id, numbers = broker.node.node_id, [flight.correlation_id for flight in lost]
             log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
 
-    def throttled(self, broker: BrokerConnection, seconds: float) -> None:
+    def on_throttled(self, broker: BrokerConnection, seconds: float) -> None:
         """Log that the broker throttles the client."""
         if (log_event := self._debug.broker) is not None:
             log_event("throttle", broker=broker.node.node_id, pause_ms=f"{seconds * 1000:.0f}")

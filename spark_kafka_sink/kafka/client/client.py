@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.security.credentials import credentials_stamp
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.channel.background import Calls
     from spark_kafka_sink.kafka.client.network_client import Connect
     from spark_kafka_sink.kafka.client.request import Completion
@@ -52,7 +52,7 @@ class Loop(Protocol):
     def run_once(self) -> None:
         """Run one iteration: send, wait for the network, handle the responses."""
 
-    def crashed(self, error: BaseException) -> None:
+    def handle_crash(self, error: BaseException) -> None:
         """Handle an exception of `run_once`. Afterwards, `run_once` is not called again."""
 
     @property
@@ -69,6 +69,7 @@ class Client:
     def __init__(
         self,
         config: ProducerConfig,
+        *,
         clock: Clock | None = None,
         random: Random | None = None,
         connect: Connect | None = None,
@@ -86,7 +87,14 @@ class Client:
         """The client's name in debug events."""
         debug = Debug(config.debug, client=self.name)
         metrics = ConnectionMetrics(config.security, debug, self.clock.monotonic)
-        self.network = Network(config, self.random, connect, lookups, metrics, logins)
+        self.network = Network(
+            config,
+            random=self.random,
+            connect=connect,
+            lookups=lookups,
+            metrics=metrics,
+            logins=logins,
+        )
         self.metadata = Metadata(config, self.random, debug)
         self._process = os.getpid()
 
@@ -149,7 +157,7 @@ class Client:
         if self._checks >= _STALLED_CHECKS and not self.is_dead and self._thread is not None:
             self._stalled = _stalled_error(self._thread)
         if self.is_dead and self._attached is not None:
-            self._attached.crashed(self._stalled or DeliveryError(_DEAD, hint=_DEAD_HINT))
+            self._attached.handle_crash(self._stalled or DeliveryError(_DEAD, hint=_DEAD_HINT))
 
     def attach(self, loop: Loop) -> None:
         """Make the sender thread run `loop`; the first call starts the thread.
@@ -232,7 +240,7 @@ class Client:
                 _LOG.warning("an idle connection failed: %s", text_of(error))
                 return
             self._loop = None
-            loop.crashed(error)
+            loop.handle_crash(error)
 
     def _idle(self) -> None:
         """Poll between tasks to detect closed connections and handle pending Metadata responses."""

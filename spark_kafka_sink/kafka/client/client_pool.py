@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from spark_kafka_sink.kafka.security.credentials import Stamp, credentials_stamp
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 S = TypeVar("S")
 MAX_IDLE = 4

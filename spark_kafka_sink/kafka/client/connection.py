@@ -105,7 +105,7 @@ class Connection:
             raise AssertionError(f"connection cannot change from {self.state} to {state}")
         self.state, self.state_since = state, self._clock()
 
-    def connected(self, now: float) -> None:
+    def start_handshake(self, now: float) -> None:
         """Start the handshake on an open socket: send ApiVersions."""
         self.move(State.NEGOTIATING)
         self._request_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
@@ -273,11 +273,11 @@ class Connection:
     def _continue_login(self, authenticator: Authenticator, response: Any, now: float) -> None:
         """Process a response of the login."""
         if self.state is State.SASL_HANDSHAKE:
-            request = authenticator.agreed(response)
+            request = authenticator.handle_handshake(response)
             self.move(State.AUTHENTICATING)
             self.enqueue(request, now)
         else:
-            authenticator.answered(response)
+            authenticator.handle_authenticate(response)
 
     def _become_ready(self) -> None:
         self._frames.set_limit(MAX_FRAME)

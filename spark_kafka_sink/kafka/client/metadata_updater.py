@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.network_client import Network
 
 
@@ -64,7 +64,7 @@ _LEADERLESS_LOG_S = 5.0
 _MAX_REUSE_AGE_S = 1.0
 """Maximum age in seconds of topic metadata that the next session can reuse."""
 _MAX_LISTED = 10
-_BOOTSTRAP = "bootstrap servers"
+_BOOTSTRAP_OUTAGE = "bootstrap servers"
 """Name of an outage. No topic can have this name."""
 
 
@@ -166,12 +166,12 @@ class Rebootstrap:
     _since: float | None = None
     _required: bool = False
 
-    def asking(self, now: float) -> None:
+    def start_timer(self, now: float) -> None:
         """Start the timer, because the client is waiting for a broker or for requested metadata."""
         if self._since is None:
             self._since = now
 
-    def answered(self) -> None:
+    def stop_timer(self) -> None:
         """Stop the timer, because a broker has returned metadata."""
         self._since = None
 
@@ -184,9 +184,10 @@ class Rebootstrap:
         overdue = self._since is not None and now - self._since >= (self.trigger or 0.0)
         return self.trigger is not None and (self._required or overdue)
 
-    def restart(self, now: float) -> None:
+    def restart_timer(self, now: float) -> None:
         """Restart the timer after a rebootstrap."""
-        self._since, self._required = now, False
+        self._since = now
+        self._required = False
 
 
 class Metadata:
@@ -306,18 +307,19 @@ class Metadata:
         """Send the next request if it is due and a broker is ready."""
         self._take_wanted()
         if self._rebootstrap_timer.is_due(now):
-            self._rebootstrap_timer.restart(now)
+            self._rebootstrap_timer.restart_timer(now)
             self._rebootstrap(network, now)
         if self._refresh_requested and not self._retry.is_backing_off:
             self._retry.record_failure(now)
         if self._in_flight or now < self._retry.at:
             return
-        self._rebootstrap_timer.asking(now)
+        self._rebootstrap_timer.start_timer(now)
         node = self.any_node(network, now)
         self._blocked = node is None
         if node is None:
             return
-        self._in_flight, self._requested = True, self._topics
+        self._in_flight = True
+        self._requested = self._topics
         self._may_create = self._config.allow_auto_create_topics and not self.denials.unclear
         self._refresh_requested = False
         self.requests += 1
@@ -326,9 +328,9 @@ class Metadata:
             topics = ",".join(sorted(self._topics))
             log_event("ask", broker=node.node_id, correlation=correlation, topics=topics)
 
-    def learn_leader(self, partition: TopicPartition, leader: int, epoch: int) -> None:
+    def learn_leader(self, topic_partition: TopicPartition, leader: int, epoch: int) -> None:
         """Store a partition's leader from a Produce response (KIP-951) if its epoch is newer."""
-        self.cluster = self.cluster.with_leader(*partition, leader, epoch)
+        self.cluster = self.cluster.with_leader(*topic_partition, leader, epoch)
 
     def learn_nodes(self, nodes: Iterable[tuple[int, str, int]]) -> None:
         """Store the broker ids and addresses from a Produce response (KIP-951)."""
@@ -364,7 +366,7 @@ class Metadata:
         if able:
             network.connect(min(able, key=network.attempts), now)
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called, unless a connection opens."""
         if self._in_flight:
             return 1.0
@@ -383,8 +385,8 @@ class Metadata:
             _LOG.warning("%s returned invalid metadata: %s", completion.node, error)
             self._retry.record_failure(now)
             return
-        self._rebootstrap_timer.answered()
-        self._outages.end(_BOOTSTRAP)
+        self._rebootstrap_timer.stop_timer()
+        self._outages.end(_BOOTSTRAP_OUTAGE)
         updated = self.denials.classify(updated.only(self._topics), may_create=self._may_create)
         before, self.cluster = self.cluster, updated.assuming(self._assumed)
         self.updates, self.updated_at = self.updates + 1, now
@@ -419,7 +421,7 @@ class Metadata:
 
     def _rebootstrap(self, network: Network, now: float) -> None:
         """Drop all known brokers, so that only the bootstrap servers are left."""
-        if self._outages.observe(_BOOTSTRAP, now) is not None:
+        if self._outages.observe(_BOOTSTRAP_OUTAGE, now) is not None:
             _LOG.warning("no known broker returns metadata: retrying with the bootstrap servers")
         self.cluster = self.cluster.without_nodes()
         network.forget_all("rebootstrapping", now)

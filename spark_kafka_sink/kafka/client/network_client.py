@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
-from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
+from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection, ConnectionMetrics
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult, Calls
@@ -77,6 +77,7 @@ class Network:
     def __init__(
         self,
         config: ProducerConfig,
+        *,
         random: Random,
         connect: Connect | None = None,
         lookups: Calls | None = None,
@@ -190,16 +191,16 @@ class Network:
         except OSError as error:
             self._fail(broker, error, now)
             return 0
-        self.metrics.sent(broker, flight)
+        self.metrics.on_sent(broker, flight)
         self._watch(broker)
         return flight.correlation_id
 
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
         """Send no requests to a broker for `seconds`, as its response has requested (KIP-219)."""
         if broker := self._brokers.get(node_id):
-            self.outages.throttled(broker, seconds, now)
+            self.outages.on_throttled(broker, seconds, now)
             broker.throttled_until = max(broker.throttled_until, now + seconds)
-            self.metrics.throttled(broker, seconds)
+            self.metrics.on_throttled(broker, seconds)
 
     def throttled_until(self, node_id: int) -> float:
         """Return the time until which a broker throttles this client, or 0 if it never has."""
@@ -296,7 +297,7 @@ class Network:
                 try:
                     if result.error is not None:
                         raise result.error
-                    broker.resolved(result.value)
+                    broker.set_addresses(result.value)
                     self._connect_next(broker, now)
                 except OSError as error:
                     self._fail(broker, error, now)
@@ -305,7 +306,7 @@ class Network:
         """Start to connect to the next address; raise OSError if this fails immediately."""
         config, address = self._config, broker.next_address()
         broker.connection.move(State.CONNECTING)
-        self.metrics.opening(broker, address[1])
+        self.metrics.on_opening(broker, address[1])
         broker.transport = self._connect(
             address, config.send_buffer_bytes, config.receive_buffer_bytes
         )
@@ -334,24 +335,25 @@ class Network:
     def _receive(self, broker: BrokerConnection, now: float) -> None:
         try:
             for flight, response in broker.receive(now):
-                self.metrics.answered(broker, flight, now)
+                self.metrics.on_answered(broker, flight, now)
                 latency = now - flight.sent_at
                 self._done.append(Completion(broker.node, flight, latency, response))
-                self.outages.answered(broker, now)
+                self.outages.on_answered(broker, now)
                 self.failures.record_success(str(broker.node))
         except ProtocolError as error:
-            self.metrics.unreadable(broker, error)
+            self.metrics.on_unreadable(broker, error)
             raise
         self._note_ready(broker, now)
 
     def _note_ready(self, broker: BrokerConnection, now: float) -> None:
         if broker.is_ready and broker.connect_by:
-            broker.connect_by, broker.failures = 0.0, 0
-            self.metrics.ready(broker)
+            broker.connect_by = 0.0
+            broker.failures = 0
+            self.metrics.on_ready(broker)
             if broker.login is not None:
                 self.failures.record_success(str(broker.node))
             if self.failures.is_accepted:
-                self.outages.answered(broker, now)
+                self.outages.on_answered(broker, now)
 
     def _continue_login(self, broker: BrokerConnection, now: float) -> None:
         """Run the next step of a login, if any."""
@@ -401,12 +403,12 @@ class Network:
             if broker.connect_by and now >= broker.connect_by:
                 self._fail(broker, TimeoutError(_TIMEOUT_MESSAGES[broker.connection.state]), now)
             elif oldest is not None and now >= oldest + timeout:
-                self.metrics.timed_out(broker)
+                self.metrics.on_timed_out(broker)
                 self._fail(broker, TimeoutError("no response within request.timeout.ms"), now)
             elif broker.is_ready and oldest is None and 0 <= idle < now - broker.last_used:
                 self._forget(broker.node.node_id, "idle", now)
             elif oldest is not None:
-                self.outages.unresponsive(broker, oldest, timeout, now)
+                self.outages.on_unresponsive(broker, oldest, timeout, now)
 
     def _fail(self, broker: BrokerConnection, error: Exception, now: float) -> None:
         """Close a failed connection. Then back off, or continue with the next address."""
@@ -431,7 +433,7 @@ class Network:
         broker.failures += 1
         broker.retry_at = now + delay
         if not was_idle and self.failures.fatal is None:
-            self.outages.failed(broker, reason, lost, delay, now)
+            self.outages.on_failed(broker, reason, lost, delay, now)
 
     def _drop(self, broker: BrokerConnection, reason: str, now: float) -> list[InFlightRequest]:
         if broker.transport is not None:
@@ -440,7 +442,7 @@ class Network:
         self.metrics.update(broker)
         self._complete_fire_and_forget(broker)
         connection, lost = broker.connection, broker.reset()
-        self.metrics.closed(broker, reason, lost)
+        self.metrics.on_closed(broker, reason, lost)
         oldest = next(iter(connection.in_flight), None)
         for flight in lost:
             written, latency = connection.has_written(flight), now - flight.sent_at

@@ -104,7 +104,7 @@ class OutageLog:
         """
         self._outages = Outages()
 
-    def failed(
+    def on_failed(
         self,
         broker: BrokerConnection,
         reason: str,
@@ -129,7 +129,7 @@ class OutageLog:
         plan = f"retrying in {delay:.2f} s if needed"
         self._log(broker, f"{what}: {reason}; {plan}", now)
 
-    def unresponsive(
+    def on_unresponsive(
         self, broker: BrokerConnection, oldest: float, timeout: float, now: float
     ) -> None:
         """Log that the request sent at `oldest` has had no response for `NO_RESPONSE_S` seconds."""
@@ -142,7 +142,7 @@ class OutageLog:
         plan = f"the connection will be closed after request.timeout.ms = {timeout * 1000:.0f}"
         self._log(broker, f"{what}; {plan}", now)
 
-    def throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
+    def on_throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
         """Log throttling by a broker after it has lasted for `NO_RESPONSE_S` seconds."""
         what = f"{_key(broker)} throttled"
         if now - broker.throttled_until > NO_RESPONSE_S:
@@ -156,7 +156,7 @@ class OutageLog:
                 self._outages.take_omitted_note(),
             )
 
-    def answered(self, broker: BrokerConnection, now: float) -> None:
+    def on_answered(self, broker: BrokerConnection, now: float) -> None:
         """End the outages of a broker that has connected or responded."""
         if not self._outages:
             return

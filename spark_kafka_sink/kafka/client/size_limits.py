@@ -43,7 +43,7 @@ class BatchSizeLimits:
         doublings = int((now - learned_at) / DOUBLED_AFTER_S)
         return size << min(doublings, _MAX_DOUBLINGS)
 
-    def refused(self, topic: str, size: int, now: float) -> int:
+    def record_rejected(self, topic: str, size: int, now: float) -> int:
         """Record that a batch of `size` bytes was too large; limit batches to half of this size.
 
         Returns:
@@ -74,7 +74,7 @@ class RequestSizeLimit:
             return self._largest
         return self._safe
 
-    def lost(self, size: int, now: float) -> None:
+    def record_lost(self, size: int, now: float) -> None:
         """Record that a connection ended while a request of `size` bytes was unanswered."""
         if size > self._safe:
             self._lost_at = now

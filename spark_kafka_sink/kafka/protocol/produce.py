@@ -25,7 +25,12 @@ from uuid import UUID
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import codec
 from spark_kafka_sink.kafka.protocol.messages import Values, read_response
-from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.protocol.versions import (
+    PRODUCE_WITH_TOPIC_IDS,
+    ApiKey,
+    request_type,
+    response_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +44,6 @@ TopicKey: TypeAlias = str | UUID
 _STARTS_FROM: Final = 5
 _ERRORS_FROM: Final = 8
 _FLEXIBLE: Final = 9
-TOPIC_IDS: Final = 13
 _CORRELATION_ID: Final = 4
 """Size in bytes of the correlation id, which precedes the header's tags or the body."""
 _NO_TIME: Final = -1
@@ -69,7 +73,7 @@ def _framing(version: int) -> _WireReaders:
     name = codec.sized_reader(length_of, text=True, nullable=False)
     return _WireReaders(
         length=codec.compact_length if flexible else codec.long_length,
-        topic=_topic_id if version >= TOPIC_IDS else name,
+        topic=_topic_id if version >= PRODUCE_WITH_TOPIC_IDS else name,
         tags=_NO_TAGS if flexible else b"",
     )
 
@@ -147,7 +151,7 @@ def _types(version: int) -> _Types:
         request=request,
         topic=topic,
         partition=_entity_of(topic, "partition_data"),
-        key="topic_id" if version >= TOPIC_IDS else "name",
+        key="topic_id" if version >= PRODUCE_WITH_TOPIC_IDS else "name",
     )
 
 
@@ -203,7 +207,7 @@ def produce_body(
 
 
 def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
-    if version < TOPIC_IDS:
+    if version < PRODUCE_WITH_TOPIC_IDS:
         return _string(name, flexible=version >= _FLEXIBLE)
     if topic_id is None:
         raise ProtocolError(f"Produce {version} requires the topic id", topic=name)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 NO_EPOCH = -1
+PRODUCE_WITH_TOPIC_IDS = FETCH_WITH_TOPIC_IDS = 13
+"""The first version of each API that names topics by their ids (KIP-516)."""
 _UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 
 

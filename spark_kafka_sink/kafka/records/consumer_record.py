@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.kafka.records.control_batch import read_marker
-from spark_kafka_sink.kafka.records.decoder import Record, read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 
 ABORT: Final = 0
 COMMIT: Final = 1

@@ -36,7 +36,7 @@ LOG_OVERHEAD = 12
 _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
 _WHOLE: Final = struct.Struct(">qiibIhiqqqhii")
-_CODEC_MASK = 0x07
+CODEC_MASK = 0x07
 _SEQUENCE_MASK = 0x7FFFFFFF
 _CODECS = tuple(Codec)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -79,7 +79,7 @@ class BatchHeader(NamedTuple):
     @property
     def codec(self) -> Codec:
         """The codec. Raises ProtocolError if the codec number is undefined."""
-        number = self.attributes & _CODEC_MASK
+        number = self.attributes & CODEC_MASK
         if number >= len(_CODECS):
             raise ProtocolError(f"unknown compression codec {number}")
         return _CODECS[number]

@@ -114,11 +114,11 @@ def _built(values: Integers, largest: int) -> VarintBytes:
     zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
     encoded = zigzag & _SEVEN_BITS
     sizes = np.ones(len(values), np.uint64)
-    for place in range(1, largest):
-        rest = zigzag >> np.uint64(7 * place)
+    for index in range(1, largest):
+        rest = zigzag >> np.uint64(7 * index)
         continues = rest != 0
-        encoded |= (rest & _SEVEN_BITS) << np.uint64(8 * place)
-        encoded |= continues.astype(np.uint64) << np.uint64(8 * place - 1)
+        encoded |= (rest & _SEVEN_BITS) << np.uint64(8 * index)
+        encoded |= continues.astype(np.uint64) << np.uint64(8 * index - 1)
         sizes += continues
     return VarintBytes(encoded, sizes, largest)
 

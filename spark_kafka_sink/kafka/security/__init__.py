@@ -10,6 +10,6 @@ In reading order:
 - `tls`: the `ssl.SSLContext` of a client, and descriptions of TLS failures
 - `sasl`: the client side of each SASL mechanism
 - `tokens`: bearer tokens for OAUTHBEARER and AWS_MSK_IAM: sources, cache and refresh
-- `preflight`: check stores, secrets and libraries on the driver before any task runs
-- `acl`: the principal of a client, and the commands that grant denied operations
+- `security_checks`: check stores, secrets and libraries on the driver before any task runs
+- `acl_commands`: the principal of a client, and the commands that grant denied operations
 """

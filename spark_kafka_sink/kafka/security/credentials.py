@@ -26,12 +26,17 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import ENVIRONMENT, FILE, Secret
 from spark_kafka_sink.common.text import shown_file
-from spark_kafka_sink.config.security.model import JaasLogin, KerberosLogin, SaslConfig
+from spark_kafka_sink.config.security.security_config import JaasLogin, KerberosLogin, SaslConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from spark_kafka_sink.config.security.model import KeyStore, Login, SecurityConfig, TrustStore
+    from spark_kafka_sink.config.security.security_config import (
+        KeyStore,
+        Login,
+        SecurityConfig,
+        TrustStore,
+    )
 
 
 SETTLING_S = 5.0

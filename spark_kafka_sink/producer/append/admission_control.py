@@ -13,8 +13,7 @@ import numpy as np
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.admission import Admission
-from spark_kafka_sink.producer.append.chunk import AdmittedChunk
+from spark_kafka_sink.producer.append.chunk import Admission, AdmittedChunk
 from spark_kafka_sink.producer.append.planner import ranges_within
 from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
 from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITIONS_PART
@@ -44,6 +43,7 @@ class AdmissionControl:
     def __init__(
         self,
         client: Client,
+        *,
         rates: RateLimits,
         accumulator: Accumulator,
         breakers: CircuitBreakers,
@@ -142,7 +142,7 @@ class AdmissionControl:
         return self._quotas.full(size, self._client.metadata.cluster)
 
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
-        held = self._quotas.held(TopicPartition(topic.name, partition))
+        held = self._quotas.charged_bytes(TopicPartition(topic.name, partition))
         return BufferTimeoutError(
             f"no buffer space for the partition or its broker within max.block.ms = "
             f"{self._config.max_block_ms}: bufferShare limits a broker to {self._quotas.limit:,} "

@@ -6,13 +6,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
-    from spark_kafka_sink.producer.append.admission import Admission
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The partitions, by topic, that do not accept rows of one chunk.
+
+    - `broken`: the circuit breaker of the partition or of its leader is open. UNASSIGNED is
+      included if all partitions that have a leader are included.
+    - `full`: the partition or its leader has used up its buffer quota.
+    """
+
+    broken: Mapping[str, Collection[int]]
+    full: Mapping[str, Collection[int]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.kafka.records.encoder import encode_records, split_records
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, split_records
 from spark_kafka_sink.producer.append.planner import MAX_BATCH_RECORDS, BatchLimits, Segment, plan
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
 from spark_kafka_sink.producer.rows import RowNumbers
@@ -92,8 +92,8 @@ class _TargetNames(dict[int, TopicPartition]):
 
     def __missing__(self, target: int) -> TopicPartition:
         topic, partition = self.route.target(target)
-        name = self[target] = TopicPartition(topic.name, partition)
-        return name
+        topic_partition = self[target] = TopicPartition(topic.name, partition)
+        return topic_partition
 
 
 def _latest(timestamps: Timestamps, starts: list[int], order: Order) -> list[int]:

@@ -124,7 +124,9 @@ class RateLimiter:
             self._follow(factor, now)
         self._records.refill(now, factor)
         self._bytes.refill(now, factor)
-        self._now, self._factor, self._next_step = now, factor, ramp.next_step(now)
+        self._now = now
+        self._factor = factor
+        self._next_step = ramp.next_step(now)
 
     @property
     def wait(self) -> float:

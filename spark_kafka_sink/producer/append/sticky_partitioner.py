@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
-    from spark_kafka_sink.producer.append.admission import Admission
+    from spark_kafka_sink.producer.append.chunk import Admission
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers

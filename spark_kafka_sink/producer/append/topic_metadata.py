@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 

@@ -14,20 +14,20 @@ import numpy as np
 
 from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo
-from spark_kafka_sink.kafka.records.encoder import size_bounds
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.kafka.records.record_encoder import size_bounds
 from spark_kafka_sink.producer.append.chunk import Chunk
-from spark_kafka_sink.producer.context import largest_record
 from spark_kafka_sink.producer.row_error import (
     RowError,
     find_row_errors,
     out_of_range,
 )
+from spark_kafka_sink.producer.session_context import largest_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.producer.append.partitioner import Partitioner
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
     from spark_kafka_sink.producer.bad_rows import BadRows
@@ -41,6 +41,7 @@ class RowValidator:
     def __init__(
         self,
         config: ProducerConfig,
+        *,
         bad_rows: BadRows,
         dead_letters: DeadLetterTopic | None,
         topics: TopicMetadata,

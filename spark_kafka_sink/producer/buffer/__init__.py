@@ -10,7 +10,6 @@ In reading order:
 - `accumulator`: open batches, and queues of closed batches
 - `batch_listener`: the interface through which reports and debug events follow the batches
 - `events`: events of batches and producer ids, for kafka.debug
-- `breakers`: the circuit breaker of one partition, one broker or the job
-- `circuit_breakers`: all circuit breakers of one session
+- `circuit_breakers`: the circuit breakers of a session: for partitions, brokers and the job
 - `ramp`: the ramp-up of rates after errors
 """

@@ -20,7 +20,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
     from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
@@ -65,16 +65,17 @@ class Contents(NamedTuple):
 class Accumulator:
     """Open and closed batches of one session, shared by its writer and its sender.
 
-    Until a batch is drained, the lock guards its `parts`, `charges`, `held`, `ready`, `closed` and
-    `reason`. The writer fills and closes the batch; the sender closes it, copies its parts and
-    stores the compressed records. Afterwards, only the sender uses the batch. `charges` and the
-    charges themselves are guarded by the lock until the batch is complete, because batches share
-    chunks.
+    Until a batch is drained, the lock guards its `parts`, `charges`, `payload_size`, `is_ready`,
+    `closed_at` and `close_reason`. The writer fills and closes the batch; the sender closes it,
+    copies its parts and stores the compressed records. Afterwards, only the sender uses the batch.
+    `charges` and the charges themselves are guarded by the lock until the batch is complete,
+    because batches share chunks.
     """
 
     def __init__(
         self,
         config: ProducerConfig,
+        *,
         state: SessionState,
         pool: BufferPool,
         quotas: BufferQuotas,
@@ -115,7 +116,7 @@ class Accumulator:
         self._is_close_missed = False
         """True if a batch became due during the current plan."""
         self._open_bytes = 0
-        """Sum of `held` of the open batches."""
+        """Sum of `payload_size` of the open batches."""
         self._created = 0
 
         # Sender thread only.
@@ -123,10 +124,10 @@ class Accumulator:
 
     # Only the writer thread calls the methods below.
 
-    def open_batch(self, partition: TopicPartition) -> OpenBatch | None:
+    def open_batch(self, topic_partition: TopicPartition) -> OpenBatch | None:
         """Return the properties of a partition's open batch, valid from `begin` to `append`."""
         with self._lock:
-            batch = self._open.get(partition)
+            batch = self._open.get(topic_partition)
             if batch is None:
                 return None
             return OpenBatch(batch.records, batch.raw_size, batch.base_timestamp)
@@ -137,7 +138,11 @@ class Accumulator:
             if self._assigned_topics.issuperset(topics):
                 return
             self._assigned_topics.update(topics)
-            for partition in [place for place in self._open if place.partition == UNASSIGNED]:
+            for partition in [
+                topic_partition
+                for topic_partition in self._open
+                if topic_partition.partition == UNASSIGNED
+            ]:
                 if partition.topic in self._assigned_topics:
                     self._close(partition, CloseReason.FLUSH)
         self.state.wake_sender()
@@ -149,7 +154,11 @@ class Accumulator:
                 return
             waiting = [partition for partition, queue in self._queues.items() if queue]
             waiting += self._open
-            busy = {place.topic for place in waiting if place.partition != UNASSIGNED}
+            busy = {
+                topic_partition.topic
+                for topic_partition in waiting
+                if topic_partition.partition != UNASSIGNED
+            }
             self._assigned_topics.difference_update(set(topics) - busy)
 
     def needs_partition(self, topic: str) -> bool:
@@ -190,12 +199,14 @@ class Accumulator:
             self._is_close_missed = False
             copied = 0
             for piece in slices:
-                if piece.opens and piece.partition in self._open:
-                    self._close(piece.partition, CloseReason.FULL)
+                if piece.opens_batch and piece.topic_partition in self._open:
+                    self._close(piece.topic_partition, CloseReason.FULL)
                     wakes_sender = True
                 copied += self._append(piece, chunk, now)
             # Close full batches last: a later slice may belong to the same batch as an earlier one.
-            full = {piece.partition for piece in slices if self._is_full(piece.partition)}
+            full = {
+                piece.topic_partition for piece in slices if self._is_full(piece.topic_partition)
+            }
             for partition in full:
                 self._close(partition, CloseReason.FULL)
             self.pool.charge(copied + (chunk.size if chunk.holders else 0))
@@ -248,10 +259,10 @@ class Accumulator:
                 self._unpin(now - PIN_TIMEOUT_S)
             while self._open:
                 partition, batch = next(iter(self._open.items()))
-                lingered = now >= batch.created + self._linger
+                lingered = now >= batch.created_at + self._linger
                 if not short and not lingered and surplus <= 0:
                     break
-                surplus -= batch.held
+                surplus -= batch.payload_size
                 self._close(partition, CloseReason.LINGER if lingered else CloseReason.MEMORY)
 
     def next_linger(self, now: float) -> float:
@@ -260,7 +271,7 @@ class Accumulator:
             oldest = next(iter(self._open.values()), None)
             if oldest is None:
                 return 1.0 if self._lingers_shortly else self._linger
-            lingers = max(0.0, oldest.created + self._linger - now)
+            lingers = max(0.0, oldest.created_at + self._linger - now)
             return lingers if self.pool.waiting_since is None else min(lingers, SHORTAGE_AFTER_S)
 
     def take_compressed(self) -> BaseException | None:
@@ -271,7 +282,7 @@ class Accumulator:
                 failure = failure or error
                 continue
             with self._lock:
-                if not batch.completed:  # otherwise, the batch has expired
+                if not batch.is_completed:  # otherwise, the batch has expired
                     self._take_payload(batch, payload, seconds)
         return failure
 
@@ -282,51 +293,55 @@ class Accumulator:
         request.
         """
         with self._lock:
-            return [place for place, queue in self._queues.items() if queue or place in retried]
+            return [
+                topic_partition
+                for topic_partition, queue in self._queues.items()
+                if queue or topic_partition in retried
+            ]
 
-    def head(self, partition: TopicPartition) -> ProducerBatch | None:
+    def head(self, topic_partition: TopicPartition) -> ProducerBatch | None:
         """Return the first batch of a queue, or None if no batch may be drained now.
 
         A partition's batches wait for older unassigned batches of the topic, because these could be
         assigned to the same partition.
         """
         with self._lock:
-            queue = self._queues.get(partition)
-            if not queue or not queue[0].ready:
+            queue = self._queues.get(topic_partition)
+            if not queue or not queue[0].is_ready:
                 return None
-            is_assigned = partition.partition != UNASSIGNED
-            if is_assigned and self._queues.get(TopicPartition(partition.topic, UNASSIGNED)):
+            is_assigned = topic_partition.partition != UNASSIGNED
+            if is_assigned and self._queues.get(TopicPartition(topic_partition.topic, UNASSIGNED)):
                 return None
             return queue[0]
 
-    def ready_count(self, partition: TopicPartition) -> int:
+    def ready_count(self, topic_partition: TopicPartition) -> int:
         """Return the number of batches in a queue that are ready to be sent."""
         with self._lock:
-            return sum(batch.ready for batch in self._queues.get(partition, ()))
+            return sum(batch.is_ready for batch in self._queues.get(topic_partition, ()))
 
-    def drain(self, batch: ProducerBatch, partition: TopicPartition) -> None:
-        """Remove the first batch of its queue, and assign it to `partition`; see `waiting`."""
+    def drain(self, batch: ProducerBatch, topic_partition: TopicPartition) -> None:
+        """Remove the first batch of its queue, and assign it `topic_partition`; see `waiting`."""
         with self._lock:
-            self._queues[batch.partition].popleft()
-            if batch.partition != partition:
-                self.put_last(batch.partition)
-                batch.partition = partition
-                self.quotas.change(partition, batch.held)
-                self._events.partition_assigned(batch)
-            self.put_last(partition)
+            self._queues[batch.topic_partition].popleft()
+            if batch.topic_partition != topic_partition:
+                self.put_last(batch.topic_partition)
+                batch.topic_partition = topic_partition
+                self.quotas.change(topic_partition, batch.payload_size)
+                self._events.on_partition_assigned(batch)
+            self.put_last(topic_partition)
 
-    def put_last(self, partition: TopicPartition) -> None:
+    def put_last(self, topic_partition: TopicPartition) -> None:
         """Move a partition's queue to the end of the order after a batch was drained."""
         with self._lock:
-            queue = self._queues.pop(partition, None)
-            self._queues[partition] = deque() if queue is None else queue
+            queue = self._queues.pop(topic_partition, None)
+            self._queues[topic_partition] = deque() if queue is None else queue
 
     def complete(self, batch: ProducerBatch) -> None:
         """Free the memory of an acknowledged or failed batch."""
         with self._lock:
             self._discharge(batch)
-            batch.hold([])
-            batch.completed = True
+            batch.replace_parts([])
+            batch.is_completed = True
             self.state.complete()
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
@@ -344,7 +359,7 @@ class Accumulator:
             self._label(batch)
             self._admit(batch)
             self.state.add_incomplete(1)
-            self._queues.setdefault(batch.partition, deque()).append(batch)
+            self._queues.setdefault(batch.topic_partition, deque()).append(batch)
 
     def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove and return the first batches of each queue for which `unwanted` returns True."""
@@ -410,7 +425,7 @@ class Accumulator:
 
     def _append(self, piece: EncodedSlice, chunk: Charge, now: float) -> int:
         """Append a slice to its open batch, or to a new batch; return the bytes to charge."""
-        batch = self._open.get(piece.partition) or self._open_new(piece, now)
+        batch = self._open.get(piece.topic_partition) or self._open_new(piece, now)
         size = len(piece.data)
         is_small = size * COPY_DIVISOR < chunk.size
         batch.add(
@@ -424,42 +439,45 @@ class Accumulator:
         else:
             batch.charges[-1].size += size
         self._open_bytes += size
-        self.quotas.change(piece.partition, size)
-        self._listeners.appended(batch, piece.records)
+        self.quotas.change(piece.topic_partition, size)
+        self._listeners.on_appended(batch, piece.records)
         return size if is_small else 0
 
     def _open_new(self, piece: EncodedSlice, now: float) -> ProducerBatch:
         base = piece.base_timestamp
-        batch = self._open[piece.partition] = ProducerBatch(piece.partition, now, base, base)
+        batch = self._open[piece.topic_partition] = ProducerBatch(
+            piece.topic_partition, now, base, base
+        )
         self._label(batch)
         self._incomplete.add(batch)
         self.state.add_incomplete(1)
         return batch
 
-    def _is_full(self, partition: TopicPartition) -> bool:
-        batch = self._open[partition]
+    def _is_full(self, topic_partition: TopicPartition) -> bool:
+        batch = self._open[topic_partition]
         return batch.raw_size >= self._full_size or batch.records >= self._batch_records
 
-    def _close(self, partition: TopicPartition, reason: CloseReason) -> None:
-        batch = self._open.pop(partition)
-        self._open_bytes -= batch.held
-        batch.closed, batch.reason = self.state.clock.monotonic(), reason
-        self._events.closed(batch)
-        self._queues.setdefault(partition, deque()).append(batch)
-        batch.ready = not self._compresses
+    def _close(self, topic_partition: TopicPartition, reason: CloseReason) -> None:
+        batch = self._open.pop(topic_partition)
+        self._open_bytes -= batch.payload_size
+        batch.closed_at, batch.close_reason = self.state.clock.monotonic(), reason
+        self._events.on_closed(batch)
+        self._queues.setdefault(topic_partition, deque()).append(batch)
+        batch.is_ready = not self._compresses
         if self._compresses:
             self._compressor.submit(batch)
 
     def _take_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
         """Store the compressed records, unless they are larger than the uncompressed records."""
-        batch.compression, batch.ready = seconds, True
-        if len(payload) < batch.held:
+        batch.compression_s = seconds
+        batch.is_ready = True
+        if len(payload) < batch.payload_size:
             self.pool.release(batch.charges)
-            self.quotas.change(batch.partition, len(payload) - batch.held)
-            batch.hold([payload])
+            self.quotas.change(batch.topic_partition, len(payload) - batch.payload_size)
+            batch.replace_parts([payload])
             batch.codec = self._compressor.codec
             self._charge(batch, len(payload))
-        self._events.compressed(batch)
+        self._events.on_compressed(batch)
         self.state.notify()
 
     def _label(self, batch: ProducerBatch) -> None:
@@ -470,11 +488,11 @@ class Accumulator:
         """Account for a closed batch that the writer did not append."""
         self._incomplete.add(batch)
         self._charge(batch, batch.size)
-        self.quotas.change(batch.partition, batch.held)
+        self.quotas.change(batch.topic_partition, batch.payload_size)
 
     def _discharge(self, batch: ProducerBatch) -> None:
         self.pool.release(batch.charges)
-        self.quotas.change(batch.partition, -batch.held)
+        self.quotas.change(batch.topic_partition, -batch.payload_size)
         self._incomplete.discard(batch)
 
     def _surplus(self) -> int:
@@ -499,7 +517,7 @@ class Accumulator:
             for part, charge in zip(batch.parts, batch.charges, strict=True):
                 live[id(charge)] += memoryview(part).nbytes
         for batch in self._incomplete:
-            if batch.created > born_before:
+            if batch.created_at > born_before:
                 continue
             for index, charge in enumerate(batch.charges):
                 if live[id(charge)] * COPY_DIVISOR < charge.size * (COPY_DIVISOR - 1):

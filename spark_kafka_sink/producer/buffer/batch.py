@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 class EncodedSlice(NamedTuple):
     """Encoded records for one planned batch: `data` is a slice of the chunk's buffer.
 
-    `opens`: the slice starts a new batch. Timestamps are in milliseconds. `rows`: the row numbers
-    of the records, or None if unknown.
+    `opens_batch`: the slice starts a new batch. Timestamps are in milliseconds. `rows`: the row
+    numbers of the records, or None if unknown.
     """
 
-    partition: TopicPartition
+    topic_partition: TopicPartition
     data: bytes | memoryview
     records: int
-    opens: bool
+    opens_batch: bool
     base_timestamp: int
     max_timestamp: int
     rows: RowNumbers | None = None
@@ -79,56 +79,56 @@ class ProducerBatch:
 
     Times are in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
 
-    - `parts` are the buffers of the records section, compressed unless `codec` is NONE; `held` is
-      their size. `raw_size` is the uncompressed size including the header.
+    - `parts` are the buffers of the records section, compressed unless `codec` is NONE;
+      `payload_size` is their size. `raw_size` is the uncompressed size including the header.
     - `arrivals` are the times at which records were appended, each with the number of records;
       `rows` are the row numbers of the records.
-    - `ready`: the batch may be sent.
-    - `ambiguous`: the batch was sent but got no conclusive response, so the log may contain it.
-    - `retried`: an attempt was rejected or its response was lost, so the batch is sent again.
-      `refused` is the error code of the latest rejection, or 0.
+    - `is_ready`: the batch may be sent.
+    - `is_ambiguous`: the batch was sent but got no conclusive response, so the log may contain it.
+    - `is_retried`: an attempt was rejected or its response was lost, so the batch is sent again.
+      `rejection_code` is the error code of the latest rejection, or 0.
     - `label` is the batch's number within the session, followed by a number for each split. `order`
       numbers the batches sent to the partition in the same way; it is empty before the first send.
     - `timed_from` is the time from which delivery.timeout.ms is measured for a sent batch; see
       `batch_completion`.
     - `topic_id` is the topic id with which the batch was last sent.
-    - `completed`: the batch was acknowledged or has failed.
-    - `restamped`: the batch contains dead letters with new timestamps, because the original
+    - `is_completed`: the batch was acknowledged or has failed.
+    - `is_restamped`: the batch contains dead letters with new timestamps, because the original
       timestamps were rejected.
-    - `closed` and `reason`: when and why the batch was closed.
-    - `compression` is the duration of the compression, None without compression.
+    - `closed_at` and `close_reason`: when and why the batch was closed.
+    - `compression_s` is the duration of the compression, None without compression.
     """
 
-    partition: TopicPartition
-    created: float
+    topic_partition: TopicPartition
+    created_at: float
     base_timestamp: int
     max_timestamp: int
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     rows: list[RowNumbers | None] = field(default_factory=list)
     parts: list[Buffer] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
-    held: int = 0
+    payload_size: int = 0
     codec: Codec = Codec.NONE
     records: int = 0
     raw_size: int = HEADER_SIZE
-    ready: bool = False
+    is_ready: bool = False
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
     sequence: int = NO_SEQUENCE
     attempts: int = 0
-    ambiguous: bool = False
-    retried: bool = False
-    refused: int = 0
+    is_ambiguous: bool = False
+    is_retried: bool = False
+    rejection_code: int = 0
     sent_at: float = 0.0
     timed_from: float = 0.0
     label: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     topic_id: uuid.UUID | None = None
-    completed: bool = False
-    restamped: bool = False
-    closed: float = 0.0
-    reason: CloseReason = CloseReason.FLUSH
-    compression: float | None = None
+    is_completed: bool = False
+    is_restamped: bool = False
+    closed_at: float = 0.0
+    close_reason: CloseReason = CloseReason.FLUSH
+    compression_s: float | None = None
 
     def add(
         self,
@@ -151,17 +151,17 @@ class ProducerBatch:
             last += part
         else:
             self.parts.append(bytearray(part) if is_small else part)
-        self.held += size
+        self.payload_size += size
         self.records += records
-        self.arrivals.append((self.created if now is None else now, records))
+        self.arrivals.append((self.created_at if now is None else now, records))
         self.rows.append(rows)
         self.raw_size += size
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
-    def hold(self, parts: list[Buffer]) -> None:
+    def replace_parts(self, parts: list[Buffer]) -> None:
         """Replace the records section, for example with the compressed records."""
         self.parts = parts
-        self.held = sum(memoryview(part).nbytes for part in parts)
+        self.payload_size = sum(memoryview(part).nbytes for part in parts)
 
     def compressed(self, codec: Codec, level: int | None) -> bytes:
         """Return the compressed records section without changing the batch."""
@@ -187,7 +187,9 @@ class ProducerBatch:
 
     def number(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Assign the producer id, epoch and first sequence, which stay the same across retries."""
-        self.producer_id, self.epoch, self.sequence = producer_id, epoch, sequence
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.sequence = sequence
 
     def unnumber(self) -> None:
         """Remove the sequence, so that the batch gets a new sequence."""
@@ -206,7 +208,7 @@ class ProducerBatch:
     @property
     def size(self) -> int:
         """Size on the wire in bytes, including the header."""
-        return HEADER_SIZE + self.held
+        return HEADER_SIZE + self.payload_size
 
     def encode(self, *, transactional: bool = False) -> Sequence[Buffer]:
         """Return the header and the records for a Produce request."""

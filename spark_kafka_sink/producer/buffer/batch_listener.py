@@ -18,57 +18,61 @@ if TYPE_CHECKING:
 class BatchListener:
     """Is notified of the progress of batches; by default, it ignores everything.
 
-    The writer thread calls `appended` with the session's lock held; the sender thread calls the
+    The writer thread calls `on_appended` with the session's lock held; the sender thread calls the
     other methods.
     """
 
-    def appended(self, batch: ProducerBatch, records: int) -> None:
+    def on_appended(self, batch: ProducerBatch, records: int) -> None:
         """Handle records that were appended to an open batch."""
 
-    def producer_id_received(self, producer_state: ProducerState) -> None:
+    def on_producer_id_received(self, producer_state: ProducerState) -> None:
         """Handle an InitProducerId response."""
 
-    def sequence_assigned(self, batch: ProducerBatch) -> None:
+    def on_sequence_assigned(self, batch: ProducerBatch) -> None:
         """Handle a batch that was assigned a sequence."""
 
-    def renumbered(self, partition: TopicPartition, sequence: int) -> None:
+    def on_renumbered(self, topic_partition: TopicPartition, sequence: int) -> None:
         """Handle a partition whose batches get new sequences, starting at `sequence`."""
 
-    def epoch_bumped(self, partition: TopicPartition, producer_state: ProducerState) -> None:
+    def on_epoch_bumped(
+        self, topic_partition: TopicPartition, producer_state: ProducerState
+    ) -> None:
         """Handle a partition that restarts at sequence 0 in a new epoch."""
 
-    def requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
+    def on_requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
         """Handle a Produce request with these batches."""
 
-    def sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
+    def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
         """Handle a batch in a request to `node`; `correlation` is 0 if the connection was lost."""
 
-    def responded(self, completion: Completion) -> None:
+    def on_responded(self, completion: Completion) -> None:
         """Handle a Produce response, before its batches."""
 
-    def answered(
+    def on_answered(
         self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
     ) -> None:
         """Handle the response to a batch, or its loss, and the resulting action."""
 
-    def throttled(self, ms: int) -> None:
+    def on_throttled(self, ms: int) -> None:
         """Handle the throttle time in a response."""
 
-    def acknowledged(
+    def on_acknowledged(
         self, batch: ProducerBatch, status: DeliveryStatus, response: PartitionResponse | None
     ) -> None:
         """Handle a successful batch; there is no response with acks=0 and in a dry run."""
 
-    def retried(self, batch: ProducerBatch, error: str) -> None:
+    def on_retried(self, batch: ProducerBatch, error: str) -> None:
         """Handle a batch that will be sent again after this error."""
 
-    def rejected(self, error: str) -> None:
+    def on_rejected(self, error: str) -> None:
         """Handle the error of a batch whose records are handled separately."""
 
-    def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool) -> None:
+    def on_split(
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool
+    ) -> None:
         """Handle a batch that was replaced; `is_new` is True if it was too large for the broker."""
 
-    def failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
+    def on_failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Handle a batch that will never be acknowledged."""
 
 

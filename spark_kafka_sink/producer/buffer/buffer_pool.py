@@ -16,7 +16,7 @@ from spark_kafka_sink.producer.buffer.session_state import throttled_note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.producer.buffer.batch import Charge
     from spark_kafka_sink.producer.buffer.events import ProducerEvents
     from spark_kafka_sink.producer.buffer.session_state import SessionState
@@ -88,7 +88,7 @@ class BufferPool:
                 self.waiting_since = None
                 self._waited += took
                 self._waits += 1
-            self._events.waited(size, took, self.used)
+            self._events.on_waited(size, took, self.used)
 
     # Any thread may call the methods below.
 
@@ -121,7 +121,8 @@ class BufferPool:
     def measure(self, meters: MetricsRecorder) -> None:
         """Store the number and duration of the writer's waits, and the peak memory."""
         with self._state.lock:
-            meters.buffer_waits, meters.buffer_wait = self._waits, self._waited
+            meters.buffer_waits = self._waits
+            meters.buffer_wait = self._waited
             meters.buffer_peak = self._peak
 
     def _stayed_full(self, size: int) -> BufferTimeoutError:

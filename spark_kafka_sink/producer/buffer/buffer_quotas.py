@@ -77,7 +77,7 @@ class BufferQuotas:
         """Create quotas of `percent` of the buffer per broker; 100 or more means no limit."""
         return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE, lock)
 
-    def held(self, topic_partition: TopicPartition) -> int:
+    def charged_bytes(self, topic_partition: TopicPartition) -> int:
         """Return the bytes charged for a partition's batches."""
         with self._lock:
             return self._held.get(topic_partition, 0)

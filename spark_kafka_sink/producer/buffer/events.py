@@ -37,12 +37,12 @@ class ProducerEvents(BatchListener):
         self.session = session
         self._debug = Debug(contexts, session=session)
 
-    def opened(self, client: str, limit: int) -> None:
+    def on_opened(self, client: str, limit: int) -> None:
         """Log the start of the session with its client and its buffer size in bytes."""
         if (log_event := self._debug.queue) is not None:
             log_event("open", client=client, buffer_bytes=limit)
 
-    def appended(self, batch: ProducerBatch, records: int) -> None:
+    def on_appended(self, batch: ProducerBatch, records: int) -> None:
         """Log that records were appended to an open batch."""
         if (log_event := self._debug.msg) is not None:
             log_event(
@@ -53,19 +53,19 @@ class ProducerEvents(BatchListener):
                 batch_bytes=batch.raw_size,
             )
 
-    def closed(self, batch: ProducerBatch) -> None:
+    def on_closed(self, batch: ProducerBatch) -> None:
         """Log that the batch was closed."""
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "close",
                 **_ids(batch),
-                reason=batch.reason,
+                reason=batch.close_reason,
                 records=batch.records,
                 bytes=batch.raw_size,
-                open_ms=_ms(batch.closed - batch.created),
+                open_ms=_ms(batch.closed_at - batch.created_at),
             )
 
-    def compressed(self, batch: ProducerBatch) -> None:
+    def on_compressed(self, batch: ProducerBatch) -> None:
         """Log that the codec thread has processed the batch."""
         if (log_event := self._debug.queue) is not None:
             log_event(
@@ -74,20 +74,20 @@ class ProducerEvents(BatchListener):
                 codec=batch.codec.name.lower(),
                 bytes=batch.raw_size,
                 compressed=batch.size,
-                took_ms=_ms(batch.compression or 0.0),
+                took_ms=_ms(batch.compression_s or 0.0),
             )
 
-    def partition_assigned(self, batch: ProducerBatch) -> None:
+    def on_partition_assigned(self, batch: ProducerBatch) -> None:
         """Log that an unassigned batch was assigned a partition."""
         if (log_event := self._debug.msg) is not None:
             log_event("assign_partition", **_ids(batch))
 
-    def waited(self, size: int, seconds: float, used: int) -> None:
+    def on_waited(self, size: int, seconds: float, used: int) -> None:
         """Log that the writer has waited for buffer space."""
         if (log_event := self._debug.queue) is not None:
             log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 
-    def sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
+    def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
         """Log that the batch was sent in the request with this correlation id."""
         del now
         if (log_event := self._debug.msg) is not None:
@@ -104,7 +104,7 @@ class ProducerEvents(BatchListener):
                 bytes=batch.size,
             )
 
-    def answered(
+    def on_answered(
         self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
     ) -> None:
         """Log the response to the batch's request, or its loss, and the resulting action."""
@@ -121,18 +121,20 @@ class ProducerEvents(BatchListener):
                 age_ms=_ms(completion.latency),
             )
 
-    def failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
+    def on_failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Log that the batch will never be acknowledged."""
         if (log_event := self._debug.msg) is not None:
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
-    def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool) -> None:
+    def on_split(
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool
+    ) -> None:
         """Log that the batch was split into these pieces."""
         del is_new
         if (log_event := self._debug.queue) is not None:
             log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
 
-    def producer_id_received(self, producer_state: ProducerState) -> None:
+    def on_producer_id_received(self, producer_state: ProducerState) -> None:
         """Log the producer id after an InitProducerId response."""
         if (log_event := self._debug.eos) is not None:
             log_event(
@@ -142,7 +144,7 @@ class ProducerEvents(BatchListener):
                 epoch=producer_state.epoch,
             )
 
-    def sequence_assigned(self, batch: ProducerBatch) -> None:
+    def on_sequence_assigned(self, batch: ProducerBatch) -> None:
         """Log the sequence that the batch was assigned."""
         if (log_event := self._debug.eos) is not None:
             log_event(
@@ -154,24 +156,26 @@ class ProducerEvents(BatchListener):
                 next_sequence=batch.next_sequence,
             )
 
-    def epoch_bumped(self, partition: TopicPartition, producer_state: ProducerState) -> None:
+    def on_epoch_bumped(
+        self, topic_partition: TopicPartition, producer_state: ProducerState
+    ) -> None:
         """Log that the partition restarts at sequence 0."""
         if (log_event := self._debug.eos) is not None:
             log_event(
                 "bump_epoch",
-                partition=partition,
+                partition=topic_partition,
                 state=producer_state.state.name,
                 epoch=producer_state.epoch,
             )
 
-    def renumbered(self, partition: TopicPartition, sequence: int) -> None:
+    def on_renumbered(self, topic_partition: TopicPartition, sequence: int) -> None:
         """Log that the partition continues at this sequence, in the same epoch."""
         if (log_event := self._debug.eos) is not None:
-            log_event("renumber", partition=partition, sequence=sequence)
+            log_event("renumber", partition=topic_partition, sequence=sequence)
 
 
 def _ids(batch: ProducerBatch) -> dict[str, object]:
-    return {"partition": batch.partition, "batch": batch.name}
+    return {"partition": batch.topic_partition, "batch": batch.name}
 
 
 def _ms(seconds: float) -> str:

@@ -75,7 +75,7 @@ class SessionState:
             self._completed_at = self.clock.monotonic()
             self.changed.notify_all()
 
-    def throttled(self, pause_ms: int) -> None:
+    def add_throttle_pause(self, pause_ms: int) -> None:
         """Record a throttle pause that starts now."""
         with self.lock:
             until = self.clock.monotonic() + pause_ms / 1000

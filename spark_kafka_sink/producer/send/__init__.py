@@ -11,6 +11,7 @@ In reading order:
 - `batch_completion`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
 - `delivery_timeout`: the time from which delivery.timeout.ms of a batch is measured
 - `batch_failure`: creates the errors for failed batches, with hints
-- `batch_split`: splits rejected batches and creates dead letters for rejected records
+- `batch_split`: splits batches that are too large for a broker
+- `record_errors`: removes rejected records from a batch and creates dead letters for them
 - `librdkafka_statistics`: statistics in librdkafka's JSON format
 """

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.delivery_status import PartitionStatus
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.send.batch_split import Answer
     from spark_kafka_sink.producer.send.partition_state import PartitionState
+    from spark_kafka_sink.producer.send.record_errors import Answer
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
     from spark_kafka_sink.report.recreated_topics import WrittenTopics
 
@@ -72,18 +72,18 @@ class BatchCompletion:
     def acknowledge(self, answer: Answer, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
         state, batch, response = answer
-        self.timeout.progressed(state.leader)
-        error = state.acknowledged(batch, response.base_offset, now)
+        self.timeout.record_progress(state.leader)
+        error = state.acknowledge(batch, response.base_offset, now)
         self._count_by_topic(batch)
         if error is not None:
             self.fail_session(error)
         if self.transactions is not None:
-            self.transactions.acknowledged()
-        self.listeners.acknowledged(batch, DeliveryStatus.PERSISTED, response)
+            self.transactions.on_acknowledged()
+        self.listeners.on_acknowledged(batch, DeliveryStatus.PERSISTED, response)
         self.accumulator.complete(batch)
 
     def _count_by_topic(self, batch: ProducerBatch) -> None:
-        topic, topic_id = batch.partition.topic, batch.topic_id
+        topic, topic_id = batch.topic_partition.topic, batch.topic_id
         if topic_id is not None:
             self.written.add(topic, topic_id, batch.records, self.client.clock.wall_ms())
             self._check_recreated(topic, topic_id)
@@ -103,37 +103,38 @@ class BatchCompletion:
 
     def complete_unacknowledged(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch that was written to the socket with acks=0."""
-        self.timeout.progressed(state.leader)
+        self.timeout.record_progress(state.leader)
         state.remove(batch)
-        self.listeners.acknowledged(batch, DeliveryStatus.SENT, None)
+        self.listeners.on_acknowledged(batch, DeliveryStatus.SENT, None)
         self.accumulator.complete(batch)
 
     def complete_dry_run(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch of a dry run without sending it."""
         state.remove(batch)
-        self.listeners.acknowledged(batch, DeliveryStatus.WOULD_BE_WRITTEN, None)
+        self.listeners.on_acknowledged(batch, DeliveryStatus.WOULD_BE_WRITTEN, None)
         self.accumulator.complete(batch)
 
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Fail a batch permanently; the batch must already be removed from all queues."""
         # Store the error first: flush may be waiting for this batch.
         self.accumulator.state.mark_failed()
-        self.listeners.failed(batch, status, error)
+        self.listeners.on_failed(batch, status, error)
         self.accumulator.complete(batch)
 
     def fail_removed_partitions(self, now: float) -> None:
         """Fail batches for partitions that no longer exist after their topic was recreated."""
+        # Retries would fail forever, because the partition is gone (design.md: recreated-topic).
         removed = self.client.metadata.removed_partitions
         if not removed:
             return
 
         def is_removed(batch: ProducerBatch) -> bool:
-            return removed.remaining(*batch.partition, now) is not None
+            return removed.remaining(*batch.topic_partition, now) is not None
 
         waiting = self.partitions.take_retries(is_removed)
         for batch in waiting + self.accumulator.take_while(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
-            remaining = removed.remaining(*batch.partition, now) or 0
+            remaining = removed.remaining(*batch.topic_partition, now) or 0
             self.fail_session(batch_failure.removed_partition_error(batch, remaining))
 
     def fail_session(self, error: KafkaProdError) -> None:
@@ -143,7 +144,7 @@ class BatchCompletion:
             return
         self.failure = error
         if self.transactions is not None:
-            if self.transactions.begun:
+            if self.transactions.has_begun:
                 mark_uncommittable(error, self.transactions.settings)
             self.transactions.fail()
 
@@ -151,14 +152,16 @@ class BatchCompletion:
         """Assign new sequences to a partition's batches; fail batches for which this is unsafe."""
         renumbering = state.renumber(self.producer_state)
         if renumbering.torn:
+            # The log may contain later batches of the epoch, and one-epoch forbids a new epoch.
             for batch in renumbering.lost:
                 self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
-            self.fail_session(batch_failure.gap_error(state.partition))
+            self.fail_session(batch_failure.gap_error(state.topic_partition))
             return
         if renumbering.sequence is not None:
-            self.listeners.renumbered(state.partition, renumbering.sequence)
+            self.listeners.on_renumbered(state.topic_partition, renumbering.sequence)
             return
-        self.listeners.epoch_bumped(state.partition, self.producer_state)
+        self.listeners.on_epoch_bumped(state.topic_partition, self.producer_state)
+        # With new sequences, duplicates would not be detected (design.md: one-sequence).
         for batch in renumbering.lost:
             error = batch_failure.batch_error(batch, _UNKNOWN_PRODUCER, self.acls)
             code = error_name(_UNKNOWN_PRODUCER.code)
@@ -171,7 +174,9 @@ class BatchCompletion:
         def is_expired(batch: ProducerBatch) -> bool:
             return self.timeout.is_expired(batch, now)
 
+        # The first failure becomes the session's error; a retry's latest response explains most.
         expired = self.partitions.take_retries(is_expired)
+        # A late response finds no batch; these batches therefore become ambiguous.
         expired += self.partitions.take_in_flight(is_expired)
         expired += self.accumulator.take_while(is_expired)
         if not expired:
@@ -214,6 +219,6 @@ class BatchCompletion:
 
 def status_of(batch: ProducerBatch) -> DeliveryStatus:
     """Return the delivery status of a batch that will not be sent again."""
-    if batch.ambiguous:
+    if batch.is_ambiguous:
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED

@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, Re
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 _RECONNECT = "Check the connection to the brokers, then run the write again."
@@ -99,12 +99,12 @@ def batch_error(
     transactional: bool = False,
 ) -> DeliveryError:
     """Return the error for a batch that failed permanently with this response."""
-    code, topic = response.code, batch.partition.topic
-    if code in error_codes.RECORDS_TOO_LARGE and batch.records == 1 and not batch.ambiguous:
+    code, topic = response.code, batch.topic_partition.topic
+    if code in error_codes.RECORDS_TOO_LARGE and batch.records == 1 and not batch.is_ambiguous:
         return RecordTooLargeError(
             too_large(batch, response),
             topic=topic,
-            partition=batch.partition.partition,
+            partition=batch.topic_partition.partition,
             error=error_name(code),
             hint="Raise max.message.bytes of the topic (message.max.bytes of the broker), or make "
             "the row smaller.",
@@ -118,10 +118,10 @@ def batch_error(
     error_class = AuthorizationError if denied else DeliveryError
     return error_class(
         f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed permanently"
-        + (" and may be in the log from an earlier attempt" if batch.ambiguous else "")
+        + (" and may be in the log from an earlier attempt" if batch.is_ambiguous else "")
         + (f": {'; '.join(details)}" if details else ""),
         topic=topic,
-        partition=batch.partition.partition,
+        partition=batch.topic_partition.partition,
         error=error_name(code),
         hint=acls.hint(code, topic) if denied else hint,
     )
@@ -140,20 +140,24 @@ def timeout_error(
     """
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
     return _partition_error(
-        batch.partition,
+        batch.topic_partition,
         f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
-        + (f"; the latest response was {error_name(batch.refused)}" if batch.refused else "")
+        + (
+            f"; the latest response was {error_name(batch.rejection_code)}"
+            if batch.rejection_code
+            else ""
+        )
         + (f" ({seen})" if seen else "")
         + throttled_note(throttled_ms),
-        _HINTS.get(batch.refused, _THROTTLED if throttled_ms else _UNREACHED),
-        error_name(batch.refused) if batch.refused else None,
+        _HINTS.get(batch.rejection_code, _THROTTLED if throttled_ms else _UNREACHED),
+        error_name(batch.rejection_code) if batch.rejection_code else None,
     )
 
 
-def rewound_error(partition: TopicPartition, last: int, offset: int) -> DeliveryError:
+def rewound_error(topic_partition: TopicPartition, last: int, offset: int) -> DeliveryError:
     """Return the error for a batch appended at a lower offset than an earlier batch."""
     return _partition_error(
-        partition,
+        topic_partition,
         f"the partition lost acknowledged records during the write: a batch was appended at "
         f"offset {offset}, after a batch at offset {last}",
         "the topic was deleted and recreated, or an unclean leader election lost records: run the "
@@ -161,10 +165,10 @@ def rewound_error(partition: TopicPartition, last: int, offset: int) -> Delivery
     )
 
 
-def order_error(partition: TopicPartition) -> DeliveryError:
+def order_error(topic_partition: TopicPartition) -> DeliveryError:
     """Return the error for batches that a broker accepted out of order."""
     return _partition_error(
-        partition,
+        topic_partition,
         "the broker no longer knew this producer and accepted its batches out of order",
         "run the write again; brokers forget a producer that is idle for "
         "producer.id.expiration.ms, or whose record timestamps are older than that",
@@ -172,10 +176,10 @@ def order_error(partition: TopicPartition) -> DeliveryError:
     )
 
 
-def gap_error(partition: TopicPartition) -> DeliveryError:
+def gap_error(topic_partition: TopicPartition) -> DeliveryError:
     """Return the error for a log that may contain batches sent after a rejected batch."""
     return _partition_error(
-        partition,
+        topic_partition,
         "records sent after a rejected batch may already be in the log, because a response was "
         "lost",
         "run the write again",
@@ -186,7 +190,7 @@ def gap_error(partition: TopicPartition) -> DeliveryError:
 def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryError:
     """Return the error for a batch of a removed partition; `remaining` partitions are left."""
     return _partition_error(
-        batch.partition,
+        batch.topic_partition,
         f"the topic was deleted and recreated during the write and now has partitions 0 to "
         f"{remaining - 1}: the partition of {plural(batch.records, 'record')} no longer exists",
         "run the write again; records that the deleted topic had acknowledged are lost",
@@ -194,7 +198,7 @@ def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryErr
 
 
 def _partition_error(
-    partition: TopicPartition, message: str, hint: str, error: str | None = None
+    topic_partition: TopicPartition, message: str, hint: str, error: str | None = None
 ) -> DeliveryError:
-    topic, number = partition
+    topic, number = topic_partition
     return DeliveryError(message, topic=topic, partition=number, error=error, hint=hint)

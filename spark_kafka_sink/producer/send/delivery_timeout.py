@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Pause(NamedTuple):
     """A throttle pause of a broker: when it was requested and when it ends (monotonic clock)."""
 
-    requested: float
-    until: float
+    requested_at: float
+    ends_at: float
 
 
 class DeliveryTimeout:
@@ -44,13 +44,13 @@ class DeliveryTimeout:
         self._progress: dict[int, float] = {}
         """When each broker last acknowledged a batch, by broker id."""
         self._pauses: dict[int, Pause] = {}
-        """The latest pause of each broker that restarts the timeout; see `paused`."""
+        """The latest pause of each broker that restarts the timeout; see `record_pause`."""
 
-    def progressed(self, node_id: int) -> None:
+    def record_progress(self, node_id: int) -> None:
         """Record that a broker has acknowledged a batch."""
         self._progress[node_id] = self._client.clock.monotonic()
 
-    def paused(self, node_id: int, now: float, seconds: float, *, by_produce: bool) -> None:
+    def record_pause(self, node_id: int, now: float, seconds: float, *, by_produce: bool) -> None:
         """Record a throttle pause if delivery.timeout.ms restarts after it.
 
         Pauses in Produce responses always restart it. Of the pauses in other responses, only the
@@ -58,21 +58,21 @@ class DeliveryTimeout:
         although no batch is sent.
         """
         last = self._pauses.get(node_id)
-        if by_produce or last is None or self._progress.get(node_id, 0.0) > last.requested:
+        if by_produce or last is None or self._progress.get(node_id, 0.0) > last.requested_at:
             self._pauses[node_id] = Pause(now, now + seconds)
 
     def is_expired(self, batch: ProducerBatch, now: float) -> bool:
         """Return True if delivery.timeout.ms has passed for a batch."""
         born_before = now - self._client.config.delivery_timeout_ms / 1000
-        return batch.created <= born_before and self.start_of(batch) <= born_before
+        return batch.created_at <= born_before and self.start_of(batch) <= born_before
 
     def start_of(self, batch: ProducerBatch) -> float:
         """Return the time from which delivery.timeout.ms of a batch is measured."""
-        times = [batch.created, batch.timed_from]
+        times = [batch.created_at, batch.timed_from]
         for leader in self._leaders(batch):
             if not batch.attempts:
                 times.append(self._progress.get(leader, 0.0))
-            if not batch.retried:
+            if not batch.is_retried:
                 times.append(self._paused_until(leader))
         return max(times)
 
@@ -82,13 +82,13 @@ class DeliveryTimeout:
         This may be a pause from an earlier session of the client.
         """
         pause = self._pauses.get(node_id)
-        return self._client.network.throttled_until(node_id) if pause is None else pause.until
+        return self._client.network.throttled_until(node_id) if pause is None else pause.ends_at
 
     def _leaders(self, batch: ProducerBatch) -> Collection[int]:
         """Return the brokers that a batch waits for: all leaders of the topic if unassigned."""
-        topic = self._client.metadata.cluster.topics.get(batch.partition.topic)
+        topic = self._client.metadata.cluster.topics.get(batch.topic_partition.topic)
         if topic is None:
             return ()
-        if batch.partition.partition == UNASSIGNED:
+        if batch.topic_partition.partition == UNASSIGNED:
             return set(topic.leaders)
-        return topic.leaders[batch.partition.partition : batch.partition.partition + 1]
+        return topic.leaders[batch.topic_partition.partition : batch.topic_partition.partition + 1]

@@ -86,7 +86,7 @@ class Drained:
         """Add a batch to the request to `leader`."""
         self.room[leader] -= batch.size
         self.requests.setdefault(leader, []).append(DrainedBatch(state, batch))
-        self._taken.add(state.partition)
+        self._taken.add(state.topic_partition)
 
 
 class Drainer:
@@ -95,6 +95,7 @@ class Drainer:
     def __init__(
         self,
         client: Client,
+        *,
         accumulator: Accumulator,
         breakers: CircuitBreakers,
         partitions: PartitionStates,
@@ -117,7 +118,7 @@ class Drainer:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
         self._breakers.unavailable = self._unavailable_brokers(now)
-        queues = self._accumulator.waiting(self._partitions.retried())
+        queues = self._accumulator.waiting(self._partitions.with_retries())
         if not queues:
             return Drained({}, now)
         waiting = [(queue, self._led(cluster, queue.topic)) for queue in queues]
@@ -220,12 +221,14 @@ class Drainer:
         If this depends on something that the sender must do first, add that to `drained`.
         """
         if state.can_renumber:
-            drained.to_renumber[state.partition] = state
+            drained.to_renumber[state.topic_partition] = state
             return False
-        if self._transactions is not None and not self._transactions.may_send_to(state.partition):
-            drained.new_partitions.append(state.partition)
+        if self._transactions is not None and not self._transactions.may_send_to(
+            state.topic_partition
+        ):
+            drained.new_partitions.append(state.topic_partition)
             return False
-        return self._breakers.may_send(state.partition, state.is_busy, drained.now)
+        return self._breakers.may_send(state.topic_partition, state.is_busy, drained.now)
 
     def _take(
         self,
@@ -238,10 +241,10 @@ class Drainer:
     ) -> None:
         """Add a batch to the request for the partition's leader."""
         if is_retry:
-            self._accumulator.put_last(state.partition)
+            self._accumulator.put_last(state.topic_partition)
         else:
-            self._accumulator.drain(batch, state.partition)
-        state.sent(batch, leader)
+            self._accumulator.drain(batch, state.topic_partition)
+        state.mark_sent(batch, leader)
         drained.add(state, batch, leader)
 
     # The methods below assign partitions to unassigned batches.
@@ -298,16 +301,16 @@ class Drainer:
         """Return the number of batches queued for or in flight to each partition of a topic."""
         lengths = self._accumulator.queue_lengths(topic)
         for state in self._partitions:
-            if state.partition.topic == topic:
+            if state.topic_partition.topic == topic:
                 count = len(state.in_flight) + len(state.retries)
-                lengths[state.partition.partition] += count
+                lengths[state.topic_partition.partition] += count
         return lengths
 
     def _assign_partition(
         self, batch: ProducerBatch, partition: int, leader: int, drained: Drained
     ) -> None:
         """Assign a batch to this partition and drain it, if the partition is ready."""
-        topic_partition = TopicPartition(batch.partition.topic, partition)
+        topic_partition = TopicPartition(batch.topic_partition.topic, partition)
         if not drained.fits(topic_partition, leader, batch.size):
             return
         if self._is_full(topic_partition, batch):
@@ -325,7 +328,7 @@ class Drainer:
         if self._accumulator.needs_partition(topic_partition.topic):
             return False
         quotas = self._accumulator.quotas
-        return quotas.is_full(topic_partition, batch.held, self._metadata.cluster)
+        return quotas.is_full(topic_partition, batch.payload_size, self._metadata.cluster)
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

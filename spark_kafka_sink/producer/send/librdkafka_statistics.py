@@ -16,8 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.common.errors import text_of
+from spark_kafka_sink.common.logs import visible_logger
 from spark_kafka_sink.common.secret import redacted, split_query
 from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
@@ -27,7 +27,7 @@ from spark_kafka_sink.producer.transactions.state import FAILED, ProducerTransac
 from spark_kafka_sink.report.export.java_metrics import client_values
 from spark_kafka_sink.report.metrics.histogram import Histogram
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.storage import write_report
+from spark_kafka_sink.report.report_storage import write_report
 from spark_kafka_sink.report.task_report import TaskInfo
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.send.partition_state import PartitionStates
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
-    from spark_kafka_sink.report.builder import ReportBuilder
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeter
+    from spark_kafka_sink.report.report_builder import ReportBuilder
 
 _LOG = logging.getLogger(__name__)
 LOGGER = "spark_kafka_sink.statistics"
@@ -119,13 +119,15 @@ class StatisticsFiles:
             return
         count, path = len(self._lines), redacted(self._path)
         _LOG.warning("%d lines of statistics dropped: writing to %s takes too long", count, path)
-        self._lines, self._size = [], 0
+        self._lines = []
+        self._size = 0
 
     def _begin_file(self) -> None:
-        place, query = split_query(self._path)
-        path, lines = f"{place}-{self._parts}.jsonl{query}", self._lines
+        base, query = split_query(self._path)
+        path, lines = f"{base}-{self._parts}.jsonl{query}", self._lines
         self._parts += 1
-        self._lines, self._size = [], 0
+        self._lines = []
+        self._size = 0
         self._pending.append(self._executor.submit(_write_file, path, lines))
 
 
@@ -279,14 +281,14 @@ class Statistics:
         return brokers
 
     def _toppars(self, node_id: int) -> dict[str, Any]:
-        led = [state.partition for state in self.partitions if state.leader == node_id]
+        led = [state.topic_partition for state in self.partitions if state.leader == node_id]
         return {str(partition): partition._asdict() for partition in led}
 
     def _topics(
         self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], now: float
     ) -> dict[str, Any]:
         parts = {part.key: part for part in report.partitions}
-        for topic, partition in (*waiting, *(state.partition for state in self.partitions)):
+        for topic, partition in (*waiting, *(state.topic_partition for state in self.partitions)):
             part = PartitionReport(topic=topic, partition=partition)
             parts.setdefault((topic, partition), part)
         names = {topic for topic, _ in parts} | self.report.meters.topics.keys()
@@ -312,16 +314,16 @@ class Statistics:
     def _partition(
         self, part: PartitionReport, waiting: Mapping[TopicPartition, Contents]
     ) -> dict[str, Any]:
-        partition = TopicPartition(part.topic, part.partition)
-        open_records, open_bytes, records, size = waiting.get(partition, (0, 0, 0, 0))
-        state = self.partitions.get(partition)
+        topic_partition = TopicPartition(part.topic, part.partition)
+        open_records, open_bytes, records, size = waiting.get(topic_partition, (0, 0, 0, 0))
+        state = self.partitions.get(topic_partition)
         in_flight, retries = (state.in_flight, state.retries) if state else ((), ())
         topic = self._cluster.topics.get(part.topic)
         is_known = topic is not None and 0 <= part.partition < topic.partition_count
         return {
             "partition": part.partition,
             "broker": -1 if part.leader is None else part.leader,
-            "leader": self._cluster.leader(*partition),
+            "leader": self._cluster.leader(*topic_partition),
             "leader_epoch": topic.leader_epochs[part.partition] if topic and is_known else -1,
             "unknown": part.partition != UNASSIGNED and not is_known,
             "msgq_cnt": open_records,

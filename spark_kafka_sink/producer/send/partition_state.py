@@ -80,9 +80,9 @@ class PartitionState:
     """The order, sequences, epoch and gap of one partition's batches in one session."""
 
     def __init__(
-        self, partition: TopicPartition, retried: set[TopicPartition] | None = None
+        self, topic_partition: TopicPartition, retried: set[TopicPartition] | None = None
     ) -> None:
-        self.partition = partition
+        self.topic_partition = topic_partition
         self._retried = set() if retried is None else retried
         """The session's partitions that may have retries; see `PartitionStates`."""
         self._in_flight: list[ProducerBatch] = []
@@ -169,7 +169,7 @@ class PartitionState:
 
     # The methods below record what happened to a batch.
 
-    def sent(self, batch: ProducerBatch, leader: int) -> None:
+    def mark_sent(self, batch: ProducerBatch, leader: int) -> None:
         """Record that a batch is sent now; from now on, it is in flight."""
         if self._retry_queue and self._retry_queue[0] is batch:
             self._retry_queue.pop(0)
@@ -193,7 +193,7 @@ class PartitionState:
         """Remove a batch in flight that is complete or has failed."""
         self._in_flight.remove(batch)
 
-    def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
+    def acknowledge(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
         """Remove a batch that a broker has appended at `offset` (-1: unknown).
 
         Return an error if the log's order differs from the order of the batches, or if records were
@@ -201,29 +201,32 @@ class PartitionState:
         """
         self.remove(batch)
         if self._gap is not None and batch.order > self._gap.order:
+            # The gap can no longer be closed by renumbering (design.md: one-epoch).
             self._passed_gap = True
         if batch.sequence == NO_SEQUENCE:
             return None
-        self._known_by, self._known_at = self.leader, now
+        self._known_by = self.leader
+        self._known_at = now
         last_order, last_offset = self._last
         if batch.order < last_order:
-            return order_error(self.partition) if 0 <= last_offset < offset else None
+            return order_error(self.topic_partition) if 0 <= last_offset < offset else None
         self._last = batch.order, offset
         self._clear_ambiguous(batch)
         if 0 <= offset < last_offset:
-            return rewound_error(self.partition, last_offset, offset)
-        rejected = [retry for retry in self._retry_queue if not retry.ambiguous]
+            return rewound_error(self.topic_partition, last_offset, offset)
+        rejected = [retry for retry in self._retry_queue if not retry.is_ambiguous]
+        # If retried, the earlier batch would follow this one in the log (design.md: retry-order).
         overtaken = any(retry.order < batch.order for retry in rejected)
-        return order_error(self.partition) if overtaken else None
+        return order_error(self.topic_partition) if overtaken else None
 
     def _clear_ambiguous(self, piece: ProducerBatch) -> None:
-        """Clear `ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
+        """Clear `is_ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
 
         The broker cannot have appended the whole batch; otherwise it would have rejected the piece.
         """
         for retry in self._retry_queue:
             if retry.order[0] == piece.order[0] and not retry.attempts:
-                retry.ambiguous = False
+                retry.is_ambiguous = False
 
     def retry(self, batch: ProducerBatch, at: float, *, in_new_epoch: bool = False) -> None:
         """Queue a batch in flight for a retry at `at` or later."""
@@ -235,7 +238,7 @@ class PartitionState:
         """Remove a batch in flight, and queue these pieces for a retry instead."""
         self._in_flight.remove(batch)
         if pieces:
-            self._retried.add(self.partition)
+            self._retried.add(self.topic_partition)
             position = sum(retry.order < pieces[0].order for retry in self._retry_queue)
             self._retry_queue[position:position] = pieces
 
@@ -258,7 +261,7 @@ class PartitionState:
         """Remove and return the batches in flight for which `unwanted` is true."""
         taken = [batch for batch in self._in_flight if unwanted(batch)]
         for batch in taken:
-            batch.ambiguous = True
+            batch.is_ambiguous = True
             self._in_flight.remove(batch)
         return taken
 
@@ -273,9 +276,13 @@ class PartitionState:
             return self._close_gap()
         if self._next is None or self._next[:2] == (producer.producer_id, producer.epoch):
             producer.bump_epoch()  # Otherwise, another partition has already left this epoch.
-        lost = self.take_retries(lambda batch: batch.ambiguous)
+        # A duplicate with a new sequence would be appended again (design.md: one-sequence).
+        lost = self.take_retries(lambda batch: batch.is_ambiguous)
         # The first batch of the new epoch is sent alone.
-        self._must_renumber, self._known_by, self._gap, self._next = False, NO_LEADER, None, None
+        self._must_renumber = False
+        self._known_by = NO_LEADER
+        self._gap = None
+        self._next = None
         _unnumber(self._retry_queue)
         return Renumbering(lost)
 
@@ -283,12 +290,13 @@ class PartitionState:
         gap = self._gap
         assert gap is not None
         assert self._next is not None
-        doubtful = self.take_retries(lambda batch: batch.ambiguous and batch.order >= gap.order)
+        doubtful = self.take_retries(lambda batch: batch.is_ambiguous and batch.order >= gap.order)
         if doubtful or self._passed_gap:
             return Renumbering(doubtful, torn=True)
         self._next = self._next._replace(sequence=gap.sequence)
         _unnumber(batch for batch in self._retry_queue if batch.order >= gap.order)
-        self._must_renumber, self._gap = False, None
+        self._must_renumber = False
+        self._gap = None
         return Renumbering([], gap.sequence)
 
 
@@ -303,23 +311,23 @@ class PartitionStates:
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._retried: set[TopicPartition] = set()
-        """Partitions with retries, and some whose retries were sent since the last `retried`."""
+        """Partitions with retries, and some whose retries were sent since `with_retries`."""
 
     def __iter__(self) -> Iterator[PartitionState]:
         return iter(self._states.values())
 
-    def get(self, partition: TopicPartition) -> PartitionState | None:
+    def get(self, topic_partition: TopicPartition) -> PartitionState | None:
         """Return the state of a partition; None before it is first needed."""
-        return self._states.get(partition)
+        return self._states.get(topic_partition)
 
-    def of(self, partition: TopicPartition) -> PartitionState:
+    def of(self, topic_partition: TopicPartition) -> PartitionState:
         """Return the state of a partition; create it if necessary."""
-        state = self._states.get(partition)
+        state = self._states.get(topic_partition)
         if state is None:
-            state = self._states[partition] = PartitionState(partition, self._retried)
+            state = self._states[topic_partition] = PartitionState(topic_partition, self._retried)
         return state
 
-    def retried(self) -> set[TopicPartition]:
+    def with_retries(self) -> set[TopicPartition]:
         """Return the partitions that have retries; the cost does not depend on the others."""
         done = [partition for partition in self._retried if not self._states[partition].has_retries]
         self._retried.difference_update(done)
@@ -327,7 +335,7 @@ class PartitionStates:
 
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove and return the retries of all partitions for which `unwanted` is true."""
-        retried = [self._states[partition] for partition in self.retried()]
+        retried = [self._states[partition] for partition in self.with_retries()]
         return [batch for state in retried for batch in state.take_retries(unwanted)]
 
     def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
@@ -335,9 +343,9 @@ class PartitionStates:
         busy = [state for state in self if state.is_busy]
         return [batch for state in busy for batch in state.take_in_flight(unwanted)]
 
-    def wait(self, now: float) -> float:
+    def seconds_until_retry(self, now: float) -> float:
         """Return the seconds until the next retry can be sent; infinite if no retry is queued."""
-        times = [self._states[partition].retry_at - now for partition in self.retried()]
+        times = [self._states[partition].retry_at - now for partition in self.with_retries()]
         return min([time for time in times if time > 0], default=float("inf"))
 
 

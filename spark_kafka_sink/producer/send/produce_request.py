@@ -9,17 +9,16 @@ from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import produce
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.kafka.client.connection import Connection
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 
-_WITHOUT_TOPIC_IDS = 12
 _ADDS_PARTITIONS = 12
 """First version of Produce that adds its partitions to the transaction (KIP-890)."""
 _ZSTD = 7
@@ -43,16 +42,16 @@ def produce_request(
     """
     by_topic: dict[str, list[produce.PartitionData]] = {}
     for _, batch in drained:
-        batch.topic_id = cluster.topics[batch.partition.topic].topic_id
+        batch.topic_id = cluster.topics[batch.topic_partition.topic].topic_id
         parts = batch.encode(transactional=transactions is not None)
-        data = produce.PartitionData(batch.partition.partition, parts, batch.size)
-        by_topic.setdefault(batch.partition.topic, []).append(data)
+        data = produce.PartitionData(batch.topic_partition.partition, parts, batch.size)
+        by_topic.setdefault(batch.topic_partition.topic, []).append(data)
     topics = [
         produce.TopicData(name, cluster.topics[name].topic_id, data)
         for name, data in by_topic.items()
     ]
     has_ids = all(topic.topic_id is not None for topic in topics)
-    cap = None if has_ids else _WITHOUT_TOPIC_IDS
+    cap = None if has_ids else PRODUCE_WITH_TOPIC_IDS - 1
     if transactions is not None:
         cap = transactions.version.cap(ApiKey.PRODUCE) or cap
     version = connection.version(ApiKey.PRODUCE, cap)

@@ -15,18 +15,12 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.client.size_limits import half
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.produce import TOPIC_IDS, PartitionResponse
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
+from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
+from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
+from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
-from spark_kafka_sink.producer.send.batch_split import (
-    Answer,
-    RecordErrorHandler,
-    RejectionCause,
-    Remedy,
-    split,
-)
+from spark_kafka_sink.producer.send.batch_split import split
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     Decision,
@@ -35,6 +29,12 @@ from spark_kafka_sink.producer.send.error_policy import (
     is_unclear,
 )
 from spark_kafka_sink.producer.send.partition_state import PartitionState
+from spark_kafka_sink.producer.send.record_errors import (
+    Answer,
+    RecordErrorHandler,
+    RejectionCause,
+    Remedy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import ProduceResponse, TopicKey
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
@@ -99,18 +99,18 @@ class ResponseHandler:
             self.client.metadata.learn_nodes(response.nodes)
             partition_responses, default = response.partitions, _MISSING
         else:
-            self.client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
-        has_ids = completion.request.version >= TOPIC_IDS
+            self.client.request_size_limit.record_lost(sum(batch.size for _, batch in drained), now)
+        has_ids = completion.request.version >= PRODUCE_WITH_TOPIC_IDS
         for state, batch in drained:
             if state.contains(batch):  # otherwise, the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
-                key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
-                result = partition_responses.get((key, batch.partition.partition), default)
+                key = batch.topic_id if has_ids and batch.topic_id else batch.topic_partition.topic
+                result = partition_responses.get((key, batch.topic_partition.partition), default)
                 self._apply(Answer(state, batch, result), completion, now)
             if state.can_renumber:
                 self.completion.renumber(state)
         if response is not None:
-            self.listeners.responded(completion)
+            self.listeners.on_responded(completion)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """Complete the batches of a request with acks=0, which has no response."""
@@ -131,17 +131,17 @@ class ResponseHandler:
         if code != ErrorCode.none:
             decision = decide(code, self._facts(answer, now))
             if is_unclear(code):
-                batch.ambiguous = True
-        self.listeners.answered(batch, completion, answer.response, decision.action.name)
+                batch.is_ambiguous = True
+        self.listeners.on_answered(batch, completion, answer.response, decision.action.name)
         match decision.action:
             case BatchAction.COMPLETE:
                 self.completion.acknowledge(answer, now)
             case BatchAction.RETRY | BatchAction.REFRESH_AND_RETRY | BatchAction.BUMP_AND_RETRY:
                 self._retry(answer, decision.action, now)
             case BatchAction.SPLIT:
-                self.listeners.rejected(answer.error)
-                limits, topic = self.client.batch_size_limits, batch.partition.topic
-                self._split(answer.state, batch, limits.refused(topic, batch.raw_size, now))
+                self.listeners.on_rejected(answer.error)
+                limits, topic = self.client.batch_size_limits, batch.topic_partition.topic
+                self._split(answer.state, batch, limits.record_rejected(topic, batch.raw_size, now))
             case BatchAction.FAIL | BatchAction.FATAL:
                 self._fail_or_remedy(answer, decision)
         if outcome := _OUTCOMES.get(decision.action):
@@ -153,7 +153,7 @@ class ResponseHandler:
             idempotent=self.client.config.enable_idempotence,
             head=answer.state.is_head(batch),
             records=batch.records,
-            ambiguous=batch.ambiguous,
+            ambiguous=batch.is_ambiguous,
             expired=self.completion.timeout.is_expired(batch, now),
             attempts_left=batch.attempts <= self.client.config.retries,
             gapless=self.client.config.enable_gapless_guarantee,
@@ -165,14 +165,16 @@ class ResponseHandler:
         self, answer: Answer, outcome: BatchOutcome, leader: int, now: float
     ) -> None:
         """Record the outcome in the circuit breakers; fail the session if the job breaker opens."""
-        fault = answer.fault if outcome is BatchOutcome.FAILED else RejectionCause.OTHER
+        fault = answer.cause if outcome is BatchOutcome.FAILED else RejectionCause.OTHER
         if fault is RejectionCause.RECORDS:
             return
         node_id, breakers = (
             None if fault is RejectionCause.TOPIC else leader,
             self.breakers,
         )
-        if reason := breakers.record(answer.batch.partition, node_id, outcome, answer.error, now):
+        if reason := breakers.record(
+            answer.batch.topic_partition, node_id, outcome, answer.error, now
+        ):
             self.completion.fail_session(reason)
 
     # The methods below retry batches.
@@ -180,10 +182,10 @@ class ResponseHandler:
     def _retry(self, answer: Answer, action: BatchAction, now: float) -> None:
         state, batch, response = answer
         if response.code in error_codes.FENCED:
-            self.producer_state.epoch_rejected()
+            self.producer_state.disable_own_epochs()
         at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
         if action is BatchAction.REFRESH_AND_RETRY:
-            metadata, partition = self.client.metadata, batch.partition
+            metadata, partition = self.client.metadata, batch.topic_partition
             metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951
             if metadata.cluster.leader(*partition) in {NO_LEADER, state.leader}:
                 metadata.refresh()
@@ -191,22 +193,23 @@ class ResponseHandler:
                 at = now
         state.retry(batch, at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
         batch.timed_from = self.completion.timeout.start_of(batch)
-        batch.retried, batch.refused = True, max(response.code, 0) or batch.refused
-        self.listeners.retried(batch, answer.error)
+        batch.is_retried = True
+        batch.rejection_code = max(response.code, 0) or batch.rejection_code
+        self.listeners.on_retried(batch, answer.error)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""
         pause_ms = completion.throttle_ms
         if not pause_ms:
             return
-        self.listeners.throttled(pause_ms)
-        self.breakers.throttled(now)
+        self.listeners.on_throttled(pause_ms)
+        self.breakers.on_throttled(now)
         request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
         by_produce = request.api is ApiKey.PRODUCE
         if not by_produce or request.version >= _CLIENT_THROTTLES:
-            self.completion.timeout.paused(node_id, now, seconds, by_produce=by_produce)
+            self.completion.timeout.record_pause(node_id, now, seconds, by_produce=by_produce)
             self.client.network.throttle(node_id, seconds, now)
-            self.accumulator.state.throttled(pause_ms)
+            self.accumulator.state.add_throttle_pause(pause_ms)
 
     # The methods below handle topics that are rejected while batches wait for them.
 
@@ -221,19 +224,19 @@ class ResponseHandler:
         error = error or self.acls.unauthorized_topic
 
         def is_refused(batch: ProducerBatch) -> bool:
-            return batch.partition.topic in topics and batch.ready
+            return batch.topic_partition.topic in topics and batch.is_ready
 
         waiting = self.completion.partitions.take_retries(is_refused)
         for batch in waiting + self.accumulator.take_while(is_refused):
-            state = self.completion.partitions.get(batch.partition) or PartitionState(
-                batch.partition
+            state = self.completion.partitions.get(batch.topic_partition) or PartitionState(
+                batch.topic_partition
             )
             answer = Answer(state, batch, _DENIED)
             if self.record_errors.remedy(answer) is Remedy.SET_ASIDE:
                 self._set_aside(answer)
                 continue
             self.completion.fail(batch, status_of(batch), answer.error)
-            self.completion.fail_session(error(batch.partition.topic))
+            self.completion.fail_session(error(batch.topic_partition.topic))
 
     # The methods below handle batches that are too large or contain rejected records.
 
@@ -244,7 +247,7 @@ class ResponseHandler:
         if decision.action is not BatchAction.FATAL:
             remedy = self.record_errors.remedy(answer)
         if remedy is not Remedy.NONE:
-            self.listeners.rejected(answer.error)
+            self.listeners.on_rejected(answer.error)
         match remedy:
             case Remedy.SET_ASIDE:
                 self._set_aside(answer)
@@ -265,11 +268,11 @@ class ResponseHandler:
         Some of the batch's sequences stay unused, so later batches need new sequences. If too many
         rows are bad, fail the session.
         """
-        rest, refused = self.record_errors.divide(answer)
+        rest, rejected = self.record_errors.divide(answer)
         if answer.state.contains(answer.batch):  # otherwise, the batch is in no queue
             answer.state.replace(answer.batch, rest)
         answer.state.leave_gap(answer.batch)
-        for letter in self.record_errors.letters(answer, refused):
+        for letter in self.record_errors.letters(answer, rejected):
             self.accumulator.add_closed(letter)
         try:
             self.record_errors.bad_rows.check_ratio()
@@ -289,6 +292,6 @@ class ResponseHandler:
         *,
         is_new: bool = False,
     ) -> None:
-        self.listeners.split(batch, pieces, is_new=is_new)
+        self.listeners.on_split(batch, pieces, is_new=is_new)
         state.replace(batch, pieces)
         self.accumulator.replace(batch, pieces)

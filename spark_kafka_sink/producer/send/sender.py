@@ -48,7 +48,7 @@ _FAILED_WAIT = 0.02
 class Sender:
     """One session's sender; only the thread that calls `run_once` may call its methods.
 
-    As an exception, the writer thread may call `crashed` and `finished` after the last iteration.
+    The exceptions are `handle_crash` and `finish`: the writer thread may call them at the end.
     """
 
     client: Client
@@ -72,24 +72,33 @@ class Sender:
     def run_once(self) -> None:
         """Run one iteration of the loop."""
         now = self.client.clock.monotonic()
+        # Close first, so that this iteration also sends the batches that are now due.
         self.accumulator.close_due(now)
+        # An earlier session's InitProducerId response may contain the id that `_drain` needs.
         self._handle_late_responses()
+        # Check before draining: a failed session sends nothing, but waits for what is in flight.
         self._check_failures()
         if self.transactions is not None:
             self._advance_transaction(self.transactions, now)
         if self.completion.failure is None:
             self._drain(now)
+        # After draining, as in Kafka's Sender.sendProducerData.
         self._expire(now)
         self.client.metadata.maybe_send(self.client.network, now)
-        for completion in self.client.network.poll(self._wait(now), self.client.clock.monotonic):
+        # The only call that blocks (design.md: one-blocking-call).
+        for completion in self.client.network.poll(
+            self._max_poll_seconds(now), self.client.clock.monotonic
+        ):
             self._complete(completion)
         if self.client.metadata.updates != self._metadata_seen:
             self._metadata_seen = self.client.metadata.updates
-            if refused := self.client.metadata.cluster.unauthorized:
-                self.responses.reject_waiting(refused)
+            if unauthorized := self.client.metadata.cluster.unauthorized:
+                self.responses.reject_waiting(unauthorized)
             if self.transactions is not None:
                 self.completion.check_recreated_topics()
+            # The writer may wait for a topic's metadata.
             self.accumulator.state.notify()
+        # Last, because the responses above may have been the last ones in flight.
         self.completion.finish_failure()
         self.statistics.maybe_emit(now)
 
@@ -102,20 +111,24 @@ class Sender:
         cluster, config = self.client.metadata.cluster, self.client.config
         timeout = f"delivery.timeout.ms = {config.delivery_timeout_ms}"
         if node_id < 0:
-            waiting = self.accumulator.queued(lambda place: place.topic not in cluster.topics)
+            waiting = self.accumulator.queued(
+                lambda topic_partition: topic_partition.topic not in cluster.topics
+            )
             if config.max_block_ms <= config.delivery_timeout_ms:
                 timeout = f"max.block.ms = {config.max_block_ms}"
             return _waiting(waiting, "the metadata of their topics", timeout, now)
         waiting = [
             batch
             for state in self.completion.partitions
-            if node_id in {state.leader, cluster.leader(*state.partition)}
+            if node_id in {state.leader, cluster.leader(*state.topic_partition)}
             for batch in (*state.in_flight, *state.retries)
         ]
-        waiting += self.accumulator.queued(lambda place: cluster.leader(*place) == node_id)
+        waiting += self.accumulator.queued(
+            lambda topic_partition: cluster.leader(*topic_partition) == node_id
+        )
         return _waiting(waiting, "it", timeout, now)
 
-    def crashed(self, error: BaseException) -> None:
+    def handle_crash(self, error: BaseException) -> None:
         """Fail the session after the loop has crashed, so that the writer stops waiting."""
         failure = error if isinstance(error, KafkaProdError) else _crash(error)
         try:
@@ -128,7 +141,7 @@ class Sender:
             if self.transactions is not None:
                 self.transactions.over.set()
 
-    def finished(self) -> None:
+    def finish(self) -> None:
         """Write the last statistics after the last iteration."""
         self.statistics.finish(self.client.clock.monotonic())
 
@@ -158,7 +171,7 @@ class Sender:
         for state in drained.to_renumber.values():
             self.completion.renumber(state)
         if self.transactions is not None and drained.new_partitions:
-            self.transactions.partitions.want(drained.new_partitions)
+            self.transactions.partitions.request(drained.new_partitions)
             self._advance_transaction(self.transactions, now)
         for node_id in drained.unready:
             self._connect(node_id, now)
@@ -177,11 +190,13 @@ class Sender:
 
     def _send(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
         for state, batch in drained:
+            # The first attempt fixes the sequence; retries keep it (design.md: one-sequence).
             if self.client.config.enable_idempotence and state.assign_sequence(
                 batch, self.producer_id.producer_state
             ):
-                self.listeners.sequence_assigned(batch)
+                self.listeners.on_sequence_assigned(batch)
             if not batch.attempts:
+                # From now on, other batches' acknowledgements do not extend delivery.timeout.ms.
                 batch.timed_from = self.completion.timeout.start_of(batch)
             batch.attempts += 1
             batch.sent_at = now
@@ -199,7 +214,8 @@ class Sender:
             self.responses.handle_unsendable(drained, error)
             return
         if self.transactions is not None:
-            self.transactions.sending([batch.partition for _, batch in drained], now)
+            # The request may begin the transaction, and with it transaction.timeout.ms.
+            self.transactions.on_sending([batch.topic_partition for _, batch in drained], now)
         self._transmit(node_id, request, drained, now)
 
     def _transmit(
@@ -209,9 +225,9 @@ class Sender:
         correlation = self.client.network.send(node_id, request, now)
         node = self.client.metadata.cluster.nodes[node_id]
         if correlation:
-            self.listeners.requested([batch for _, batch in drained], node)
+            self.listeners.on_requested([batch for _, batch in drained], node)
         for _, batch in drained:
-            self.listeners.sent(batch, node, correlation, now)
+            self.listeners.on_sent(batch, node, correlation, now)
 
     # The methods below process completed requests.
 
@@ -246,7 +262,7 @@ class Sender:
         try:
             # This includes requests of an earlier session whose producer state this session uses.
             requester.handle_response(completion, now)
-            self.listeners.producer_id_received(requester.producer_state)
+            self.listeners.on_producer_id_received(requester.producer_state)
         except KafkaProdError as error:
             if requester is self.producer_id:
                 self.completion.fail_session(error)
@@ -255,7 +271,7 @@ class Sender:
 
     def _advance_transaction(self, transactions: TransactionManager, now: float) -> None:
         """Send the next request to the coordinator; fail the session if the writer aborts."""
-        if transactions.aborting and self.completion.failure is None:
+        if transactions.must_abort and self.completion.failure is None:
             transactional_id = transactions.settings.transactional_id
             self.completion.fail_session(cancelled_error(transactional_id))
         try:
@@ -273,7 +289,7 @@ class Sender:
         except KafkaProdError as error:
             self.completion.fail_session(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
-            self.listeners.producer_id_received(self.producer_id.producer_state)
+            self.listeners.on_producer_id_received(self.producer_id.producer_state)
         if transactions.denied:
             denied = frozenset(transactions.denied)
             transactions.denied.clear()
@@ -304,7 +320,7 @@ class Sender:
             self.completion.expire(now)
             self.completion.fail_removed_partitions(now)
 
-    def _wait(self, now: float) -> float:
+    def _max_poll_seconds(self, now: float) -> float:
         """Return the maximum wait of the poll in seconds."""
         if self.completion.failure is not None:
             return _FAILED_WAIT
@@ -312,20 +328,20 @@ class Sender:
             _MAX_POLL_S,
             max(self.accumulator.next_linger(now), 0.001),
             self.client.network.next_deadline(now),
-            self.client.metadata.wait(now),
+            self.client.metadata.seconds_until_due(now),
         )
         if self.transactions is not None:
-            wait = min(wait, self.transactions.wait(now))
+            wait = min(wait, self.transactions.seconds_until_due(now))
         elif self.client.config.enable_idempotence:
-            wait = min(wait, self.producer_id.wait(now))
-        return max(0.0, min(wait, self.completion.partitions.wait(now)))
+            wait = min(wait, self.producer_id.seconds_until_due(now))
+        return max(0.0, min(wait, self.completion.partitions.seconds_until_retry(now)))
 
 
 def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:
     """Return a text about these batches; `timeout` is the option that limits the wait."""
     if not batches:
         return ""
-    age = now - min(batch.created for batch in batches)
+    age = now - min(batch.created_at for batch in batches)
     records = sum(batch.records for batch in batches)
     return (
         f"; waiting for {what}: {plural(records, 'record')} in "

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.connection import Connection
     from spark_kafka_sink.kafka.client.request import Completion
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
 
 _FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
@@ -207,7 +207,7 @@ class CoordinatorLookup:
         self._node = self._client.metadata.cluster.nodes.get(node.node_id, node)
         self._attempts = self._network.attempts(self._node)
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `ready_node` must be called again.
 
         Connections and responses are not considered, because they end a poll anyway.

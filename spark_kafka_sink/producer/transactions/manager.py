@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.messages import Values
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
-    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerState
 
 _LOG = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class TransactionManager:
         self._acls = acls
 
         # Set by any thread.
-        self._abort_wanted = False
+        self._abort_requested = False
 
         # Set by the sender thread; any thread may wait for it.
         self.over = Event()
@@ -117,7 +117,7 @@ class TransactionManager:
 
     def request_abort(self) -> None:
         """Request an abort of the transaction, if there is one; the caller wakes the sender."""
-        self._abort_wanted = True
+        self._abort_requested = True
 
     @property
     def has_ended(self) -> bool:
@@ -137,12 +137,12 @@ class TransactionManager:
     # The methods below are called by other parts of the sender, in the sender thread.
 
     @property
-    def aborting(self) -> bool:
+    def must_abort(self) -> bool:
         """True if an abort was requested and the transaction has not ended."""
-        return self._abort_wanted and self.state not in ENDED
+        return self._abort_requested and self.state not in ENDED
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """True if a request was sent that may have begun the transaction."""
         return self._started is not None
 
@@ -152,16 +152,16 @@ class TransactionManager:
         assert self._opened is not None
         return self._opened.version
 
-    def may_send_to(self, partition: TopicPartition) -> bool:
+    def may_send_to(self, topic_partition: TopicPartition) -> bool:
         """Return True if a batch of this partition may be sent."""
-        return not self.version.needs_add_partitions or self.partitions.is_added(partition)
+        return not self.version.needs_add_partitions or self.partitions.is_added(topic_partition)
 
-    def sending(self, partitions: Collection[TopicPartition], now: float) -> None:
+    def on_sending(self, partitions: Collection[TopicPartition], now: float) -> None:
         """Record that a request with batches of these partitions is being sent."""
         self._begin(now)
-        self.partitions.used(partitions)
+        self.partitions.mark_used(partitions)
 
-    def acknowledged(self) -> None:
+    def on_acknowledged(self) -> None:
         """Record that a batch was appended to a log."""
         self._has_records = True
 
@@ -214,33 +214,33 @@ class TransactionManager:
             return
         self._in_flight = False
         if self.state is ProducerTransactionState.ABORTING:
-            self._handle_aborted(completion, now)
+            self._handle_abort(completion, now)
         elif api is ApiKey.DESCRIBE_TRANSACTIONS:
             self._handle_flag_check(completion, now)
         elif api is ApiKey.INIT_PRODUCER_ID:
-            self._handle_initialized(completion, now)
+            self._handle_init_producer_id(completion, now)
         else:
-            self._handle_added(completion, now)
+            self._handle_add_partitions(completion, now)
 
-    def wait(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called again."""
         waits_for_coordinator = self.state in {
             ProducerTransactionState.UNINITIALIZED,
             ProducerTransactionState.ABORTING,
-        } or (self._checks_flag or self.partitions.of(AddState.NEW))
+        } or (self._checks_flag or self.partitions.in_state(AddState.NEW))
         if self._in_flight or not waits_for_coordinator:
             return 1.0
-        return max(self._retry.at - now, self._coordinator.wait(now))
+        return max(self._retry.at - now, self._coordinator.seconds_until_due(now))
 
     def _is_due(self, *, has_records: bool) -> bool:
-        if self._abort_wanted:
+        if self._abort_requested:
             self._maybe_begin_abort()
             return self.state is ProducerTransactionState.ABORTING
         if self.state is ProducerTransactionState.UNINITIALIZED:
             return has_records
         if self._checks_flag:
             return True
-        return self.state not in FAILED and bool(self.partitions.of(AddState.NEW))
+        return self.state not in FAILED and bool(self.partitions.in_state(AddState.NEW))
 
     @property
     def _checks_flag(self) -> bool:
@@ -253,27 +253,35 @@ class TransactionManager:
         if self._checks_flag and self._unchecked_flag is not None:
             values: Values = {"transactional_ids": [self._unchecked_flag]}
             return self._request(connection, ApiKey.DESCRIBE_TRANSACTIONS, values)
-        if self.state is ProducerTransactionState.UNINITIALIZED:
-            request = coordinator.init_producer_id(connection, self.settings, self)
-            self._transition_to(ProducerTransactionState.INITIALIZING)
-            self.has_claimed = True
-            self._producer_state.transition_to(ProducerIdState.REQUESTED)
-            return request
-        if self.state is ProducerTransactionState.ABORTING and self.settings.joined is not None:
+        match self.state:
+            case ProducerTransactionState.UNINITIALIZED:
+                return self._claim(connection)
+            case ProducerTransactionState.ABORTING:
+                return self._abort(connection)
+        assert self._opened is not None
+        self._begin(now)
+        values = transactions.add_partitions(self._opened, self.partitions.take_new())
+        return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
+
+    def _claim(self, connection: Connection) -> Request:
+        request = coordinator.init_producer_id(connection, self.settings, self)
+        self._transition_to(ProducerTransactionState.INITIALIZING)
+        self.has_claimed = True
+        self._producer_state.transition_to(ProducerIdState.REQUESTED)
+        return request
+
+    def _abort(self, connection: Connection) -> Request:
+        if self.settings.joined is not None:
             # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would
             # abort the newer driver's transaction.
-            return self._abort(connection, self.settings.joined.producer)
+            return self._end(connection, self.settings.joined.producer)
         assert self._opened is not None
-        if self.state is not ProducerTransactionState.ABORTING:
-            self._begin(now)
-            values = transactions.add_partitions(self._opened, self.partitions.adding())
-            return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
         if self.version.bumps_epoch:
-            return self._abort(connection, self._opened)
+            return self._end(connection, self._opened)
         # A new epoch aborts the transaction and also fences batches that are still in flight.
         return coordinator.init_producer_id(connection, self.settings, self)
 
-    def _abort(self, connection: Connection, transaction: OpenTransaction) -> Request:
+    def _end(self, connection: Connection, transaction: OpenTransaction) -> Request:
         values, cap = transactions.end_txn(transaction, commit=False), transaction.version.cap
         return self._request(connection, ApiKey.END_TXN, values, cap(ApiKey.END_TXN))
 
@@ -305,7 +313,7 @@ class TransactionManager:
 
     # The methods below handle responses.
 
-    def _handle_initialized(self, completion: Completion, now: float) -> None:
+    def _handle_init_producer_id(self, completion: Completion, now: float) -> None:
         response = completion.response
         code = coordinator.error_code(response)
         if code or response is None:
@@ -344,8 +352,9 @@ class TransactionManager:
     def _accept_producer(self) -> None:
         """Allow the sender to write with the producer id."""
         assert self._opened is not None
-        self._unchecked_flag, self._coordinator = None, self._own_coordinator
-        self._producer_state.producer_id_granted(self._opened.producer_id, self._opened.epoch)
+        self._unchecked_flag = None
+        self._coordinator = self._own_coordinator
+        self._producer_state.set_producer_id(self._opened.producer_id, self._opened.epoch)
         if self.state is ProducerTransactionState.INITIALIZING:
             self._transition_to(ProducerTransactionState.READY)
 
@@ -367,32 +376,32 @@ class TransactionManager:
             self._client, joined.producer.transactional_id, self._acls
         )
 
-    def _handle_added(self, completion: Completion, now: float) -> None:
+    def _handle_add_partitions(self, completion: Completion, now: float) -> None:
         if completion.response is None:
             self.partitions.retry_adding()
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
-        refused: set[int] = set()
-        for place, code in transactions.partition_errors(completion.response).items():
-            partition = TopicPartition(*place)
+        rejected: set[int] = set()
+        for key, code in transactions.partition_errors(completion.response).items():
+            topic_partition = TopicPartition(*key)
             action = coordinator.decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
-                self.partitions.added(partition)
+                self.partitions.mark_added(topic_partition)
             elif action is CoordinatorAction.DENIED:
-                self.partitions.drop(partition)
-                self.denied.add(partition.topic)
+                self.partitions.drop(topic_partition)
+                self.denied.add(topic_partition.topic)
             else:
-                refused.add(code)
+                rejected.add(code)
         self.partitions.retry_adding()
-        refused.discard(ErrorCode.operation_not_attempted)
-        if not refused:
+        rejected.discard(ErrorCode.operation_not_attempted)
+        if not rejected:
             self._record_success()
-        for code in refused:
+        for code in rejected:
             self._retry_or_raise(completion, code, now)
-        if ErrorCode.concurrent_transactions in refused:
+        if ErrorCode.concurrent_transactions in rejected:
             self._retry.at = now + _ADD_BACKOFF
 
-    def _handle_aborted(self, completion: Completion, now: float) -> None:
+    def _handle_abort(self, completion: Completion, now: float) -> None:
         code = coordinator.error_code(completion.response)
         # This is the first response to the request for a new epoch, so the old transaction is being
         # aborted.
@@ -441,7 +450,7 @@ class TransactionManager:
         if joined is not None and self.has_claimed:
             # No later attempt can replace this attempt, so the whole batch cannot be committed.
             self._coordinate(joined)
-        elif not self.begun:
+        elif not self.has_begun:
             self._transition_to(ProducerTransactionState.ABORTED)
             return
         self._transition_to(ProducerTransactionState.ABORTING)

@@ -21,7 +21,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.kafka.security.acl import Acl
+from spark_kafka_sink.kafka.security.acl_commands import Acl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -160,9 +160,9 @@ class TransactionPartitions:
         self._unused: set[TopicPartition] = set()
         """Added partitions to which nothing has been sent."""
 
-    def is_added(self, partition: TopicPartition) -> bool:
+    def is_added(self, topic_partition: TopicPartition) -> bool:
         """Return True if the coordinator has confirmed the partition."""
-        return self._states.get(partition) is AddState.ADDED
+        return self._states.get(topic_partition) is AddState.ADDED
 
     def pending(self, topic: str) -> int:
         """Return the number of a topic's partitions that must be added or are being added."""
@@ -193,49 +193,49 @@ class TransactionPartitions:
             new: receives the partitions to be added.
         """
         free = ready - self.pending(topic)
-        unused = {partition for name, partition in self._unused if name == topic}
+        unused = {topic_partition for name, topic_partition in self._unused if name == topic}
         for number in sorted(drawn, key=lambda number: number not in unused):
             if free <= 0:
                 return
-            partition = TopicPartition(topic, number)
-            if partition not in self._states:
-                new.append(partition)
+            topic_partition = TopicPartition(topic, number)
+            if topic_partition not in self._states:
+                new.append(topic_partition)
                 free -= 1
-            elif self.is_added(partition):
+            elif self.is_added(topic_partition):
                 batch = head()
                 yield number
                 free -= head() is not batch
 
-    def want(self, partitions: Iterable[TopicPartition]) -> None:
+    def request(self, partitions: Iterable[TopicPartition]) -> None:
         """Request that these partitions be added, unless they are added or being added."""
         for partition in partitions:
             self._states.setdefault(partition, AddState.NEW)
 
-    def of(self, state: AddState) -> list[TopicPartition]:
+    def in_state(self, state: AddState) -> list[TopicPartition]:
         """Return the partitions in this state, in the order in which they were requested."""
         return [partition for partition, now in self._states.items() if now is state]
 
-    def adding(self) -> list[TopicPartition]:
+    def take_new(self) -> list[TopicPartition]:
         """Return all partitions to be added, and mark them as being added."""
-        added = self.of(AddState.NEW)
+        added = self.in_state(AddState.NEW)
         self._states.update(dict.fromkeys(added, AddState.ADDING))
         return added
 
-    def added(self, partition: TopicPartition) -> None:
+    def mark_added(self, topic_partition: TopicPartition) -> None:
         """Record that the coordinator has added the partition."""
-        self._states[partition] = AddState.ADDED
-        self._unused.add(partition)
+        self._states[topic_partition] = AddState.ADDED
+        self._unused.add(topic_partition)
 
     def retry_adding(self) -> None:
         """Mark the partitions being added as not added, so that they are requested again."""
-        adding = self.of(AddState.ADDING)
+        adding = self.in_state(AddState.ADDING)
         self._states.update(dict.fromkeys(adding, AddState.NEW))
 
-    def drop(self, partition: TopicPartition) -> None:
+    def drop(self, topic_partition: TopicPartition) -> None:
         """Remove a rejected partition; a later batch may request it again."""
-        self._states.pop(partition, None)
+        self._states.pop(topic_partition, None)
 
-    def used(self, partitions: Iterable[TopicPartition]) -> None:
+    def mark_used(self, partitions: Iterable[TopicPartition]) -> None:
         """Record that batches were sent to these partitions."""
         if self._unused:
             self._unused.difference_update(partitions)

@@ -13,10 +13,10 @@ import logging
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.common.clock import within
+from spark_kafka_sink.common.time_limit import within
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 _LOG = logging.getLogger("spark_kafka_sink")

@@ -230,7 +230,8 @@ class HistogramBuilder:
         with self._lock:
             new = _sorted(self._new, self._times)
             self._window = Histogram.merge_all((self._window, new))
-            self._new, self._times = [], []
+            self._new = []
+            self._times = []
 
 
 def _sorted(numbers: list[int], times: list[int]) -> Histogram:
@@ -245,9 +246,9 @@ def _sorted(numbers: list[int], times: list[int]) -> Histogram:
     octaves = (exponents - _FINE + 1) << _FINE
     buckets = np.where(values < PER_OCTAVE, values, octaves + steps)
     weights = np.array(times, np.int64)
-    distinct, places = np.unique(buckets, return_inverse=True)
+    distinct, indexes = np.unique(buckets, return_inverse=True)
     counts = np.zeros(len(distinct), np.int64)
-    np.add.at(counts, places, weights)
+    np.add.at(counts, indexes, weights)
     return Histogram(
         buckets=tuple(zip(distinct.tolist(), counts.tolist(), strict=True)),
         total=int((values * weights).sum()),

@@ -241,7 +241,7 @@ class CloseReason(StrEnum):
 class BatchSent(NamedTuple):
     """A batch that is sent for the first time. Times are in seconds, sizes in bytes.
 
-    `queued` contains (waiting time, number of records that waited this long). `compression` is
+    `queue_times` contains (waiting time, number of records that waited this long). `compression` is
     None if the batch was not compressed.
     """
 
@@ -249,9 +249,9 @@ class BatchSent(NamedTuple):
     records: int
     raw_bytes: int
     wire_bytes: int
-    queued: Sequence[tuple[float, int]]
-    filled: float
-    closed: CloseReason
+    queue_times: Sequence[tuple[float, int]]
+    fill_time: float
+    close_reason: CloseReason
     compression: float | None
 
 
@@ -280,7 +280,8 @@ class BrokerMeter(_Meter):
     """
 
     def __init__(self, node_id: int, name: str) -> None:
-        self.node_id, self.name = node_id, name
+        self.node_id = node_id
+        self.name = name
         self.tx = self.tx_bytes = self.rx = self.rx_bytes = 0
         self.tx_errors = self.timeouts = self.connects = self.disconnects = 0
         self.retries = self.rx_errors = self.correlation_errors = 0
@@ -348,23 +349,23 @@ class MetricsRecorder:
         self._request_records = HistogramBuilder()
         self._closed = dict.fromkeys(CloseReason, 0)
 
-    def batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
+    def add_batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
         """Record a batch that is sent to `broker` for the first time."""
         topic = self._topic(sent.topic)
         topic.batch_size.add(sent.wire_bytes)
         topic.batch_records.add(sent.records)
-        broker.int_latency.add_times(sent.queued)
-        self._fill.add_time(sent.filled)
-        self._closed[sent.closed] += 1
+        broker.int_latency.add_times(sent.queue_times)
+        self._fill.add_time(sent.fill_time)
+        self._closed[sent.close_reason] += 1
         if sent.compression is not None:
             self._compression.add_time(sent.compression)
             self._rate.add(sent.wire_bytes * MILLION // sent.raw_bytes)
 
-    def retried(self, topic: str, records: int) -> None:
+    def count_retried(self, topic: str, records: int) -> None:
         """Record a retried batch with `records` records."""
         self._topic(topic).retried_records += records
 
-    def request(self, records: int) -> None:
+    def add_request(self, records: int) -> None:
         """Record a Produce request with `records` records."""
         self._request_records.add(records)
 

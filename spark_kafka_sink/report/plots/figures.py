@@ -81,8 +81,8 @@ def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
     figure, axes = plt.subplots(2, 2, figsize=(13, 6), sharex=True)
     (records, times), (retries, latency) = axes
     numbers = [
-        place if report.batch_id is None else report.batch_id
-        for place, report in enumerate(reports)
+        index if report.batch_id is None else report.batch_id
+        for index, report in enumerate(reports)
     ]
     _records(records, numbers, reports)
     _times(times, numbers, reports)

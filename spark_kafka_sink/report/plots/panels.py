@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.delivery_status import partition_name
+from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.report.metrics.histogram import Histogram, step_top
 from spark_kafka_sink.report.partition_report import PartitionReport
 
@@ -29,7 +29,6 @@ GOOD, BAD, PALE, SECOND, INK = "#0072B2", "#D55E00", "#BBC7D0", "#E69F00", "#223
 lines and marks.
 """
 NOT_DELIVERED = "possibly not delivered"
-MB = 1_000_000
 PARTITIONS_SHOWN = 32
 """Maximum number of partitions in a plot. The largest partitions are selected."""
 _LABELLED = 8
@@ -300,7 +299,7 @@ def _shown(report: DeliveryReport) -> tuple[list[PartitionReport], list[str]]:
     parts = sorted(largest, key=lambda part: part.key)
     if len({part.topic for part in parts}) == 1:
         return parts, [str(part.partition) for part in parts]
-    return parts, [place_name(part.topic, part.partition) for part in parts]
+    return parts, [partition_name(part.topic, part.partition) for part in parts]
 
 
 def _with_empty(report: DeliveryReport) -> list[PartitionReport]:

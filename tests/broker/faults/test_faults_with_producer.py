@@ -11,7 +11,7 @@ from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.inspection import log_in
 from tests.integration.support.producer_writes import numbered, session

@@ -16,7 +16,7 @@ from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
+from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.command_line import run
 from tests.broker.support.inspection import next_line
@@ -128,8 +128,8 @@ def test_show_report(tmp_path: Path) -> None:
     done = FinishedBatch(
         topic="events", partition=3, records=1234, raw_bytes=5 << 20, wire_bytes=1 << 20
     )
-    builder.acknowledged(done, 100)
-    builder.failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
+    builder.count_acknowledged(done, 100)
+    builder.count_failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
     report = builder.build(TaskInfo(), 1500)
     path = tmp_path / "report.json"
     path.write_text(report.to_json())
@@ -143,7 +143,7 @@ def test_show_report_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("COLUMNS", "160")
     builder = ReportBuilder()
     builder.meters.settings = (("batch.size", "16384"),)
-    builder.throttled(900)
+    builder.add_throttle_time(900)
     path = tmp_path / "report.json"
     path.write_text(builder.build(TaskInfo(), 1000).to_json())
     assert "Advice" not in run("report", str(path)).stdout

@@ -5,7 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from tools.support.raw_client import (
     RawClient,
     batch,

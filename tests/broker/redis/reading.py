@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.decoder import Record, read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
 
 if TYPE_CHECKING:
     from tests.broker.support.redis_server import RedisServer

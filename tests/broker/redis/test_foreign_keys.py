@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
-from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisConnection
+from spark_kafka_sink.broker.redis.redis_connection import WAITS_FIELD, RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.redis.reading import entries

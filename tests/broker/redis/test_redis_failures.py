@@ -13,11 +13,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.redis.connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.broker.redis.entries import EntryIds
+from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from tests.broker.redis.reading import batches_of, fetch, list_offset, values
 from tests.broker.redis.test_foreign_keys import kill_at, until_killed
 from tests.broker.support.inspection import log_in, next_line
@@ -68,7 +68,7 @@ def behind_proxy(
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
-    name = "spark_kafka_sink.broker.redis.connection"
+    name = "spark_kafka_sink.broker.redis.redis_connection"
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 

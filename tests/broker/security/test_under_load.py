@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.security.clients import Login, confluent_options
 from tests.integration.support.producer_writes import numbered, session

@@ -7,8 +7,8 @@ from typing import Any
 
 from spark_kafka_sink.kafka.protocol.messages import read_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from tests.support.waiting import wait_until, wait_until_equal
 from tools.support.raw_client import RawClient
 

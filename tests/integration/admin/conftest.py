@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import NewTopic, TopicAdmin
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, AuthorizationError
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.log_reader import LogReader

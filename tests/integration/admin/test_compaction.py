@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Decided
-from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
@@ -95,7 +95,7 @@ def finish(client: BlockingClient, kafka: KafkaCluster, scopes: Iterable[Scope])
         }
     )
     for scope in scopes:
-        driver = Driver(client, config, scope)
+        driver = ScopeClient(client, config, scope)
         record = decided(20, partitions=3_000)
         owner = driver.append(driver.fence(), record, "decide")
         assert isinstance(record.state, Decided)

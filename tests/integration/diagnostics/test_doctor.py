@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.cli.main import app
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import Intent
 from spark_kafka_sink.diagnostics.doctor import Doctor, Produce
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import Intent, connect
 from spark_kafka_sink.diagnostics.doctor import Doctor
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step

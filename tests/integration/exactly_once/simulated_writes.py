@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.decision_rules import Caller
-from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,
@@ -195,7 +195,7 @@ def batch_job(bootstrap_servers: str, topic: str, scope: Scope) -> Writes:
 
 
 def _planned(writes: Writes) -> Writes:
-    with connected_driver(writes.config, writes.scope) as driver:
+    with connected_scope_client(writes.config, writes.scope) as driver:
         driver.read(create=True)
     return writes
 

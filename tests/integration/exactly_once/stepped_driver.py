@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 
@@ -36,7 +36,7 @@ class CrashError(Exception):
     """Simulates a process crash."""
 
 
-class SteppedDriver(Driver):
+class SteppedDriver(ScopeClient):
     """Calls `action` at one step of `STEPS`."""
 
     step = ""
@@ -48,14 +48,14 @@ class SteppedDriver(Driver):
             self.action()
 
     def fence(self) -> OpenTransaction:
-        """See `Driver`."""
+        """See `ScopeClient`."""
         self.reach("before fence")
         owner = super().fence()
         self.reach("after fence")
         return owner
 
     def read(self, *, create: bool = True) -> DecisionRecords:
-        """See `Driver`."""
+        """See `ScopeClient`."""
         records = super().read(create=create)
         self.reach("after read")
         return records
@@ -63,7 +63,7 @@ class SteppedDriver(Driver):
     def check_alive(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None
     ) -> None:
-        """See `Driver`."""
+        """See `ScopeClient`."""
         super().check_alive(transactions, seconds)
         self.reach("after describe")
 
@@ -75,7 +75,7 @@ class SteppedDriver(Driver):
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
-        """See `Driver`."""
+        """See `ScopeClient`."""
         self.reach(f"before {step}")
         owner = super().append(owner, record, step, seconds, before_commit)
         self.reach(f"after {step}")
@@ -103,7 +103,7 @@ class _SteppedAdmin(TransactionAdmin):
 
 
 @contextmanager
-def stepped_driver(writes: Writes, step: str, action: Callable[[], None]) -> Iterator[Driver]:
+def stepped_driver(writes: Writes, step: str, action: Callable[[], None]) -> Iterator[ScopeClient]:
     """Yield a driver that calls `action` at a step."""
     with borrowed_client(writes.config.producer) as client:
         driver = SteppedDriver(client, writes.config, writes.scope)
@@ -113,7 +113,7 @@ def stepped_driver(writes: Writes, step: str, action: Callable[[], None]) -> Ite
 
 
 @contextmanager
-def crashing_driver(writes: Writes, step: str) -> Iterator[Driver]:
+def crashing_driver(writes: Writes, step: str) -> Iterator[ScopeClient]:
     """Yield a driver that crashes at a step."""
 
     def crash() -> None:

@@ -18,7 +18,7 @@ from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
@@ -384,7 +384,7 @@ def test_abort_while_a_commit_finishes(query: Writes, kind: ScopeKind) -> None:
 
     def commit() -> None:
         with borrowed_client(write.config.producer) as client:
-            commit_batch(Driver(client, write.config, write.scope), caller, tasks)
+            commit_batch(ScopeClient(client, write.config, write.scope), caller, tasks)
 
     with stepped_driver(write, "before fence", commit) as driver:
         outcome = abort_batch(driver, caller, tasks)

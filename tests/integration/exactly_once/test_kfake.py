@@ -15,7 +15,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce, prefix_pattern
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
@@ -129,7 +129,7 @@ def test_open_transaction_of_a_crashed_driver_is_not_overlooked(
 
     record = DecisionRecord(state=Done(QUERY, "0"), at_ms=0, transactions=0, records=0)
     with suppress(CrashError), borrowed_client(query.config.producer) as client:
-        driver = Driver(client, query.config, query.scope)
+        driver = ScopeClient(client, query.config, query.scope)
         driver.read()
         driver.append(driver.fence(), record, "decide", before_commit=crash)
     if request.node.callspec.params["kfake"] == "empty-markers":  # InitProducerId does not end it.

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
@@ -105,7 +105,7 @@ class _UnresponsiveAdmin(TransactionAdmin):
 
 def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptureFixture) -> None:
     tasks = [each.transaction for each in query.tasks("1") if each.transaction is not None]
-    with connected_driver(query.config, query.scope) as driver:
+    with connected_scope_client(query.config, query.scope) as driver:
         driver.admin = _UnresponsiveAdmin(driver.client)
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
     assert (
@@ -143,7 +143,7 @@ def test_failed_login_after_the_decision_is_retried(
     query: Writes, caplog: pytest.LogCaptureFixture, error: KafkaProdError
 ) -> None:
     tasks = transactions_of(query.tasks("1"))
-    with connected_driver(query.config, query.scope) as driver:
+    with connected_scope_client(query.config, query.scope) as driver:
         driver.admin = admin = _LoginFailingAdmin(driver.client)
         admin.error = error
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
@@ -162,7 +162,7 @@ def test_failing_login_after_the_decision_ends_the_commit(query: Writes) -> None
         **QUICK | {"kafka.max.block.ms": "1000"},
     )
     results = limited.tasks("1")
-    with connected_driver(limited.config, limited.scope) as driver:
+    with connected_scope_client(limited.config, limited.scope) as driver:
         driver.admin = admin = _LoginFailingAdmin(driver.client)
         admin.failures = 60
         with pytest.raises(AuthenticationError):

@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator, accept_loss
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.driver import MIN_LEFT_MS, connected_driver
+from spark_kafka_sink.exactly_once.steps.scope_client import MIN_LEFT_MS, connected_scope_client
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
@@ -126,7 +126,7 @@ def test_commit_continues_while_abort_finds_a_torn_batch(query: Writes) -> None:
     caller = replace(reset.caller("0", nonce), reset=True)
 
     def commit() -> None:
-        with connected_driver(reset.config, reset.scope) as driver:
+        with connected_scope_client(reset.config, reset.scope) as driver:
             commit_batch(driver, caller, tasks)
 
     with stepped_driver(reset, "before torn", commit) as driver:
@@ -142,7 +142,7 @@ def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
     assert in_topics == [{Fate.COMMITTED}, {Fate.LOST}, {Fate.LOST}]
     with pytest.raises(TornTransactionError):
         query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
-    with connected_driver(query.config, query.scope) as driver:
+    with connected_scope_client(query.config, query.scope) as driver:
         driver.fence()  # waits until the markers of the previous append are written
         record = driver.read().latest(query.scope)
     assert record is not None
@@ -151,7 +151,7 @@ def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
 
 def test_query_continues_after_accept_loss(query: Writes) -> None:
     commit_partially(query)
-    with connected_driver(query.config, query.scope) as driver:
+    with connected_scope_client(query.config, query.scope) as driver:
         finished = accept_loss(driver)
         with pytest.raises(TransactionError, match="torn batch"):
             accept_loss(driver)

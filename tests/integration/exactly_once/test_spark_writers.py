@@ -19,18 +19,18 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     TransactionError,
 )
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
-from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import create_abort_flags
+from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark import exactly_once_task, internals
-from spark_kafka_sink.spark.abort_files import PlanFile, WriteOrigin
+from spark_kafka_sink.spark.abort_files import PlanFile
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.exactly_once_driver import (
     ExactlyOnceEnd,
@@ -40,6 +40,7 @@ from spark_kafka_sink.spark.exactly_once_driver import (
 )
 from spark_kafka_sink.spark.exactly_once_task import TransactionalTaskWriter, TransactionMessage
 from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID
+from spark_kafka_sink.spark.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writer import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
@@ -259,7 +260,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
     transaction = result.result.transaction
     assert transaction is not None
     decided = Decided(micro_batch[QUERY_ID], "0", (transaction,))
-    with connected_driver(stopped.end.config, stream_scope(stopped.end.config)) as driver:
+    with connected_scope_client(stopped.end.config, stream_scope(stopped.end.config)) as driver:
         owner = driver.fence()
         driver.read_fenced()
         driver.append(owner, DecisionRecord.of(decided, driver.client.wall_ms()), "decide")
@@ -310,7 +311,7 @@ def test_tasks_of_an_aborted_write_are_never_decided(
     message = writer.task.run(iter([ROWS]))
     assert isinstance(writer.task, TransactionalTaskWriter)
     plan = writer.task.plan
-    with connected_driver(writer.task.config, plan.scope) as driver:
+    with connected_scope_client(writer.task.config, plan.scope) as driver:
         create_abort_flags(driver, [plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
         writer.end.commit([message])

@@ -11,7 +11,7 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Decisi
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import (
@@ -28,14 +28,14 @@ from tools.support.admin import Admin
 CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
 
 
-class MisledDriver(Driver):
+class MisledDriver(ScopeClient):
     """A driver for which one read of the log, by default the first, returns nothing."""
 
     misled_at = 1
     reads = 0
 
     def read(self, *, create: bool = True) -> DecisionRecords:
-        """See `Driver`."""
+        """See `ScopeClient`."""
         records = super().read(create=create)
         self.reads += 1
         return DecisionRecords("decisions") if self.reads == self.misled_at else records
@@ -55,7 +55,7 @@ class UnansweredDriver(MisledDriver):
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
-        """See `Driver`."""
+        """See `ScopeClient`."""
         if self.decided:
             self.of(self.scope).fence()
         owner = super().append(owner, record, step, seconds, before_commit)
@@ -73,20 +73,20 @@ def query(embedded_broker: EmbeddedBroker, unique_topic: str) -> Writes:
 
 
 @pytest.fixture
-def misled(query: Writes) -> Iterator[Driver]:
+def misled(query: Writes) -> Iterator[ScopeClient]:
     """Yield a driver of the stream."""
     with borrowed_client(query.config.producer) as client:
         yield MisledDriver(client, query.config, query.scope)
 
 
-def test_batch_is_not_decided_twice(query: Writes, misled: Driver) -> None:
+def test_batch_is_not_decided_twice(query: Writes, misled: ScopeClient) -> None:
     query.committer.commit("0", query.tasks("0"))
     outcome = commit_batch(misled, CALLER, transactions_of(query.tasks("0")))
     assert outcome.status is CommitStatus.ALREADY_WRITTEN
     assert query.visible() == rows_of("0")
 
 
-def test_decided_batch_is_not_aborted(query: Writes, misled: Driver) -> None:
+def test_decided_batch_is_not_aborted(query: Writes, misled: ScopeClient) -> None:
     tasks = transactions_of(query.tasks("0", nonce="0123456789abcdef"))
     with pytest.raises(CrashError), crashing_driver(query, "after decide") as driver:
         commit_batch(driver, CALLER, tasks)

@@ -13,8 +13,8 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, rows, session

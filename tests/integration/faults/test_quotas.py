@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.report.advisor import advise
+from spark_kafka_sink.report.advice_rules import advise
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import rows, session
 from tools.support.java import run_tool

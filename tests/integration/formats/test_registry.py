@@ -378,8 +378,10 @@ def test_stream_registers_once_per_start(
     broker: EmbeddedBroker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = iter([(5, 1), (5, 1), (4, 9), (6, 2), (6, 2), (6, 2)])
-    monkeypatch.setattr("spark_kafka_sink.spark.plan.reject_continuous", lambda: None)
-    monkeypatch.setattr("spark_kafka_sink.spark.plan.latest_query_start", lambda: next(starts))
+    monkeypatch.setattr("spark_kafka_sink.spark.write_plan.reject_continuous", lambda: None)
+    monkeypatch.setattr(
+        "spark_kafka_sink.spark.write_plan.latest_query_start", lambda: next(starts)
+    )
     format_plans._CACHED_PLANS.clear()
     options = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.export.java_metrics import java_metrics

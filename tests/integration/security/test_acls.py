@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import judge_transactional_ids
 from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.config.security.model import KerberosLogin, Mechanism, SaslConfig
+from spark_kafka_sink.config.security.security_config import KerberosLogin, Mechanism, SaslConfig
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from tests.support.security.kerberos import HOST, REALM, SERVICE, Kdc
 

@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows

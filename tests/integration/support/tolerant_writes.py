@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.columns import read_rows
 from spark_kafka_sink.spark.dataframe_schema import Contract
+from spark_kafka_sink.spark.rows_from_arrow import read_rows
 from tests.integration.support.producer_writes import rows
 from tools.support.readers import ForeignRecord
 

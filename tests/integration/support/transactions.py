@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from spark_kafka_sink.producer.context import SessionSettings
+    from spark_kafka_sink.producer.session_context import SessionSettings
 
 RETRIED = {14, 15, 16, 51}
 TIMEOUT_S = 60.0

@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import types
 
 from spark_kafka_sink import write
-from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS, UNMEASURED
+from spark_kafka_sink.report.arrow_advice import UNMEASURED
+from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
 from spark_kafka_sink.spark.arrow_batches import row_width
-from spark_kafka_sink.spark.releases import ARROW_BATCH_BYTES
+from spark_kafka_sink.spark.spark_releases import ARROW_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from py4j.clientserver import JavaClient
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink import DeliveryReport, KafkaProdError, WriteStatus, last_report, write
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from tests.spark.support.sink import Sink
 from tests.support.waiting import wait_until

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.report_storage import read_report
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink import DeliveryReport, WriteStatus, last_report
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
 from tests.spark.support.stream import WAIT_S

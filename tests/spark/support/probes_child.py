@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker, error_of, micro_batch_writer
 from spark_kafka_sink.spark.internals import PROBES
-from spark_kafka_sink.spark.releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

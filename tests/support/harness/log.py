@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spark_kafka_sink.kafka.records.decoder import Record, read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
 
 REMEMBERED = 5
 SEQUENCES = 1 << 31

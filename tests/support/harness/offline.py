@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node, TopicInfo
 from spark_kafka_sink.producer.session import ProducerSession
@@ -50,7 +50,7 @@ class ManualClient(Client):
         connect: Connect | None = None,
         logins: Calls | None = None,
     ) -> None:
-        super().__init__(settings, clock, Random(7), connect, logins=logins)
+        super().__init__(settings, clock=clock, random=Random(7), connect=connect, logins=logins)
 
     def attach(self, loop: Loop) -> None:
         self._run_loop(loop)
@@ -82,7 +82,7 @@ def take_batches(session: ProducerSession) -> dict[TopicPartition, list[Producer
     """Remove and return all batches of the session, in order for each partition."""
     taken: dict[TopicPartition, list[ProducerBatch]] = {}
     for batch in session.context.accumulator.take_all():
-        taken.setdefault(batch.partition, []).append(batch)
+        taken.setdefault(batch.topic_partition, []).append(batch)
     return taken
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     Mechanism,
     PasswordLogin,
     SaslConfig,

@@ -27,9 +27,9 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_kafka_sink.config.security.model import SecurityConfig
-    from spark_kafka_sink.producer.context import SessionSettings
+    from spark_kafka_sink.config.security.security_config import SecurityConfig
     from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.session_context import SessionSettings
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
@@ -91,7 +91,13 @@ class World:
 
     def _open(self, identity: ProducerState | None) -> ProducerSession:
         self.codec = ManualExecutor()
-        return ProducerSession(self.client, identity, self._settings, self.codec, self._transaction)
+        return ProducerSession(
+            self.client,
+            producer_state=identity,
+            settings=self._settings,
+            executor=self.codec,
+            transaction=self._transaction,
+        )
 
     def next_session(self, topics: tuple[str, ...] | None = None) -> None:
         """Open a session for the next task, with the same client and producer ID.

@@ -12,7 +12,7 @@ from spark_kafka_sink import (
     UnknownTopicError,
 )
 from spark_kafka_sink.broker.storage.data_dir import DataDir
-from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.report_storage import read_report
 
 
 def test_missing_topic_error_lists_existing_topics() -> None:

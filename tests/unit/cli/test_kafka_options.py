@@ -1,3 +1,5 @@
+"""Options of commands that connect to Kafka: files, prefixes and precedence."""
+
 from pathlib import Path
 
 import pytest

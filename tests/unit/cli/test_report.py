@@ -1,3 +1,5 @@
+"""`kafkaprod report`: files, folders and comparisons."""
+
 import json
 from dataclasses import replace
 from pathlib import Path

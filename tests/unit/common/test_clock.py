@@ -1,12 +1,12 @@
+"""The system clock and the tests' manual clock."""
+
 from __future__ import annotations
 
 import time
-from contextlib import suppress
-from threading import Event, Thread
 
 import pytest
 
-from spark_kafka_sink.common.clock import Clock, SystemClock, within
+from spark_kafka_sink.common.clock import Clock, SystemClock
 from tests.support.clock import ManualClock
 
 
@@ -27,26 +27,3 @@ def test_system_clock_matches_the_machine() -> None:
     assert abs(clock.wall_ms() - time.time() * 1000) < 5_000
     first = clock.monotonic()
     assert clock.monotonic() >= first
-
-
-def test_call_is_not_repeated_until_all_earlier_ones_have_returned() -> None:
-    """Two callers may have started it at the same time."""
-    gates = [Event(), Event()]
-
-    def call(gate: Event) -> None:
-        with suppress(TimeoutError):
-            within(0.2, "both", lambda: gate.wait(30))
-
-    callers = [Thread(target=call, args=(gate,)) for gate in gates]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    for gate in gates:
-        with pytest.raises(TimeoutError, match="an earlier attempt has not returned yet"):
-            within(30, "both", time.monotonic)
-        gate.set()
-    while True:
-        with suppress(TimeoutError):
-            assert within(30, "both", lambda: "repeated") == "repeated"
-            break

@@ -1,3 +1,5 @@
+"""No message shows credentials of paths, URIs and option values."""
+
 from __future__ import annotations
 
 import logging
@@ -5,12 +7,12 @@ import pickle
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import has_credentials, is_secret, redact_uris, redacted
-from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.option import OptionType
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
+from spark_kafka_sink.config.sink_config import SinkConfig
 
 SENTINEL = "s3nt1nel-hunter2"
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "topic": "t"}

@@ -1,3 +1,5 @@
+"""The contexts and events of kafka.debug."""
+
 from __future__ import annotations
 
 import logging
@@ -8,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.common.debug_log import Context, Debug
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 
 
 def contexts(text: str) -> tuple[Context, ...]:

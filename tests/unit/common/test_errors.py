@@ -1,3 +1,5 @@
+"""The texts, fields and pickling of errors."""
+
 import pickle
 
 import pytest

@@ -1,3 +1,5 @@
+"""Which values messages show, and which they only describe."""
+
 import pytest
 
 from spark_kafka_sink.common.text import (

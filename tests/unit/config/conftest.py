@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
+from spark_kafka_sink.common.logs import warn_once
 
 
 @pytest.fixture(autouse=True)

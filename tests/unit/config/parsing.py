@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
 

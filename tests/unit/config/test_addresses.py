@@ -1,3 +1,5 @@
+"""bootstrap.servers: valid and invalid addresses."""
+
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError

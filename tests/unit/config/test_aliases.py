@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config import names
+from spark_kafka_sink.config import option_names
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Acks, Codec
-from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS
-from spark_kafka_sink.config.security.names import (
+from spark_kafka_sink.config.security.security_names import (
     IGNORED_SECURITY_KEYS,
     SECURITY_ALIASES,
     SECURITY_NAMES,
 )
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from tests.unit.config.parsing import MINIMAL, failure
 
 HERE = Path(__file__).parent
@@ -130,14 +130,16 @@ def test_security_names_are_accepted_under_the_right_option() -> None:
 
 
 def test_aliases_have_no_second_meaning() -> None:
-    assert not ALIASES.keys() & (names.PRODUCER_NAMES | names.IGNORED_KEYS | JAVA.keys())
-    assert {alias.option for alias in ALIASES.values()} <= names.PRODUCER_NAMES
+    assert not ALIASES.keys() & (
+        option_names.PRODUCER_NAMES | option_names.IGNORED_KEYS | JAVA.keys()
+    )
+    assert {alias.option for alias in ALIASES.values()} <= option_names.PRODUCER_NAMES
 
 
 KNOWN = sorted(
-    names.PRODUCER_NAMES
+    option_names.PRODUCER_NAMES
     | ALIASES.keys()
-    | names.IGNORED_PRODUCER_KEYS
+    | option_names.IGNORED_PRODUCER_KEYS
     | SECURITY_NAMES
     | SECURITY_ALIASES.keys()
     | IGNORED_SECURITY_KEYS

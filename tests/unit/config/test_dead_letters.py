@@ -1,10 +1,12 @@
+"""Options for bad rows and dead letters."""
+
 from __future__ import annotations
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
 

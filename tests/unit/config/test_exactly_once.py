@@ -1,3 +1,5 @@
+"""Options for exactly-once writes."""
+
 from __future__ import annotations
 
 import pytest
@@ -8,7 +10,7 @@ from spark_kafka_sink.config.exactly_once import (
     DeliveryGuarantee,
     ExactlyOnceConfig,
 )
-from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
 EXACTLY_ONCE = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "orders"}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.config import names
-from spark_kafka_sink.config.names import PRODUCER_NAMES
+from spark_kafka_sink.config import option_names
 from spark_kafka_sink.config.option import Option, OptionType
+from spark_kafka_sink.config.option_names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS, SINK_OPTIONS
-from spark_kafka_sink.config.security.names import (
+from spark_kafka_sink.config.security.security_names import (
     IGNORED_JAVA_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
     SECURITY_NAMES,
@@ -59,13 +59,13 @@ def test_allowed_values_match_java(option: Option) -> None:
 
 
 def test_every_java_name_is_covered() -> None:
-    refused = names.SERIALIZERS | names.UNSAFE_KEYS
+    refused = option_names.SERIALIZERS | option_names.UNSAFE_KEYS
     security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REJECTED_SECURITY_KEYS.keys()
-    rest = JAVA.keys() - PRODUCER_NAMES - names.IGNORED_PRODUCER_KEYS - refused - security
-    assert {name for name in rest if not name.startswith(names.UNSAFE_PREFIXES)} == set()
+    rest = JAVA.keys() - PRODUCER_NAMES - option_names.IGNORED_PRODUCER_KEYS - refused - security
+    assert {name for name in rest if not name.startswith(option_names.UNSAFE_PREFIXES)} == set()
     assert PRODUCER_NAMES - JAVA.keys() == NOT_IN_JAVA
     assert not NOT_IN_JAVA & JAVA.keys()
-    assert JAVA.keys() >= names.IGNORED_PRODUCER_KEYS
+    assert JAVA.keys() >= option_names.IGNORED_PRODUCER_KEYS
 
 
 def test_deviations_differ_and_are_few() -> None:
@@ -83,5 +83,5 @@ def test_defaults_are_allowed() -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [option.name.lower() for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS)]
-    assert len(names) == len(set(names))
+    option_names = [option.name.lower() for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS)]
+    assert len(option_names) == len(set(option_names))

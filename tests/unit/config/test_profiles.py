@@ -1,3 +1,5 @@
+"""The profiles in `conf/`."""
+
 from __future__ import annotations
 
 import re
@@ -8,12 +10,12 @@ import pytest
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import profiles
 from spark_kafka_sink.config.enums import Codec, Profile
-from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.names import PRODUCER_NAMES
+from spark_kafka_sink.config.option_names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
 from spark_kafka_sink.config.profiles import find_file, load_profile
-from spark_kafka_sink.report.advice import UNMEASURED
-from spark_kafka_sink.spark.columns import MAX_SLICE_BYTES
+from spark_kafka_sink.config.sink_config import ProducerConfig
+from spark_kafka_sink.report.arrow_advice import UNMEASURED
+from spark_kafka_sink.spark.slices import MAX_SLICE_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path

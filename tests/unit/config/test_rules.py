@@ -1,3 +1,5 @@
+"""Options that contradict each other."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -5,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 

@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import Intent
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.diagnostics.preflight import (

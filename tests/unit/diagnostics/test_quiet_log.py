@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_kafka_sink.common.quiet_log import quiet_log
+from spark_kafka_sink.common.logs import quiet_log
 
 NAME = "spark_kafka_sink.quiet_log_test"
 

@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
-from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.config.security.model import SecurityConfig
+from spark_kafka_sink.config.security.security_config import SecurityConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.connection_checks import judge_connection, judge_unreachable
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.topic_checks import judge_permissions, judge_topic

@@ -8,7 +8,7 @@ import pytest
 import spark_kafka_sink
 from spark_kafka_sink.common.debug_log import Context
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
-from spark_kafka_sink.config.security.names import SECURITY_ALIASES, SECURITY_NAMES
+from spark_kafka_sink.config.security.security_names import SECURITY_ALIASES, SECURITY_NAMES
 from tests.unit.docs.page_checks import (
     anchors,
     broken_links,
@@ -74,6 +74,13 @@ def test_design_names_code_that_exists() -> None:
     }
     names = re.findall(r"`([\w.]+)`", text_of(DOCS / "design.md"))
     assert [name for name in names if not words.issuperset(name.split("."))] == []
+
+
+def test_invariants_that_comments_name_exist() -> None:
+    design = text_of(DOCS / "design.md")
+    files = (ROOT / "spark_kafka_sink").rglob("*.py")
+    names = {name for path in files for name in re.findall(r"design\.md: ([\w-]+)", text_of(path))}
+    assert {name for name in names if f"- **{name}**: " not in design} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security.model import Mechanism, SecurityProtocol
 from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.security.security_config import Mechanism, SecurityProtocol
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from tools.docs.pages import DOCS
 
 _BLOCK = re.compile(r"^```python\n(\w+) = (\{.*?^\})\n```$", re.MULTILINE | re.DOTALL)

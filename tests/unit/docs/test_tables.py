@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_kafka_sink.config import names
+from spark_kafka_sink.config import option_names
 from spark_kafka_sink.config.enums import PartitionerName
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
-from spark_kafka_sink.config.security.names import (
+from spark_kafka_sink.config.security.security_names import (
     IGNORED_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
     SECURITY_ALIASES,
 )
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from tools.docs.__main__ import GENERATED
 from tools.docs.pages import table
 from tools.docs.reference import (
@@ -56,7 +56,7 @@ def test_deviations_are_marked_and_ignored_options_are_listed() -> None:
     assert "| `kafka.acks` | `all` | `all` | all, -1, 0, 1 |" in text
     assert f"{PartitionerName.ROUND_ROBIN.value}" in text
     others = render_other_names()
-    assert all(f"`kafka.{name}`" in others for name in names.IGNORED_PRODUCER_KEYS)
+    assert all(f"`kafka.{name}`" in others for name in option_names.IGNORED_PRODUCER_KEYS)
 
 
 def test_no_row_lacks_its_last_cell() -> None:

@@ -8,6 +8,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     MAX_GIVEN_UP,
     AbortOurs,
     AlreadyDone,
+    BatchRejection,
     BatchVerdict,
     Caller,
     Decide,
@@ -17,8 +18,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     LogState,
     Nothing,
     Planning,
-    Refusal,
-    Refuse,
+    RejectBatch,
     RollForward,
     abort_needs_fence,
     finished,
@@ -56,10 +56,10 @@ def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp |
     ("state", "who", "verdict"),
     [
         (Nothing(), caller("0"), BatchVerdict.WRITE),
-        (Nothing(), caller("3"), Refusal.LOG_IS_EMPTY),
-        (Nothing(), caller("3", reset=True), Refusal.LOG_IS_EMPTY),
+        (Nothing(), caller("3"), BatchRejection.LOG_IS_EMPTY),
+        (Nothing(), caller("3", reset=True), BatchRejection.LOG_IS_EMPTY),
         (Nothing(), replace(caller("3"), reset_batch="3"), BatchVerdict.WRITE),
-        (Nothing(), replace(caller("4"), reset_batch="3"), Refusal.LOG_IS_EMPTY),
+        (Nothing(), replace(caller("4"), reset_batch="3"), BatchRejection.LOG_IS_EMPTY),
         (Nothing(), caller("2026-11-20", None), BatchVerdict.WRITE),
         (Done(None, "2026-11-20"), caller("2026-11-20", None), BatchVerdict.SKIP),
         (Done(QUERY, "7"), caller("8"), BatchVerdict.WRITE),
@@ -67,31 +67,35 @@ def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp |
         (Done(QUERY, "7"), caller("7", reset=True), BatchVerdict.SKIP),
         (DECIDED, caller("7"), BatchVerdict.SKIP),
         (DECIDED, caller("8"), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), caller("6"), Refusal.BATCH_IS_BEHIND),
-        (Done(QUERY, "7"), caller("6", reset=True), Refusal.BATCH_IS_BEHIND),
+        (Done(QUERY, "7"), caller("6"), BatchRejection.BATCH_IS_BEHIND),
+        (Done(QUERY, "7"), caller("6", reset=True), BatchRejection.BATCH_IS_BEHIND),
         (Done(QUERY, "9"), caller("10"), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), caller("9"), Refusal.BATCH_IS_AHEAD),
-        (Done(QUERY, "7"), caller("9", reset=True), Refusal.BATCH_IS_AHEAD),
+        (Done(QUERY, "7"), caller("9"), BatchRejection.BATCH_IS_AHEAD),
+        (Done(QUERY, "7"), caller("9", reset=True), BatchRejection.BATCH_IS_AHEAD),
         (Done(QUERY, "7"), replace(caller("9"), reset_batch="9"), BatchVerdict.WRITE),
         (Done(QUERY, "9"), replace(caller("9"), reset_batch="9"), BatchVerdict.SKIP),
-        (Done(QUERY, "9"), replace(caller("8"), reset_batch="8"), Refusal.BATCH_IS_BEHIND),
-        (Done(QUERY, "7"), replace(caller("9", OTHER), reset_batch="9"), Refusal.OTHER_QUERY),
+        (Done(QUERY, "9"), replace(caller("8"), reset_batch="8"), BatchRejection.BATCH_IS_BEHIND),
+        (
+            Done(QUERY, "7"),
+            replace(caller("9", OTHER), reset_batch="9"),
+            BatchRejection.OTHER_QUERY,
+        ),
         (Done(QUERY, "7", rows=10), caller("7", rows=10), BatchVerdict.SKIP),
-        (Done(QUERY, "7", rows=10), caller("7", rows=20), Refusal.OTHER_ROWS),
-        (Done(QUERY, "7", rows=0), caller("7", rows=1), Refusal.OTHER_ROWS),
-        (Done(QUERY, "7", rows=10), caller("7", reset=True, rows=20), Refusal.OTHER_ROWS),
+        (Done(QUERY, "7", rows=10), caller("7", rows=20), BatchRejection.OTHER_ROWS),
+        (Done(QUERY, "7", rows=0), caller("7", rows=1), BatchRejection.OTHER_ROWS),
+        (Done(QUERY, "7", rows=10), caller("7", reset=True, rows=20), BatchRejection.OTHER_ROWS),
         (Done(QUERY, "7", rows=10), caller("7"), BatchVerdict.SKIP),
         (Done(QUERY, "7"), caller("7", rows=20), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), caller("7", OTHER), Refusal.OTHER_QUERY),
-        (Done(QUERY, "7"), caller("0", OTHER), Refusal.OTHER_QUERY),
+        (Done(QUERY, "7"), caller("7", OTHER), BatchRejection.OTHER_QUERY),
+        (Done(QUERY, "7"), caller("0", OTHER), BatchRejection.OTHER_QUERY),
         (Done(QUERY, "7"), caller("0", OTHER, reset=True), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), caller("8", OTHER, reset=True), Refusal.OTHER_QUERY),
-        (Done(OTHER, "0", (QUERY,)), caller("0", reset=True), Refusal.RETIRED_QUERY),
-        (Done(OTHER, "0", (QUERY,)), caller("1"), Refusal.RETIRED_QUERY),
+        (Done(QUERY, "7"), caller("8", OTHER, reset=True), BatchRejection.OTHER_QUERY),
+        (Done(OTHER, "0", (QUERY,)), caller("0", reset=True), BatchRejection.RETIRED_QUERY),
+        (Done(OTHER, "0", (QUERY,)), caller("1"), BatchRejection.RETIRED_QUERY),
     ],
 )
 def test_judge(
-    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | Refusal
+    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | BatchRejection
 ) -> None:
     assert judge(state, who) is verdict
 
@@ -112,7 +116,7 @@ def test_next_batch_is_decided() -> None:
 def test_same_batch_is_present_and_others_are_rejected() -> None:
     assert next_commit_step(Done(QUERY, "7"), caller("7"), OURS) == AlreadyDone()
     refused = next_commit_step(Done(QUERY, "7"), caller("7", OTHER), OURS)
-    assert refused == Refuse(Refusal.OTHER_QUERY)
+    assert refused == RejectBatch(BatchRejection.OTHER_QUERY)
 
 
 def test_query_that_takes_over_retires_the_previous_one() -> None:
@@ -152,7 +156,7 @@ def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
         assert step.state == replace(state, given_up=(*state.given_up, "n"))
         assert next_abort_step(step.state, ours) == AbortOurs()
     marked = Done(QUERY, "6", (), ("n", "m"))
-    assert next_commit_step(marked, ours, OURS) == Refuse(Refusal.GIVEN_UP)
+    assert next_commit_step(marked, ours, OURS) == RejectBatch(BatchRejection.GIVEN_UP)
 
 
 def test_decision_clears_the_marks_of_its_batch() -> None:
@@ -167,7 +171,7 @@ def test_decision_clears_the_marks_of_its_batch() -> None:
 def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
     log = finished(replace(DECIDED, rows=10))
     late = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, skipped=True)
-    assert next_commit_step(log, late, ()) == Refuse(Refusal.OTHER_ROWS)
+    assert next_commit_step(log, late, ()) == RejectBatch(BatchRejection.OTHER_ROWS)
     assert next_abort_step(log, late) == AbortOurs()
     step = next_commit_step(log, replace(late, batch="8", skipped=False), OURS)
     assert step == Decide(Decided(QUERY, "8", OURS, rows=20))
@@ -207,7 +211,7 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     found = replace(done, plannings=(Planning("r", "n"), Planning("s", "o")))
     assert next_commit_step(done, again, ()) == AlreadyDone(found)
     assert next_commit_step(found, again, ()) == AlreadyDone()
-    assert next_commit_step(found, other, ()) == Refuse(Refusal.ANOTHER_WRITE)
+    assert next_commit_step(found, other, ()) == RejectBatch(BatchRejection.ANOTHER_WRITE)
     assert abort_step(found, other) == AbortOurs()
 
 
@@ -221,23 +225,27 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
         (Done(QUERY, "7"), job(), BatchVerdict.SKIP),
         (Done(None, "7"), job(QUERY), BatchVerdict.SKIP),
         (DECIDED, job(QUERY), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), job("new checkpoint"), Refusal.OTHER_QUERYS_BATCH),
-        (Done(None, "7", rows=10), job(rows=20), Refusal.OTHER_JOBS_ROWS),
-        (Done(QUERY, "7", rows=10), job(rows=20), Refusal.OTHER_JOBS_ROWS),
-        (Done(QUERY, "7", rows=10), job(QUERY, rows=20), Refusal.OTHER_JOBS_ROWS),
+        (Done(QUERY, "7"), job("new checkpoint"), BatchRejection.OTHER_QUERYS_BATCH),
+        (Done(None, "7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (Done(QUERY, "7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (Done(QUERY, "7", rows=10), job(QUERY, rows=20), BatchRejection.OTHER_JOBS_ROWS),
         (Done(QUERY, "7", rows=10), job(QUERY, rows=10), BatchVerdict.SKIP),
         (TO_A, replace(job(rows=10), topics=("a",)), BatchVerdict.SKIP),
-        (TO_A, replace(job(rows=10), topics=("a", "b")), Refusal.OTHER_JOBS_ROWS),
+        (TO_A, replace(job(rows=10), topics=("a", "b")), BatchRejection.OTHER_JOBS_ROWS),
         (TO_A, job(rows=10), BatchVerdict.SKIP),
         (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"n"})), BatchVerdict.SKIP),
-        (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"m"})), Refusal.ANOTHER_WRITE),
-        (FOUND, replace(job(QUERY), run="r"), Refusal.ANOTHER_WRITE),
+        (
+            FOUND,
+            replace(job(QUERY), run="r", nonces=frozenset({"m"})),
+            BatchRejection.ANOTHER_WRITE,
+        ),
+        (FOUND, replace(job(QUERY), run="r"), BatchRejection.ANOTHER_WRITE),
         (FOUND, replace(job(QUERY), run="s", nonces=frozenset({"m"})), BatchVerdict.SKIP),
         (FOUND, replace(job(QUERY), nonces=frozenset({"m"})), BatchVerdict.SKIP),
     ],
 )
 def test_single_batch_of_a_batch_job(
-    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | Refusal
+    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | BatchRejection
 ) -> None:
     assert judge(state, who) is verdict
 
@@ -245,11 +253,11 @@ def test_single_batch_of_a_batch_job(
 @pytest.mark.parametrize(
     ("written_by", "rows", "query", "run", "verdict"),
     [
-        (None, 10, None, "s", Refusal.EARLIER_BATCH),
-        (QUERY, 10, None, "s", Refusal.EARLIER_BATCH),
-        (None, 10, QUERY, "s", Refusal.EARLIER_BATCH),
+        (None, 10, None, "s", BatchRejection.EARLIER_BATCH),
+        (QUERY, 10, None, "s", BatchRejection.EARLIER_BATCH),
+        (None, 10, QUERY, "s", BatchRejection.EARLIER_BATCH),
         (QUERY, 10, QUERY, "s", BatchVerdict.SKIP),
-        (QUERY, 10, OTHER, "s", Refusal.OTHER_QUERYS_BATCH),
+        (QUERY, 10, OTHER, "s", BatchRejection.OTHER_QUERYS_BATCH),
         (None, 10, None, None, BatchVerdict.SKIP),
         (None, None, None, "s", BatchVerdict.SKIP),
     ],
@@ -259,14 +267,14 @@ def test_batch_before_the_latest_of_an_unknown_query_is_refused(
     rows: int | None,
     query: str | None,
     run: str | None,
-    verdict: BatchVerdict | Refusal,
+    verdict: BatchVerdict | BatchRejection,
 ) -> None:
     """A restarted query repeats only its latest batch; None rows are confirmed by an operator."""
     state = Done(written_by, "7", rows=rows, plannings=(Planning("r", "n"),))
     latest = replace(job(query), run=run, nonces=frozenset({"m"}))
     earlier = replace(latest, is_followed=True)
     assert judge(state, earlier) is verdict
-    if verdict is Refusal.EARLIER_BATCH:
+    if verdict is BatchRejection.EARLIER_BATCH:
         assert judge(state, latest) is BatchVerdict.SKIP
         assert abort_step(state, earlier) == AbortOurs()
     assert judge(Nothing(), earlier) is BatchVerdict.WRITE

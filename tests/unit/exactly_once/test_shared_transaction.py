@@ -1,3 +1,5 @@
+"""A batch whose tasks share one transaction (atomicBatch=true)."""
+
 from dataclasses import replace
 
 import pytest

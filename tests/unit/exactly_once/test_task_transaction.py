@@ -1,3 +1,5 @@
+"""The transaction that a task reports to the driver."""
+
 import pickle
 from dataclasses import replace
 

@@ -1,3 +1,5 @@
+"""Transactional ids: format, parsing and matching."""
+
 import re
 from dataclasses import replace
 

@@ -9,7 +9,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     Mechanism,
     MskIamLogin,
     PasswordLogin,
@@ -19,10 +19,10 @@ from spark_kafka_sink.config.security.model import (
 )
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer.acl import AclAdvisor
-from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import ManualClient, config
 from tests.support.harness.world import World, world

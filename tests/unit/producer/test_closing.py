@@ -41,7 +41,7 @@ class BlockedLoop:
         assert self.released.wait(SOON)
         self.running = False
 
-    def crashed(self, error: BaseException) -> None:
+    def handle_crash(self, error: BaseException) -> None:
         self.error = error
 
     def backlog(self, _node_id: int, _now: float) -> str:

@@ -13,15 +13,15 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.log import FakeLog
 from tests.support.harness.offline import START_MS
 from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.records.decoder import Record
+    from spark_kafka_sink.kafka.records.record_decoder import Record
 
 DEAD = "dead"
 HOUR_MS = 3_600_000

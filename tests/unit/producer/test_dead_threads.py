@@ -23,9 +23,9 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.offline import config, topic
 
 SOON = 10.0

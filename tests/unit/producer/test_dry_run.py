@@ -12,10 +12,10 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.dry_run import SAMPLED_BYTES, CodecSampler, is_sampled
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.report.builder import ReportBuilder
+from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.report.report_builder import ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
@@ -122,7 +122,7 @@ def test_each_codec_is_measured_on_the_same_batches(configured: str) -> None:
         batch = ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0)
         batch.add(data, 100, 0)
         if codec is not Codec.NONE:
-            batch.hold([compress(codec, data, settings.compression_level)])
+            batch.replace_parts([compress(codec, data, settings.compression_level)])
             batch.codec = codec
         sampler.offer(batch)
     codecs = report.build(TaskInfo(), 0).codecs

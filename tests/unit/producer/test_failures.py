@@ -356,7 +356,7 @@ def test_sender_crash_reports_every_record() -> None:
         sim.fault(Fault(hold=True))
         sim.send_batches(3)  # the first batch is sent alone
         sim.steps(3)
-        sim.session._sender.crashed(RuntimeError("a bug"))
+        sim.session._sender.handle_crash(RuntimeError("a bug"))
         error = fails(sim)
         assert "the sender thread stopped: RuntimeError: a bug" in str(error)
         assert sim.statuses() == {POSSIBLY: 3, NOT: 6}

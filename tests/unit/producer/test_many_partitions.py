@@ -46,10 +46,10 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     state = sim.session._sender.completion.partitions.of(TopicPartition("t", 0))
     sim.session.append(rows(1))
     sim.session.context.accumulator.close_due(sim.clock.monotonic() + 1)
-    batch = sim.session.context.accumulator.head(state.partition)
+    batch = sim.session.context.accumulator.head(state.topic_partition)
     assert batch is not None
-    sim.session.context.accumulator.drain(batch, state.partition)
-    state.sent(batch, 1)
+    sim.session.context.accumulator.drain(batch, state.topic_partition)
+    state.mark_sent(batch, 1)
     state.retry(batch, sim.clock.monotonic() + 10)
     return calls(lambda: sim.session._sender.drainer.drain(sim.clock.monotonic()))
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_headers
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, DeadLetterTopic
 from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.offline import config, offline

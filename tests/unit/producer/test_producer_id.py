@@ -25,7 +25,7 @@ ALLOWED = {
 def known(epoch: int = 0) -> ProducerState:
     state = ProducerState()
     state.transition_to(ProducerIdState.REQUESTED)
-    state.producer_id_granted(7, epoch)
+    state.set_producer_id(7, epoch)
     return state
 
 

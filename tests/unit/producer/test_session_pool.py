@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     Mechanism,
     PasswordLogin,
     SaslConfig,
@@ -18,7 +18,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityProtocol,
 )
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import POOL, borrow_session, give_back_session
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 
 def settings(

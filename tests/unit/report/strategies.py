@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.producer_metrics import BatchSent, CloseReason, MetricsRecorder
+from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
 
 SMALL = st.integers(0, 1000)
@@ -32,9 +32,9 @@ SENT = st.builds(
     records=st.integers(1, 1000),
     raw_bytes=st.integers(1, 1000),
     wire_bytes=SMALL,
-    queued=st.lists(st.tuples(st.floats(0, 100), st.integers(1, 9)), min_size=1, max_size=3),
-    filled=st.floats(0, 100),
-    closed=st.sampled_from(CloseReason),
+    queue_times=st.lists(st.tuples(st.floats(0, 100), st.integers(1, 9)), min_size=1, max_size=3),
+    fill_time=st.floats(0, 100),
+    close_reason=st.sampled_from(CloseReason),
     compression=st.none() | st.floats(0, 1),
 )
 CODECS = st.builds(
@@ -48,16 +48,16 @@ CODECS = st.builds(
 )
 NODES = st.builds(Node, st.integers(-1, 2), st.just("host"), st.integers(1, 3))
 EVENTS = st.one_of(
-    st.tuples(st.just("acknowledged"), BATCHES, st.none() | st.integers(-1, 10**12)),
-    st.tuples(st.just("sent"), BATCHES),
-    st.tuples(st.just("would_be_written"), BATCHES),
-    st.tuples(st.just("compressed"), st.lists(CODECS, max_size=3)),
-    st.tuples(st.just("failed"), TOPICS, st.integers(0, 3), SMALL, FAILED, ERRORS),
-    st.tuples(st.just("retried"), ERRORS),
-    st.tuples(st.just("split")),
-    st.tuples(st.just("request_latency"), st.floats(0, 100)),
-    st.tuples(st.just("queue_latency"), st.floats(0, 100)),
-    st.tuples(st.just("throttled"), SMALL),
+    st.tuples(st.just("count_acknowledged"), BATCHES, st.none() | st.integers(-1, 10**12)),
+    st.tuples(st.just("count_sent"), BATCHES),
+    st.tuples(st.just("count_would_be_written"), BATCHES),
+    st.tuples(st.just("add_codec_costs"), st.lists(CODECS, max_size=3)),
+    st.tuples(st.just("count_failed"), TOPICS, st.integers(0, 3), SMALL, FAILED, ERRORS),
+    st.tuples(st.just("count_retry"), ERRORS),
+    st.tuples(st.just("count_split")),
+    st.tuples(st.just("add_request_latency"), st.floats(0, 100)),
+    st.tuples(st.just("add_queue_latency"), st.floats(0, 100)),
+    st.tuples(st.just("add_throttle_time"), SMALL),
     st.tuples(st.just("set_leader"), TOPICS, st.integers(0, 3), st.integers(1, 3)),
     st.tuples(st.just("set_failed_sequence"), TOPICS, st.integers(0, 3), SMALL),
 )
@@ -82,11 +82,11 @@ def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:
     """Draw batches and requests, as the sender records them."""
     for sent, node in draw(st.lists(st.tuples(SENT, NODES), max_size=4)):
         broker = meters.brokers.of(node)
-        meters.batch(sent, broker)
-        meters.request(sent.records)
-        meters.retried(sent.topic, sent.records)
-        broker.written(0, sent.queued[0][0])
-        broker.rtt.add_time(sent.filled)
+        meters.add_batch(sent, broker)
+        meters.add_request(sent.records)
+        meters.count_retried(sent.topic, sent.records)
+        broker.written(0, sent.queue_times[0][0])
+        broker.rtt.add_time(sent.fill_time)
         broker.throttle.add(sent.wire_bytes)
     meters.buffer_waits, meters.buffer_peak = draw(SMALL), draw(SMALL)
     meters.settings = draw(st.sampled_from([(), (("linger.ms", "5"),), (("linger.ms", "50"),)]))

@@ -1,3 +1,5 @@
+"""Merging and formats of delivery reports."""
+
 from __future__ import annotations
 
 import json
@@ -9,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,
     TASKS_KEPT,
     VERSION,
-    PoisonCount,
+    BadRowCount,
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
 from tests.unit.report.strategies import reports
 
@@ -189,8 +191,8 @@ def one_task(*, partitions: int, number: int = 1) -> DeliveryReport:
         batch = FinishedBatch(
             topic="flights", partition=partition, records=100, raw_bytes=1000, wire_bytes=500
         )
-        builder.acknowledged(batch, 100 * partition)
-        builder.request_latency(0.001 * partition)
+        builder.count_acknowledged(batch, 100 * partition)
+        builder.add_request_latency(0.001 * partition)
     return builder.build(TaskInfo(partition_id=number, attempt=0, task_attempt_id=7), 1000)
 
 
@@ -229,7 +231,7 @@ def test_task_lines_of_several_reports_are_combined() -> None:
 
 def test_task_line_contains_its_reports_values() -> None:
     report = one_task(partitions=3)
-    poison = (PoisonCount(reason="null topic", dead_lettered=2, dropped=3),)
+    poison = (BadRowCount(reason="null topic", dead_lettered=2, dropped=3),)
     task = TaskInfo(partition_id=7, attempt=1, task_attempt_id=70)
     (line,) = replace(report, poison=poison).of_task(task).slowest
     assert (line.task, line.duration_ms) == (task, report.duration_max_ms)

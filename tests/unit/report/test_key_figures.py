@@ -1,3 +1,5 @@
+"""Key figures of a report, and the comparison of two reports."""
+
 from dataclasses import replace
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport

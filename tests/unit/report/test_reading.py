@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.report.delivery_counters import PoisonCount
+from spark_kafka_sink.report.delivery_counters import BadRowCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.summary import summary_line
@@ -24,8 +24,8 @@ PART = PartitionReport(
 )
 LETTERS = PartitionReport(topic="dlq", partition=0, persisted=7)
 POISON = (
-    PoisonCount(reason="NULL_VALUE", dead_lettered=7),
-    PoisonCount(reason="REFUSED", dropped=3),
+    BadRowCount(reason="NULL_VALUE", dead_lettered=7),
+    BadRowCount(reason="REFUSED", dropped=3),
 )
 REPORT = DeliveryReport(
     tasks=2, partitions=(PART, LETTERS), poison=POISON, duration_ms=2000, duration_max_ms=500

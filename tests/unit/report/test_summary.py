@@ -1,3 +1,5 @@
+"""The lines of a report's summary."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -6,9 +8,9 @@ import pytest
 from hypothesis import given
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.unit.report.strategies import reports
@@ -19,10 +21,10 @@ def test_summary() -> None:
     batch = FinishedBatch(
         topic="flights", partition=0, records=10_000, raw_bytes=4_000_000, wire_bytes=1_000_000
     )
-    builder.acknowledged(batch, 500)
-    builder.retried("NOT_LEADER_OR_FOLLOWER")
-    builder.request_latency(0.004)
-    builder.queue_latency(0.05)
+    builder.count_acknowledged(batch, 500)
+    builder.count_retry("NOT_LEADER_OR_FOLLOWER")
+    builder.add_request_latency(0.004)
+    builder.add_queue_latency(0.05)
     assert summarize(builder.build(TaskInfo(attempt=1), 2_000)) == (
         "Kafka delivery report\n"
         "  records         10,000 persisted\n"

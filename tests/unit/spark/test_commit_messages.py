@@ -1,3 +1,5 @@
+"""What commit and abort do with the messages of tasks."""
+
 from __future__ import annotations
 
 import pickle
@@ -9,11 +11,11 @@ import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.recreated_topics import WrittenTopic
+from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark import commit_messages
 from spark_kafka_sink.spark.commit_messages import (
@@ -66,7 +68,7 @@ def test_messages_of_tasks_are_small_and_summed() -> None:
         done = FinishedBatch(
             topic="t", partition=partition, records=7, raw_bytes=900, wire_bytes=800
         )
-        builder.acknowledged(done, offset)
+        builder.count_acknowledged(done, offset)
     report = builder.build(TaskInfo(), 10)
     data = pickle.dumps(DeliveryMessage(report))
     assert len(data) < 20_000

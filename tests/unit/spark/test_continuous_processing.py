@@ -1,3 +1,5 @@
+"""Detection of continuous processing, which is rejected."""
+
 from pathlib import Path
 
 import pytest

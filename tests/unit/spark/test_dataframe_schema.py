@@ -14,7 +14,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink import ColumnError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.spark.dataframe_schema import Contract, warn_of_misnamed_columns
 
 CONFIG = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})

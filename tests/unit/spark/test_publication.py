@@ -17,20 +17,21 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report import summary
-from spark_kafka_sink.report.delivery_counters import PoisonCount, WriteStatus
+from spark_kafka_sink.report.delivery_counters import BadRowCount, WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.storage import read_report, write_report
+from spark_kafka_sink.report.report_storage import read_report, write_report
 from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark import publication, writer
-from spark_kafka_sink.spark.abort_files import ErrorFile, PlanFile, Planned, WriteOrigin
+from spark_kafka_sink.spark.abort_files import ErrorFile, PlanFile, Planned
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter, KafkaProdWriter
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.report_folder import ReportFolder, micro_batch_path
+from spark_kafka_sink.spark.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import write_end
 
@@ -405,7 +406,7 @@ def test_verbosity(
         (REPORT, "INFO", "the write is done:"),
         (replace(REPORT, batch_id=3), "INFO", "the write of micro-batch 3 is done: "),
         (
-            replace(REPORT, poison=(PoisonCount(reason="NULL_VALUE", dropped=1),)),
+            replace(REPORT, poison=(BadRowCount(reason="NULL_VALUE", dropped=1),)),
             "WARNING",
             "the write is done:",
         ),

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pyarrow.fs import FileSelector, _MockFileSystem
 
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.storage import ReportLocation, write_report
+from spark_kafka_sink.report.report_storage import ReportLocation, write_report
 from spark_kafka_sink.spark import retention
-from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 REPORT = DeliveryReport(query_id="0123456789")
 

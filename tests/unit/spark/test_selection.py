@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink import ColumnError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.spark.dataframe_schema import Contract
 
 BASE = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}

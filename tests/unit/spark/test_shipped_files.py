@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkFiles
 
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
 
 OPTIONS = {

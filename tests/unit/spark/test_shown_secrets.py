@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
-from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark import plan
-from spark_kafka_sink.spark.plan import displayed_secrets, warn_of_displayed_secrets
+from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.spark import write_plan
+from spark_kafka_sink.spark.write_plan import displayed_secrets, warn_of_displayed_secrets
 
 SENTINEL = "s3nt1nel"
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----"
@@ -48,10 +48,10 @@ def test_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFi
 def test_write_does_not_warn_because_its_options_are_in_no_plan(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    plan._warn.cache_clear()
+    write_plan._warn.cache_clear()
     options = MINIMAL | {"preflight": "off", "kafka.ssl.key.pem": KEY}
     schema = StructType([StructField("value", StringType())])
-    plan.plan_batch(options, schema)
+    write_plan.plan_batch(options, schema)
     assert "contains a secret" not in caplog.text
     KafkaProdDataSource(options).writer(schema, False)
     assert "Option kafka.ssl.key.pem contains a secret" in caplog.text

@@ -10,15 +10,9 @@ import pytest
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.spark.columns import (
-    MAX_GATHERED_BYTES,
-    MAX_SLICE_BYTES,
-    MAX_SLICE_ROWS,
-    gather,
-    read_chunks,
-    slices,
-)
 from spark_kafka_sink.spark.dataframe_schema import Contract
+from spark_kafka_sink.spark.rows_from_arrow import MAX_GATHERED_BYTES, gather, read_chunks
+from spark_kafka_sink.spark.slices import MAX_SLICE_BYTES, MAX_SLICE_ROWS, slices
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

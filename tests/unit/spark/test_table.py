@@ -4,8 +4,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option import OptionType
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
-from spark_kafka_sink.spark.plan import table_schema, write_options
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
+from spark_kafka_sink.spark.write_plan import table_schema, write_options
 
 SECURED = {
     "kafka.bootstrap.servers": "broker:9092",

@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.compression import compress, decompress
-from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
 from tools.benchmarks import tables
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import events

@@ -30,9 +30,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_headers
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
@@ -299,7 +299,7 @@ class Watch:
     def settled(self, batch: ProducerBatch) -> None:
         """Record the acknowledgement of a batch with the oldest records of its partition."""
         now, left = time.monotonic(), batch.records
-        owed = self.due[batch.partition.partition]
+        owed = self.due[batch.topic_partition.partition]
         while left:
             moment, records = owed[0]
             taken = min(left, int(records))

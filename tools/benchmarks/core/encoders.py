@@ -16,12 +16,12 @@ from statistics import median
 from typing import Any
 
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder, derive_schema
 from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_records, size_bounds, split_records
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, size_bounds, split_records
 from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.buffer.batch import OpenBatch

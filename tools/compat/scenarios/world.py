@@ -16,13 +16,13 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import FarTime
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import (
     CRC_OFFSET,
     HEADER_SIZE,
     BatchHeader,
     checksum,
 )
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from tools.support import raw_client
 from tools.support.raw_client import (
     TIMEOUT,

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.report.builder import FinishedBatch
+from spark_kafka_sink.report.report_builder import FinishedBatch
 from spark_kafka_sink.report.task_report import TaskInfo
 from tools.torture.cluster import Brokers
 from tools.torture.proxy import DELAYS, LOSSES, Fault
@@ -353,11 +353,11 @@ def close_sessions() -> None:
 
 def _listen(session: ProducerSession, written: SessionResult) -> None:
     report = session.context.report
-    original = report.acknowledged
+    original = report.count_acknowledged
 
     def acknowledged(batch: FinishedBatch, base_offset: int | None) -> None:
         offset = -1 if base_offset is None else base_offset
         written.acks.append(Ack(batch.partition, offset, batch.records))
         original(batch, base_offset)
 
-    report.acknowledged = acknowledged  # type: ignore[method-assign]
+    report.count_acknowledged = acknowledged  # type: ignore[method-assign]

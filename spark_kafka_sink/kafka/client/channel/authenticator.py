@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
 from spark_kafka_sink.common.text import quoted
-from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import (
@@ -110,7 +110,7 @@ class Authenticator:
             return Request.of(api, version, {"mechanism": self._exchange.mechanism})
         return self._authenticate(message)
 
-    def agreed(self, response: Any) -> Request:
+    def handle_handshake(self, response: Any) -> Request:
         """Process the response to SaslHandshake; return the first SaslAuthenticate request.
 
         Raises:
@@ -135,7 +135,7 @@ class Authenticator:
         assert self._first_message is not None
         return self._authenticate(self._first_message)
 
-    def answered(self, response: Any) -> None:
+    def handle_authenticate(self, response: Any) -> None:
         """Process the response to SaslAuthenticate; the next step passes it to the mechanism.
 
         Raises:

@@ -16,7 +16,11 @@ from spark_kafka_sink.kafka.client.channel.tls_transport import TlsTransport
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from spark_kafka_sink.config.security.model import SaslConfig, SecurityConfig, TlsConfig
+    from spark_kafka_sink.config.security.security_config import (
+        SaslConfig,
+        SecurityConfig,
+        TlsConfig,
+    )
     from spark_kafka_sink.kafka.client.channel.transport import Transport
     from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
@@ -67,7 +71,7 @@ class ChannelBuilder:
 
 
 def _context(tls: TlsConfig) -> SSLContext:
-    from spark_kafka_sink.kafka.security.tls.context import CONTEXTS
+    from spark_kafka_sink.kafka.security.tls.client_context import CONTEXTS
 
     try:
         return CONTEXTS.context(tls)

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
+from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
 from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError
 
@@ -104,7 +104,7 @@ def _diagnose(error: Exception, at: Circumstances) -> Diagnosis:
     if isinstance(error, errors.ProtocolError):
         return Diagnosis(str(error))
     if isinstance(error, errors.KafkaProdError):
-        return _refused(error, at)
+        return _rejected(error, at)
     if isinstance(error, ssl.SSLError) and not at.has_answered:
         return _tls(error, at)
     if isinstance(error, TimeoutError) or not isinstance(error, OSError):
@@ -121,7 +121,7 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _refused(error: errors.KafkaProdError, at: Circumstances) -> Diagnosis:
+def _rejected(error: errors.KafkaProdError, at: Circumstances) -> Diagnosis:
     named = copy(error)
     named.broker = named.broker or at.broker
     return Diagnosis(_text(error), FailureKind.REJECTED, named)
@@ -135,7 +135,7 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
             + ("." if protocol.uses_sasl else ", or SASL_SSL if it requires a login."),
         )
-        return _refused(named, at)
+        return _rejected(named, at)
     unclear = errors.BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
     return Diagnosis(_text(unclear), FailureKind.MISMATCH, unclear)
 
@@ -146,7 +146,7 @@ def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
     assert at.security.tls is not None
     failure = tls_failure(error, at.security.tls, at.broker)
     if isinstance(failure, errors.TlsError):
-        return _refused(failure, at)
+        return _rejected(failure, at)
     if (mismatch := _mismatch(at)) is not None:
         return Diagnosis(_text(mismatch), FailureKind.MISMATCH, mismatch)
     return Diagnosis(_text(failure))

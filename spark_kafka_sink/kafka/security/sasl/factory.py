@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security import model
+from spark_kafka_sink.config.security import security_config
 from spark_kafka_sink.config.security.values import check_libraries
 from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.security.tokens.token import TokenSource
 
 
-def exchange_for(config: model.SaslConfig, host: str) -> SaslExchange:
+def exchange_for(config: security_config.SaslConfig, host: str) -> SaslExchange:
     """Create the exchange for one authentication on one connection. This can block.
 
     Args:
@@ -42,22 +42,24 @@ def exchange_for(config: model.SaslConfig, host: str) -> SaslExchange:
         ) from error
 
 
-def _exchange(config: model.SaslConfig, login: model.Login, host: str) -> SaslExchange:
+def _exchange(
+    config: security_config.SaslConfig, login: security_config.Login, host: str
+) -> SaslExchange:
     match login:
-        case model.PasswordLogin():
-            if config.mechanism is model.Mechanism.PLAIN:
+        case security_config.PasswordLogin():
+            if config.mechanism is security_config.Mechanism.PLAIN:
                 return SaslExchange("PLAIN", _plain_messages(login))
             return scram_exchange(config.mechanism, login)
-        case model.KerberosLogin():
+        case security_config.KerberosLogin():
             from spark_kafka_sink.kafka.security.sasl.gssapi import gssapi_exchange
 
             return gssapi_exchange(login, host)
         case _:
-            extensions = () if isinstance(login, model.MskIamLogin) else login.extensions
+            extensions = () if isinstance(login, security_config.MskIamLogin) else login.extensions
             return bearer_exchange(_token_source(login, host), config.refresh, extensions)
 
 
-def _plain_messages(login: model.PasswordLogin) -> Messages:
+def _plain_messages(login: security_config.PasswordLogin) -> Messages:
     """Yield `NUL name NUL password` (RFC 4616).
 
     Kafka does not use the authorization identity. The broker's response is ignored, as in Java.
@@ -75,24 +77,24 @@ def _without_nul(secret: Secret) -> bytes:
 
 
 def _token_source(
-    login: model.TokenLogin
-    | model.UnsecuredTokenLogin
-    | model.ClientCredentialsLogin
-    | model.MskIamLogin,
+    login: security_config.TokenLogin
+    | security_config.UnsecuredTokenLogin
+    | security_config.ClientCredentialsLogin
+    | security_config.MskIamLogin,
     host: str,
 ) -> TokenSource:
     match login:
-        case model.TokenLogin():
+        case security_config.TokenLogin():
             return StaticTokenSource(login)
-        case model.UnsecuredTokenLogin():
+        case security_config.UnsecuredTokenLogin():
             return UnsecuredTokenSource(login)
-        case model.ClientCredentialsLogin():
+        case security_config.ClientCredentialsLogin():
             from spark_kafka_sink.kafka.security.tokens.token_endpoint import (
                 ClientCredentialsSource,
             )
 
             return ClientCredentialsSource(login)
-        case model.MskIamLogin():
+        case security_config.MskIamLogin():
             from spark_kafka_sink.kafka.security.tokens.msk_iam import MskIamSource, region_of
 
             return MskIamSource(login, region_of(login, host))

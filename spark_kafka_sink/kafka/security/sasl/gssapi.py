@@ -19,7 +19,7 @@ from spark_kafka_sink.common.text import quoted, shown_file
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, check_size
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.model import KerberosLogin
+    from spark_kafka_sink.config.security.security_config import KerberosLogin
     from spark_kafka_sink.kafka.security.sasl.exchange import Messages
 
 _MECHANISM = "GSSAPI"
@@ -117,8 +117,8 @@ def _credentials(login: KerberosLogin) -> gssapi.Credentials:
         name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal)
     store = {}
     if login.keytab is not None:
-        place = hashlib.sha256(f"{login.keytab}\0{login.principal}".encode()).hexdigest()[:16]
-        store = {"client_keytab": login.keytab, "ccache": f"MEMORY:kafkaprod-{place}"}
+        source = hashlib.sha256(f"{login.keytab}\0{login.principal}".encode()).hexdigest()[:16]
+        store = {"client_keytab": login.keytab, "ccache": f"MEMORY:kafkaprod-{source}"}
     elif login.ticket_cache is not None:
         store = {"ccache": f"FILE:{login.ticket_cache}"}
     return gssapi.Credentials(name=name, mechs=[_KERBEROS], usage="initiate", store=store or None)
@@ -134,12 +134,12 @@ def _describe_error(error: GSSError) -> str:
 
 def _ticket_source(login: KerberosLogin) -> str:
     """Return a description of the ticket source and the principal, for an error message."""
-    place = "the system's ticket cache"
+    source = "the system's ticket cache"
     if login.keytab is not None:
-        place = f"the keytab {login.keytab}"
+        source = f"the keytab {login.keytab}"
     elif login.ticket_cache is not None:
-        place = f"the ticket cache {login.ticket_cache}"
-    return place if login.principal is None else f"{place} as {login.principal}"
+        source = f"the ticket cache {login.ticket_cache}"
+    return source if login.principal is None else f"{source} as {login.principal}"
 
 
 def _check_keytab(path: str | None) -> None:

@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.security.tokens.token import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.model import RefreshPolicy
+    from spark_kafka_sink.config.security.security_config import RefreshPolicy
     from spark_kafka_sink.kafka.security.sasl.exchange import Messages
     from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 

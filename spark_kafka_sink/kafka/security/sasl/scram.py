@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.text import quoted
-from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
+from spark_kafka_sink.config.security.security_config import Mechanism, PasswordLogin
 from spark_kafka_sink.kafka.security.credentials import revealed
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decoded
 

@@ -5,7 +5,7 @@ In reading order:
 - `jks`: Java's own store format
 - `stores`: read the client's certificate chain and private key from keystores, and the trusted
   certificates from truststores (PEM, PKCS12, JKS)
-- `context`: create the context with its protocol versions and cipher suites, and cache it per
+- `client_context`: create the context with its protocols and cipher suites, and cache it per
   process
 - `failures`: describe why a TLS connection failed, or why a broker's certificate was rejected
 """

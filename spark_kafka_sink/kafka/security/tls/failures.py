@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, TlsError
-from spark_kafka_sink.kafka.security.tls.context import (
+from spark_kafka_sink.kafka.security.tls.client_context import (
     WEAKER,
     CipherSuiteError,
     PeerCertificateError,
@@ -23,7 +23,7 @@ from spark_kafka_sink.kafka.security.tls.context import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.model import TlsConfig
+    from spark_kafka_sink.config.security.security_config import TlsConfig
 
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_(?:ALERT_)?(?P<name>\w+)")
 _BROKEN = frozenset(
@@ -170,7 +170,7 @@ def _explanation(error: OSError, reason: str, config: TlsConfig) -> Explanation:
             "older are insecure and not supported.",
         )
     if reason in _CLIENT_CERTIFICATE:
-        return _refused_client(reason, config)
+        return _rejected_client(reason, config)
     if reason in _HANDSHAKE:
         return _handshake_rejected(reason, config)
     message = f"the TLS handshake failed: {_words(reason) or error}"
@@ -187,7 +187,7 @@ def _handshake_rejected(reason: str, config: TlsConfig) -> Explanation:
     return Explanation(f"the broker rejected the TLS handshake: {_words(reason)}", f"{advice}.")
 
 
-def _refused_client(reason: str, config: TlsConfig) -> Explanation:
+def _rejected_client(reason: str, config: TlsConfig) -> Explanation:
     if config.keystore is None:
         return Explanation(
             f"the broker requires a client certificate, but received none ({_words(reason)})",

@@ -31,7 +31,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file
-from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
+from spark_kafka_sink.config.security.security_config import (
+    KeyStore,
+    StoreType,
+    TlsConfig,
+    TrustStore,
+)
 from spark_kafka_sink.kafka.security.credentials import secrets_of, utf8_text
 from spark_kafka_sink.kafka.security.tls import jks
 

@@ -22,7 +22,7 @@ from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.kafka.security.tokens.token import Token
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.model import MskIamLogin
+    from spark_kafka_sink.config.security.security_config import MskIamLogin
 
 _LOG = logging.getLogger(__name__)
 _BROKER = re.compile(

@@ -26,7 +26,7 @@ from spark_kafka_sink.common.errors import AuthenticationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from spark_kafka_sink.config.security.model import (
+    from spark_kafka_sink.config.security.security_config import (
         RefreshPolicy,
         TokenLogin,
         UnsecuredTokenLogin,
@@ -102,24 +102,24 @@ class Token:
         return self.expires_ms is not None and self.expires_ms <= now_ms
 
 
-def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> Token:
+def token_of(text: str, origin: str, fallback_expires_ms: int | None = None) -> Token:
     """Create a token from its text. The times in a JWT take precedence over the fallback.
 
     Args:
         text: the token without surrounding whitespace.
-        place: the origin of the token, which is shown in errors.
+        origin: the origin of the token, which is shown in errors.
         fallback_expires_ms: expiry time if the token does not contain one.
 
     Raises:
         AuthenticationError: the text is not a bearer token. The message does not show the text.
     """
     if len(text) > MAX_TOKEN_BYTES:
-        raise AuthenticationError(f"the token from {place} has {len(text):,} characters")
+        raise AuthenticationError(f"the token from {origin} has {len(text):,} characters")
     if not _B64TOKEN.fullmatch(text):
         raise AuthenticationError(
-            f"the text from {place} is not a bearer token: it contains invalid characters"
+            f"the text from {origin} is not a bearer token: it contains invalid characters"
             if text
-            else f"the token from {place} is empty"
+            else f"the token from {origin} is empty"
         )
     claims = _claims(text)
     expires, starts = number_field(claims, "exp"), number_field(claims, "iat")
@@ -278,7 +278,8 @@ class TokenCache:
         else:
             with self._changed:
                 now_ms = self._clock.wall_ms()
-                entry.token, entry.failure = token, None
+                entry.token = token
+                entry.failure = None
                 entry.refresh_ms = refresh_at_ms(token, policy, now_ms, self._jitter())
             return token
         finally:
@@ -297,7 +298,9 @@ class TokenCache:
             if entry.token is not None and not entry.token.expired(now_ms):
                 entry.refresh_ms = now_ms + RETRY_MS
                 return entry.token
-            entry.token, entry.failure, entry.failed_ms = None, error, now_ms
+            entry.token = None
+            entry.failure = error
+            entry.failed_ms = now_ms
         raise error
 
 
@@ -337,12 +340,12 @@ class StaticTokenSource(TokenSource):
             ConfigError: the token cannot be found on this host.
         """
         secret = self.login.token
-        place = f"option {secret.option}"
-        token = token_of(secret.reveal().strip(), place)
+        origin = f"option {secret.option}"
+        token = token_of(secret.reveal().strip(), origin)
         if token.expires_ms is not None and token.expired(self.clock.wall_ms() - MAX_CLOCK_SKEW_MS):
             ended = datetime.fromtimestamp(token.expires_ms / 1_000, UTC)
             raise AuthenticationError(
-                f"the token from {place} expired at {ended:%Y-%m-%d %H:%M:%S} UTC",
+                f"the token from {origin} expired at {ended:%Y-%m-%d %H:%M:%S} UTC",
                 hint="Use file:PATH for a file that is renewed. It is read again at each login.",
             )
         return token

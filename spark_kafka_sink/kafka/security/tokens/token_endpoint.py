@@ -20,13 +20,14 @@ from requests import RequestException, Response, Session
 from requests.adapters import HTTPAdapter
 from requests.auth import HTTPBasicAuth
 
-from spark_kafka_sink.common.clock import Clock, SystemClock, within
+from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.secret import redacted
 from spark_kafka_sink.common.text import quoted
-from spark_kafka_sink.config.security.model import ClientCredentialsLogin, TlsConfig
+from spark_kafka_sink.common.time_limit import within
+from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.kafka.security.credentials import Stamp, credentials_stamp, revealed
-from spark_kafka_sink.kafka.security.tls.context import ContextCache, system_authorities_note
+from spark_kafka_sink.kafka.security.tls.client_context import ContextCache, system_authorities_note
 from spark_kafka_sink.kafka.security.tokens.token import (
     Token,
     number_field,
@@ -213,7 +214,7 @@ class TokenEndpoint:
 
     def __init__(self, login: ClientCredentialsLogin) -> None:
         self._login = login
-        self._place = _place_of(login.token_endpoint_url)
+        self._shown_url = _shown_url_of(login.token_endpoint_url)
         self._client_id = revealed(login.client_id)
         self._client_secret = revealed(login.client_secret)
 
@@ -228,7 +229,7 @@ class TokenEndpoint:
         """
         limit_s = (self._login.connect_timeout_ms + self._login.read_timeout_ms) / 1_000
         try:
-            status, body = within(limit_s, self._place, self._post)
+            status, body = within(limit_s, self._shown_url, self._post)
         except TimeoutError as error:
             return self._failed(f"did not respond: {error}", retriable=True)
         except TooLargeError:
@@ -274,7 +275,7 @@ class TokenEndpoint:
         lifetime = number_field(content, "expires_in")
         expires_ms = None if lifetime is None else now_ms + int(lifetime * 1_000)
         try:
-            token = token_of(access_token.strip(), self._place, expires_ms)
+            token = token_of(access_token.strip(), self._shown_url, expires_ms)
         except AuthenticationError as error:
             return FailedRequest(error, retriable=False)
         # If a token has already expired when it is received, this host's clock is wrong.
@@ -310,10 +311,12 @@ class TokenEndpoint:
         return self._failed(f"cannot be reached: {_why(reason)}", retriable=True)
 
     def _failed(self, problem: str, *, retriable: bool, hint: str = _CHECK) -> FailedRequest:
-        return FailedRequest(AuthenticationError(f"{self._place} {problem}", hint=hint), retriable)
+        return FailedRequest(
+            AuthenticationError(f"{self._shown_url} {problem}", hint=hint), retriable
+        )
 
 
-def _place_of(url: str) -> str:
+def _shown_url_of(url: str) -> str:
     """Return the endpoint's name for errors. Text that is not a URL is not shown."""
     try:
         return f"the token endpoint {redacted(url)}" if "://" in url else "the token endpoint"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
-from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict, Refusal
+from spark_kafka_sink.exactly_once.decision_rules import BatchRejection, BatchVerdict
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget, new_nonce
@@ -139,7 +139,7 @@ def _tasks(
 ) -> list[TaskResult]:
     """Plan the batch and run its tasks, with a second attempt if the first one is lost."""
     verdict = decision_rules.judge(query.committer.recover(), query.caller(batch, nonce))
-    if isinstance(verdict, Refusal):
+    if isinstance(verdict, BatchRejection):
         raise TypeError(f"batch {batch} is refused: {verdict}")
     if verdict is BatchVerdict.SKIP:
         return [query.result(TaskOutcome.SKIPPED, batch)] * TASKS

@@ -28,6 +28,7 @@ from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
@@ -161,8 +162,8 @@ def test_stored_offsets_are_read_once(journal: FullJournal) -> None:
         patch.setattr(journal, "all", read_all)
         groups = GroupCoordinator(journal)
         assert [groups.get_or_create(name).offsets for name in "abc"] == [
-            {("t", 0): CommittedOffset(offset=1)},
-            {("t", 0): CommittedOffset(offset=1)},
+            {TopicPartition("t", 0): CommittedOffset(offset=1)},
+            {TopicPartition("t", 0): CommittedOffset(offset=1)},
             {},
         ]
     assert read_all.call_count == 1
@@ -197,7 +198,7 @@ def test_later_of_two_offsets_is_kept(
         commit(groups)
     offsets = TransactionalOffsets(journal, groups)
     offset = CommittedOffset(offset=5, order=groups.next_order())
-    offsets.add(ProducerIdAndEpoch(1, 0), "g", ("t", 0), offset)
+    offsets.add(ProducerIdAndEpoch(1, 0), "g", TopicPartition("t", 0), offset)
     if first == "pending":
         commit(groups)
     if is_restarted:
@@ -216,7 +217,7 @@ def test_order_of_commits_continues_after_a_restart(journal: FullJournal, tmp_pa
     groups = GroupCoordinator(again)
     offsets = TransactionalOffsets(again, groups)
     offset = CommittedOffset(offset=5, order=groups.next_order())
-    offsets.add(ProducerIdAndEpoch(1, 0), "g", ("t", 0), offset)
+    offsets.add(ProducerIdAndEpoch(1, 0), "g", TopicPartition("t", 0), offset)
     offsets.end(EndTransactionMarker(producer_id=1, epoch=0, commit=True))
     assert groups.get_or_create("g").offsets["t", 0].offset == 5
 
@@ -263,7 +264,7 @@ def test_decided_transaction_is_completed_when_there_is_room_again(
     assert not one.coordinator.add("x", producer, [OFFSETS_PARTITION])
     for partition in range(2):
         offset = CommittedOffset(offset=partition + 7)
-        one.offsets.add(producer, "g", ("t", partition), offset)
+        one.offsets.add(producer, "g", TopicPartition("t", partition), offset)
     journal.room = room
     with contextlib.suppress(OSError):  # The client retries.
         one.coordinator.end("x", producer, commit=True, bumps=False)
@@ -272,4 +273,4 @@ def test_decided_transaction_is_completed_when_there_is_room_again(
     again = Transactions(reopened(journal, tmp_path), lambda *_: None)
     for each in (one, again):
         assert (each.committed(), each.state()) == ([7, 8], TransactionState.COMPLETE_COMMIT)
-        assert not each.offsets.is_unstable("g", ("t", 0))
+        assert not each.offsets.is_unstable("g", TopicPartition("t", 0))

@@ -17,11 +17,12 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     TransactionMetadata,
 )
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 ids = count(100)
 NOW = transitions.Now(ms=1_000, new_producer_id=ids.__next__)
-PLACE = ("t", 0)
+PLACE = TopicPartition("t", 0)
 
 
 def known(epoch: int = 0, **changes: Any) -> TransactionMetadata:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.broker.net.connection import FrameBuffer
+from spark_kafka_sink.broker.net.client_connection import FrameBuffer
 from spark_kafka_sink.common.errors import ProtocolError
 
 QUICK = settings(max_examples=200, deadline=None, database=None)
@@ -24,7 +24,7 @@ def test_frames_are_reassembled(sizes: list[int], data: st.DataObject) -> None:
         room = buffer.room(shared)
         count = min(data.draw(st.integers(1, 90_000)), len(room), len(stream) - at)
         room[:count] = stream[at : at + count]
-        got += buffer.received(room, count)
+        got += buffer.add(room, count)
         at += count
     assert [bytes(one) for one in got] == frames
 
@@ -33,4 +33,4 @@ def test_invalid_sizes_are_rejected() -> None:
     buffer, shared = FrameBuffer(limit=1000), memoryview(bytearray(100))
     shared[:4] = (1001).to_bytes(4, "big")
     with pytest.raises(ProtocolError):
-        buffer.received(shared, 4)
+        buffer.add(shared, 4)

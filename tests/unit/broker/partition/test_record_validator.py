@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
-    RefusedBatchError,
+    RejectedBatchError,
     check_records,
 )
 from spark_kafka_sink.broker.topic_config import TopicConfig
@@ -46,7 +46,7 @@ def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple
     batch = header.pack([section]) + section
     try:
         return check_records(batch, BatchHeader.parse(batch), options)
-    except RefusedBatchError as error:
+    except RejectedBatchError as error:
         return error.error, error.records.get(0), error.has_public_message, error.is_early
 
 

@@ -7,7 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
-from spark_kafka_sink.broker.partition.log_validator import AppendOptions, RefusedBatchError
+from spark_kafka_sink.broker.partition.log_validator import AppendOptions, RejectedBatchError
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG
@@ -22,13 +22,13 @@ def test_last_stable_offset() -> None:
     transactions.end(1, 5, commit=True)
     for _ in range(2):
         assert [transactions.stable_offset(mark) for mark in (6, 5)] == [6, 2]
-    transactions.replicated(6)
+    transactions.drop_replicated(6)
     assert transactions.stable_offset(5) == 5
 
 
 def test_follower_lag() -> None:
     states = ReplicaStates()
-    states.appended(10, now=0.0)
+    states.record_append(10, now=0.0)
     assert not any(states.is_lagging(2, now, allowed=1.0) for now in (1.0, 50.0))
     states.track(2, now=50.0)
     assert [states.is_lagging(2, now, allowed=1.0) for now in (51.0, 51.5)] == [False, True]
@@ -76,9 +76,9 @@ def test_first_batch_that_the_storage_could_not_append(monkeypatch: pytest.Monke
     first, second = (bytes(batch(1, producer=(7, 0, number), timestamp=0)) for number in range(2))
     with monkeypatch.context() as patch:
         patch.setattr(partition.log.storage, "append", Mock(side_effect=OSError("no space")))
-        with pytest.raises(RefusedBatchError):
+        with pytest.raises(RejectedBatchError):
             partition.append(first, OPTIONS)
-    with pytest.raises(RefusedBatchError) as caught:
+    with pytest.raises(RejectedBatchError) as caught:
         partition.append(second, OPTIONS)
     assert caught.value.error is ErrorCode.out_of_order_sequence_number
     assert [partition.append(one, OPTIONS).base_offset for one in (first, second)] == [0, 1]
@@ -93,7 +93,7 @@ def test_marker_of_a_producer_whose_records_are_deleted(deleted: int, base: int 
     marker = EndTransactionMarker(producer_id=7, epoch=0, commit=True)
     partition.end_transaction(marker, 0)
     if base is None:
-        with pytest.raises(RefusedBatchError):
+        with pytest.raises(RejectedBatchError):
             partition.append(transactional(2), OPTIONS)
     else:
         assert partition.append(transactional(2), OPTIONS).base_offset == base

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_sink.broker.redis.connection import ClaimError, RedisLocation, _check_alone
+from spark_kafka_sink.broker.redis.redis_connection import ClaimError, RedisLocation, _check_alone
 
 LOCATION = RedisLocation.parse("redis://localhost")
 OWN_ID = 9

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.streams import BatchEntry, build_batches
-from spark_kafka_sink.kafka.records.decoder import Record, read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
 
 IDS = EntryIds()
 QUICK = settings(max_examples=100, deadline=None, database=None)

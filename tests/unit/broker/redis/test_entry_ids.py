@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.redis.connection import RedisLocation
 from spark_kafka_sink.broker.redis.entries import EntryIds
+from spark_kafka_sink.broker.redis.redis_connection import RedisLocation
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
 

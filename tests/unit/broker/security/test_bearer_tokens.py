@@ -8,13 +8,13 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from spark_kafka_sink.broker.security.authenticator import SaslAuthenticationError, SaslServerError
 from spark_kafka_sink.broker.security.oauthbearer import (
     JwksValidator,
     OAuthBearerSaslServer,
     unsecured_token,
     validate_unsecured,
 )
+from spark_kafka_sink.broker.security.sasl_server import SaslAuthenticationError, SaslServerError
 from spark_kafka_sink.common.errors import AuthenticationError
 
 

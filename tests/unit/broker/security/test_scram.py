@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.broker.security.authenticator import SaslServerError
 from spark_kafka_sink.broker.security.plain_and_scram import Credentials, ScramSaslServer
+from spark_kafka_sink.broker.security.sasl_server import SaslServerError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
+from spark_kafka_sink.config.security.security_config import Mechanism, PasswordLogin
 from spark_kafka_sink.kafka.security.sasl.scram import scram_exchange
 
 if TYPE_CHECKING:

@@ -1,3 +1,5 @@
+"""The security settings of the embedded broker."""
+
 from typing import Any
 
 import pytest

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.cluster import JumpingClock, LogManager
+from spark_kafka_sink.broker.cluster.cluster import JumpingClock
+from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog

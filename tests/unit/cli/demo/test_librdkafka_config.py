@@ -5,7 +5,7 @@ import pytest
 from spark_kafka_sink.cli.demo.librdkafka import librdkafka_config
 from spark_kafka_sink.cli.demo.run import DemoOptions, check_options
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 URL = "sasl.oauthbearer.token.endpoint.url"

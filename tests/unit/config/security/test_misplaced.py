@@ -1,3 +1,5 @@
+"""Secrets in wrong options: no error shows them."""
+
 from __future__ import annotations
 
 import traceback
@@ -8,12 +10,12 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.config.aliases import ALIASES
-from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
-from spark_kafka_sink.config.security.names import SECURITY_ALIASES
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
-from spark_kafka_sink.kafka.security.preflight import check_security
+from spark_kafka_sink.config.security.security_names import SECURITY_ALIASES
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
+from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.kafka.security.security_checks import check_security
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.config.security.model import PasswordLogin
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.config.security.security_config import PasswordLogin
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
+from spark_kafka_sink.config.sink_config import SinkConfig
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.option import Option

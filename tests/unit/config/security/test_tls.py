@@ -6,8 +6,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     KeyStore,
     SecurityProtocol,
     StoreType,
@@ -15,6 +14,7 @@ from spark_kafka_sink.config.security.model import (
     TlsVersion,
     TrustStore,
 )
+from spark_kafka_sink.config.sink_config import ProducerConfig
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SSL"}
 PEM = "-----BEGIN CERTIFICATE-----\nsentinel\n-----END CERTIFICATE-----"

@@ -1,3 +1,5 @@
+"""The text and chunks of decision records, which later versions must read."""
+
 import json
 from dataclasses import replace
 

@@ -1,3 +1,5 @@
+"""Decision records as read from a compacted log."""
+
 import json
 
 import pytest

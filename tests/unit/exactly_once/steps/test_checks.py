@@ -1,3 +1,5 @@
+"""The checks of open transactions before a decision."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -6,7 +8,11 @@ import pytest
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.steps.driver import MIN_LEFT_MS, MIN_TIMEOUT_MS, check_alive
+from spark_kafka_sink.exactly_once.steps.scope_client import (
+    MIN_LEFT_MS,
+    MIN_TIMEOUT_MS,
+    check_alive,
+)
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from tests.unit.exactly_once.log.decisions import task_transactions

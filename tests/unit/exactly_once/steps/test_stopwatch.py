@@ -1,6 +1,8 @@
+"""The durations of a driver's steps."""
+
 from __future__ import annotations
 
-from spark_kafka_sink.exactly_once.steps.driver import Stopwatch
+from spark_kafka_sink.exactly_once.steps.scope_client import Stopwatch
 from tests.support.clock import ManualClock
 
 

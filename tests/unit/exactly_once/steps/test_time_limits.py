@@ -1,3 +1,5 @@
+"""Time limits of abort and append."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -5,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_rules import Nothing
-from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
 from spark_kafka_sink.exactly_once.steps.recovery import APPEND_SECONDS
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import ScriptedCluster, blocking_client
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, task_transactions
@@ -23,7 +25,7 @@ LIMIT_S = 5.0
 
 
 @pytest.fixture
-def driver() -> Iterator[Driver]:
+def driver() -> Iterator[ScopeClient]:
     """Yield a driver with a short max.block.ms, whose brokers do not respond to its requests."""
     cluster = ScriptedCluster()
     for api in (ApiKey.FIND_COORDINATOR, ApiKey.LIST_TRANSACTIONS):
@@ -38,10 +40,10 @@ def driver() -> Iterator[Driver]:
         }
     )
     with blocking_client(cluster) as client:
-        yield Driver(client, config, ORDERS)
+        yield ScopeClient(client, config, ORDERS)
 
 
-def test_aborts_end_after_max_block_ms(driver: Driver) -> None:
+def test_aborts_end_after_max_block_ms(driver: ScopeClient) -> None:
     began, tasks = driver.client.now(), task_transactions(2)
     names = {each.transactional_id for each in tasks}
     assert abort_ours(driver, tasks, names).left_open == names
@@ -49,7 +51,7 @@ def test_aborts_end_after_max_block_ms(driver: Driver) -> None:
     assert driver.client.now() - began < LIMIT_S
 
 
-def test_append_with_its_own_limit_ends_after_max_block_ms(driver: Driver) -> None:
+def test_append_with_its_own_limit_ends_after_max_block_ms(driver: ScopeClient) -> None:
     began, (task,) = driver.client.now(), task_transactions(1)
     with pytest.raises(BrokerUnavailableError):
         driver.append(task.transaction, decided(1), "done", APPEND_SECONDS)

@@ -1,3 +1,5 @@
+"""The outcomes of a decided batch's transactions, and the error of a torn batch."""
+
 import pickle
 from dataclasses import replace
 

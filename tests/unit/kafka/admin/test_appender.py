@@ -20,8 +20,8 @@ from spark_kafka_sink.kafka.admin.appender import (
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.coordination import LOST, opened
 from tests.unit.kafka.admin.partition_leader import PartitionLeader

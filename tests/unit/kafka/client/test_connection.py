@@ -58,7 +58,7 @@ def written(connection: Connection) -> list[tuple[ApiKey, int, int]]:
 def connecting() -> Connection:
     connection = Connection("me")
     connection.move(State.CONNECTING)
-    connection.connected(1.0)
+    connection.start_handshake(1.0)
     return connection
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin
 from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, State
 from spark_kafka_sink.kafka.client.connection import (
@@ -86,7 +86,7 @@ def negotiating() -> Connection:
     login = SaslLogin(Mechanism.SCRAM_SHA_256, two_messages)
     connection = Connection("me", login, Random(1))
     connection.move(State.CONNECTING)
-    connection.connected(NOW)
+    connection.start_handshake(NOW)
     assert sent(connection) == [(ApiKey.API_VERSIONS, 1)]
     return connection
 
@@ -124,7 +124,7 @@ def test_login_is_due_before_the_session_ends() -> None:
         login = SaslLogin(Mechanism.SCRAM_SHA_256, two_messages)
         connection = Connection("me", login, Random(seed))
         connection.move(State.CONNECTING)
-        connection.connected(NOW)
+        connection.start_handshake(NOW)
         sent(connection)
         feed(connection, versions(1))
         log_in(connection, timedelta(seconds=100))

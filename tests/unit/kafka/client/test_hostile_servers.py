@@ -119,7 +119,9 @@ def test_broker_with_invalid_id_is_ignored(number: int) -> None:
 def test_working_broker_does_not_hide_failures_of_another() -> None:
     cluster, clock = FakeCluster(nodes=2), ManualClock(5.0)
     cluster.alive.discard(2)
-    network = Network(config(reconnect_backoff_ms=60_000), Random(1), cluster.connect)
+    network = Network(
+        config(reconnect_backoff_ms=60_000), random=Random(1), connect=cluster.connect
+    )
     works, fails = [Node(number, "127.0.0.1", 40_000 + number) for number in (1, 2)]
     for node in (fails, fails, works, works, works, works):
         network.connect(node, clock.monotonic())

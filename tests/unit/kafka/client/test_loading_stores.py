@@ -13,7 +13,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import Network
-from spark_kafka_sink.kafka.security.tls.context import ContextCache
+from spark_kafka_sink.kafka.security.tls.client_context import ContextCache
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from spark_kafka_sink.config.security.model import TlsConfig
+    from spark_kafka_sink.config.security.security_config import TlsConfig
 
 NODE = Node(1, "127.0.0.1", 40_001)
 SETUP_MS = 2_000
@@ -48,7 +48,7 @@ class StoreReader:
 def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreReader]:
     made = StoreReader()
     cache = ContextCache(made)
-    monkeypatch.setattr("spark_kafka_sink.kafka.security.tls.context.CONTEXTS", cache)
+    monkeypatch.setattr("spark_kafka_sink.kafka.security.tls.client_context.CONTEXTS", cache)
     yield made
     made.answering.set()
 
@@ -66,7 +66,9 @@ class TlsScene:
             "ssl_truststore_location": str(file),
             "socket_connection_setup_timeout_ms": SETUP_MS,
         }
-        self.network = Network(config(**options), Random(1), self.cluster.connect, logins=logins)
+        self.network = Network(
+            config(**options), random=Random(1), connect=self.cluster.connect, logins=logins
+        )
 
     def turn(self) -> State:
         self.network.connect(NODE, self.clock.monotonic())

@@ -32,7 +32,7 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> Network:
-    return Network(config(**{**OPTIONS, **options}), Random(1), cluster.connect)
+    return Network(config(**{**OPTIONS, **options}), random=Random(1), connect=cluster.connect)
 
 
 def turn(sim: Network, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
@@ -183,7 +183,7 @@ class _Loop:
     def backlog(self, _node_id: int, _now: float) -> str:
         return ""
 
-    def crashed(self, error: BaseException) -> None:
+    def handle_crash(self, error: BaseException) -> None:
         self.error = error
 
 

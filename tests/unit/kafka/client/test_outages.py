@@ -143,7 +143,9 @@ def test_leaderless_partition_does_not_wait_for_bootstrap_servers(
 def test_outage_of_the_whole_cluster_does_not_flood_the_log(log: pytest.LogCaptureFixture) -> None:
     cluster, clock, count = FakeCluster(nodes=50), ManualClock(5.0), 50
     cluster.alive.clear()
-    sim = Network(config(bootstrap_servers="127.0.0.1:40000"), Random(1), cluster.connect)
+    sim = Network(
+        config(bootstrap_servers="127.0.0.1:40000"), random=Random(1), connect=cluster.connect
+    )
     nodes = [Node(number, "127.0.0.1", 40_000 + number) for number in range(1, count + 1)]
     until = clock.monotonic() + 3 * INTERVAL
     while clock.monotonic() < until:

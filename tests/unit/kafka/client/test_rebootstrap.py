@@ -15,14 +15,14 @@ REBOOTSTRAP_REQUIRED = 129
 def test_due_after_metadata_failures_for_too_long() -> None:
     recovery = Rebootstrap(2.0)
     assert not recovery.is_due(100.0)
-    recovery.asking(100.0)
-    recovery.asking(101.0)
+    recovery.start_timer(100.0)
+    recovery.start_timer(101.0)
     assert not recovery.is_due(101.9)
     assert recovery.is_due(102.0)
-    recovery.restart(102.0)
+    recovery.restart_timer(102.0)
     assert not recovery.is_due(103.9)
     assert recovery.is_due(104.0)
-    recovery.answered()
+    recovery.stop_timer()
     assert not recovery.is_due(200.0)
 
 
@@ -30,13 +30,13 @@ def test_broker_may_require_it_once() -> None:
     recovery = Rebootstrap(300.0)
     recovery.require()
     assert recovery.is_due(1.0)
-    recovery.restart(1.0)
+    recovery.restart_timer(1.0)
     assert not recovery.is_due(1.0)
 
 
 def test_never_without_the_strategy() -> None:
     recovery = Rebootstrap(None)
-    recovery.asking(0.0)
+    recovery.start_timer(0.0)
     recovery.require()
     assert not recovery.is_due(1e9)
 

@@ -98,7 +98,7 @@ class _Idle:
 
     def run_once(self) -> None: ...
 
-    def crashed(self, error: BaseException) -> None: ...
+    def handle_crash(self, error: BaseException) -> None: ...
 
     @property
     def broker_meters(self) -> BrokerMeters:
@@ -126,7 +126,7 @@ def test_topic_errors_end_with_the_session() -> None:
 def test_expired_metadata_ends_with_the_session() -> None:
     """The topic may have been recreated with fewer partitions since."""
     clock = ManualClock(seconds=100.0)
-    client = Client(config(bootstrap_servers="127.0.0.1:1"), clock)
+    client = Client(config(bootstrap_servers="127.0.0.1:1"), clock=clock)
     client.attach(_Idle())
     client.metadata.cluster = ClusterSnapshot(topics=MappingProxyType({"t": topic("t", 4)}))
     client.metadata.updated_at = clock.monotonic()

@@ -1,3 +1,5 @@
+"""Frames in chunks of any size."""
+
 import tracemalloc
 from itertools import cycle, islice
 

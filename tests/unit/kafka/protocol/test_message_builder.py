@@ -1,3 +1,5 @@
+"""Requests and responses from trees of values, in every version."""
+
 from dataclasses import fields
 from datetime import timedelta
 

@@ -1,3 +1,5 @@
+"""Headers and bodies of requests and responses."""
+
 from datetime import timedelta
 
 import pytest

@@ -1,3 +1,5 @@
+"""Version negotiation with brokers."""
+
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError

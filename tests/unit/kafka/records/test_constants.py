@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.kafka.records.columns import Columns, constant_bytes
-from spark_kafka_sink.kafka.records.encoder import encode_records
+from spark_kafka_sink.kafka.records.record_encoder import encode_records
 
 
 def test_constants_of_single_rows_are_not_kept() -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.kafka.records.decoder import (
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import (
     FieldColumns,
     RecordFields,
     read_columns,
@@ -18,7 +19,6 @@ from spark_kafka_sink.kafka.records.decoder import (
     read_fields,
     read_records,
 )
-from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.varint import varint
 from tools.compat.scenarios.produce import BODIES, HEADER, Raw
 

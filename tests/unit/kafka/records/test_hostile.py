@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.records.compression import compress, decompress
-from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_decoder import read_records
 from tests.property import reference
 from tests.property.reference import Message, Producer
 

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.security.credentials import revealed, utf8_text
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 

@@ -10,14 +10,14 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
-from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.kafka.security.preflight import StreamPreflight, check_security
+from spark_kafka_sink.config.sink_config import ProducerConfig
+from spark_kafka_sink.kafka.security.security_checks import StreamPreflight, check_security
 from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_kafka_sink.config.security.model import SecurityConfig
+    from spark_kafka_sink.config.security.security_config import SecurityConfig
 
 KERBEROS = (
     'com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka" useTicketCache=true;'

@@ -3,8 +3,7 @@
 import pytest
 
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     KerberosLogin,
     KeyStore,
@@ -19,7 +18,8 @@ from spark_kafka_sink.config.security.model import (
     TlsConfig,
     TokenLogin,
 )
-from spark_kafka_sink.kafka.security.acl import principal_of
+from spark_kafka_sink.config.sink_config import ProducerConfig
+from spark_kafka_sink.kafka.security.acl_commands import principal_of
 from spark_kafka_sink.kafka.security.credentials import credentials_stamp
 
 

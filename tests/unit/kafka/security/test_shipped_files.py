@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
     KerberosLogin,
     KeyStore,

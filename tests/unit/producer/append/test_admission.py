@@ -19,9 +19,9 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
-from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
-from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.world import World, world
@@ -138,7 +138,7 @@ def numbered_rows(first: int, rows: int) -> Rows:
 
 def bytes_of_stalled(sim: World) -> int:
     quotas = sim.session.context.accumulator.quotas
-    return sum(quotas.held(TopicPartition("t", number)) for number in (1, 3))
+    return sum(quotas.charged_bytes(TopicPartition("t", number)) for number in (1, 3))
 
 
 def unassigned_records(sim: World) -> list[ProducerBatch]:
@@ -155,7 +155,7 @@ def in_flight(sim: World, *partitions: int) -> int:
     mine = [
         each
         for each in sim.session._sender.completion.partitions
-        if each.partition.partition in partitions
+        if each.topic_partition.partition in partitions
     ]
     return sum(batch.records for each in mine for batch in each.in_flight)
 
@@ -253,7 +253,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
 
 def held_now(sim: World) -> list[int]:
     quotas = sim.session.context.accumulator.quotas
-    return [quotas.held(TopicPartition("t", number)) for number in range(4)]
+    return [quotas.charged_bytes(TopicPartition("t", number)) for number in range(4)]
 
 
 def test_wait_for_share_ends_after_max_block_ms_and_error_names_partition() -> None:

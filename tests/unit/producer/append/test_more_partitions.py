@@ -8,7 +8,7 @@ import pytest
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world

@@ -16,9 +16,9 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPart
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
-from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import Drained
+from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -103,12 +103,12 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80
         quotas = sim.session.context.accumulator.quotas
-        assert sum(quotas.held(each) for each in PLACES) < 20 * sim.config.batch_size
+        assert sum(quotas.charged_bytes(each) for each in PLACES) < 20 * sim.config.batch_size
         assert not sim.session.context.accumulator.queued(lambda each: each != PLACE)
         sim.cluster.release()
         sim.finish()
         sim.check_accounting()
-        assert not any(quotas.held(each) for each in PLACES)
+        assert not any(quotas.charged_bytes(each) for each in PLACES)
 
 
 def first_choices(sim: World) -> Counter[int]:
@@ -239,7 +239,7 @@ def test_exhausted_share_does_not_block_other_queues() -> None:
             [TopicPartition("t", n) for n in (0, 1)],
         )
         for place in places:
-            while quotas.held(place) < 31_100:
+            while quotas.charged_bytes(place) < 31_100:
                 sim.send_batches(1, place.partition)
         assert quotas.full(900, sim.client.metadata.cluster) == {"t": {0, 1}}
         cluster.unanswered.clear()

@@ -30,12 +30,12 @@ class Bench:
         compressor = Compressor(settings, clock, self._wake, self.codec)
         self.accumulator = Accumulator(
             settings,
-            self.state,
-            self.memory,
-            BufferQuotas(None, self.state.lock),
-            compressor,
-            events,
-            events,
+            state=self.state,
+            pool=self.memory,
+            quotas=BufferQuotas(None, self.state.lock),
+            compressor=compressor,
+            events=events,
+            listeners=events,
         )
 
     def _wake(self) -> None:

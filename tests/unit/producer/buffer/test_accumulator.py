@@ -49,7 +49,7 @@ def test_chunk_is_charged_until_its_last_slice_completes(bench: Bench) -> None:
 def test_small_slices_are_copied_to_release_the_chunk(bench: Bench) -> None:
     chunk = bench.put({0: 880, 1: 60, 2: 60})
     assert bench.memory.used == 1_000 + 120
-    batches = {batch.partition.partition: batch for batch in bench.accumulator.take_all()}
+    batches = {batch.topic_partition.partition: batch for batch in bench.accumulator.take_all()}
     assert memoryview(batches[0].parts[0]).obj is chunk
     assert isinstance(batches[1].parts[0], bytearray)
     bench.accumulator.complete(batches[0])
@@ -86,7 +86,7 @@ def test_batches_linger(bench: Bench) -> None:
     bench.clock.advance(0.06)  # type: ignore[attr-defined]
     bench.put({1: 100})
     bench.accumulator.close_due(1.1)
-    assert [batch.partition for batch in bench.queued()] == [PLACES[0]]
+    assert [batch.topic_partition for batch in bench.queued()] == [PLACES[0]]
     assert bench.accumulator.next_linger(1.1) == pytest.approx(0.059)
     bench.accumulator.close_due(1.161)
     assert len(bench.queued()) == 2
@@ -141,7 +141,7 @@ def test_linger_starts_at_append_not_at_encoding(
         [EncodedSlice(PLACES[0], b"1234", 1, True, 5, 5)], Charge(4, holders=0), 0
     )
     ((_, batch),) = bench.accumulator.open_batches()
-    assert batch.created == start
+    assert batch.created_at == start
     assert bench.accumulator.next_linger(start + 0.04) == pytest.approx(0.059)
 
 
@@ -170,8 +170,8 @@ def test_open_batches_leave_half_of_the_buffer_to_the_writer(bench: Bench) -> No
         bench.put({partition: 900})
     assert bench.wakes > wakes
     bench.accumulator.close_due(1.0)
-    assert [batch.partition for batch in bench.queued()] == PLACES[:5]
-    assert {batch.reason for batch in bench.queued()} == {CloseReason.MEMORY}
+    assert [batch.topic_partition for batch in bench.queued()] == PLACES[:5]
+    assert {batch.close_reason for batch in bench.queued()} == {CloseReason.MEMORY}
 
 
 @pytest.mark.parametrize(("more", "left"), [(0, 10), (1, 4)])
@@ -289,7 +289,9 @@ def test_append_after_the_end_is_ignored(bench: Bench) -> None:
     bench.accumulator.pool.reserve(100)
     bench.accumulator.begin()
     bench.accumulator.state.fail(DeliveryError("gone"))
-    piece = EncodedSlice(PLACES[0], b"x" * 50, 1, opens=True, base_timestamp=0, max_timestamp=0)
+    piece = EncodedSlice(
+        PLACES[0], b"x" * 50, 1, opens_batch=True, base_timestamp=0, max_timestamp=0
+    )
     with pytest.raises(DeliveryError):
         bench.accumulator.append([piece], Charge(50, holders=0), 100)
     bench.accumulator.give_up(100)
@@ -313,13 +315,13 @@ def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939, 1: 939})
     first, second = bench.queued()
-    assert not first.ready
+    assert not first.is_ready
     assert bench.memory.used == 2 * 939
     bench.codec.run()
     assert bench.accumulator.take_compressed() is None
-    assert first.ready
-    assert (first.codec, first.compression) == (Codec.LZ4, 0.0)  # type: ignore[unreachable]
-    assert bench.memory.used == first.held + second.held < 939
+    assert first.is_ready
+    assert (first.codec, first.compression_s) == (Codec.LZ4, 0.0)  # type: ignore[unreachable]
+    assert bench.memory.used == first.payload_size + second.payload_size < 939
     bench.complete_all()
     assert bench.memory.used == 0
 
@@ -327,7 +329,7 @@ def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
 def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939})
-    (expired,) = bench.accumulator.take_while(lambda batch: batch.created <= 0.0)
+    (expired,) = bench.accumulator.take_while(lambda batch: batch.created_at <= 0.0)
     bench.accumulator.complete(expired)
     bench.codec.run()
     assert bench.accumulator.take_compressed() is None
@@ -353,8 +355,8 @@ def test_only_batches_beyond_the_timeout_expire(bench: Bench) -> None:
     bench.put({0: 939})
     bench.clock.advance(5.0)  # type: ignore[attr-defined]
     bench.put({0: 939, 1: 939})
-    expired = bench.accumulator.take_while(lambda batch: batch.created <= 3.0)
-    assert [(batch.partition, batch.created) for batch in expired] == [(PLACES[0], 1.0)]
+    expired = bench.accumulator.take_while(lambda batch: batch.created_at <= 3.0)
+    assert [(batch.topic_partition, batch.created_at) for batch in expired] == [(PLACES[0], 1.0)]
     assert len(bench.queued()) == 2
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds
-from spark_kafka_sink.producer.buffer.breakers import (
+from spark_kafka_sink.producer.buffer.circuit_breakers import (
     BatchOutcome,
     Breaker,
     BreakerState,

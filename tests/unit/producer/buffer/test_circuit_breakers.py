@@ -3,8 +3,7 @@
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
-from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome, CircuitBreakers
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 GOOD, RETRIED, FAILED = BatchOutcome
@@ -107,7 +106,7 @@ def test_few_retries_are_not_a_storm() -> None:
 
 def test_throttling_lowers_the_rates() -> None:
     one = breakers()
-    one.throttled(10.0)
+    one.on_throttled(10.0)
     assert one.ramp.factor(10.0) == 1 / 16
 
 

@@ -66,7 +66,7 @@ def test_batch_itself_is_unchanged(bench: Bench) -> None:
     given = batch()
     bench.compressor.submit(given)
     bench.executor.run()
-    assert (given.parts, given.codec, given.ready) == ([RECORDS], Codec.NONE, False)
+    assert (given.parts, given.codec, given.is_ready) == ([RECORDS], Codec.NONE, False)
 
 
 def test_errors_are_returned_as_results(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_usage_per_partition_and_broker() -> None:
     quotas.change(place(1), 10)
     assert quotas.full(21, cluster(WIDE)) == {"t": {0}}
     quotas.change(place(0), -80)
-    assert (quotas.held(place(0)), quotas.held(place(1))) == (0, 10)
+    assert (quotas.charged_bytes(place(0)), quotas.charged_bytes(place(1))) == (0, 10)
     assert not quotas.full(90, cluster(WIDE))
 
 

@@ -83,7 +83,7 @@ def test_flush_fails_if_no_batch_completes(state: SessionState, writer: ThreadPo
     waiting = writer.submit(state.wait_until_complete, 0.4)
     time.sleep(0.2)
     state.complete()
-    state.throttled(200)
+    state.add_throttle_pause(200)
     caught = waiting.exception(SOON)
     assert isinstance(caught, DeliveryError)
     assert "2 batches made no progress" in str(caught)

@@ -12,8 +12,8 @@ from typing_extensions import Buffer
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.send import librdkafka_statistics as statistics
+from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.export.java_metrics import client_values
 from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
 from tests.support.harness.world import TICK, world

@@ -104,17 +104,17 @@ def test_broker_that_closes_the_connection_receives_smaller_requests() -> None:
 
 def test_lost_small_requests_do_not_lower_the_limit() -> None:
     limit = RequestSizeLimit(largest=4 * MIB, safe=MIB)
-    limit.lost(MIB, 10.0)
+    limit.record_lost(MIB, 10.0)
     assert limit.at(10.0) == 4 * MIB
-    limit.lost(MIB + 1, 10.0)
+    limit.record_lost(MIB + 1, 10.0)
     assert limit.at(10.0) == MIB
     assert limit.at(10.0 + DOUBLED_AFTER_S - 1) == MIB
-    limit.lost(2 * MIB, 300.0)
+    limit.record_lost(2 * MIB, 300.0)
     assert limit.at(10.0 + DOUBLED_AFTER_S) == MIB
     assert limit.at(300.0 + DOUBLED_AFTER_S) == 4 * MIB
 
 
 def test_explicit_limit_is_never_raised() -> None:
     limit = RequestSizeLimit(largest=1_000, safe=2_000)
-    limit.lost(3_000, 1.0)
+    limit.record_lost(3_000, 1.0)
     assert limit.at(1.0) == 1_000

@@ -16,9 +16,8 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.client.size_limits import DOUBLED_AFTER_S, BatchSizeLimits, half
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
-from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.send.batch_split import (
     closed_batch,
     header_lists,
@@ -26,6 +25,7 @@ from spark_kafka_sink.producer.send.batch_split import (
     records_of,
     split,
 )
+from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -123,14 +123,14 @@ def test_limit_is_lowered_and_raised() -> None:
     ceilings = BatchSizeLimits()
     assert not ceilings
     assert ceilings.of("t", 5.0) is None
-    assert ceilings.refused("t", HEADER_SIZE + 1_001, 10.0) == HEADER_SIZE + 501
-    assert ceilings.refused("t", HEADER_SIZE + 1_001, 11.0) == HEADER_SIZE + 501
-    assert ceilings.refused("t", HEADER_SIZE + 278, 12.0) == 200
+    assert ceilings.record_rejected("t", HEADER_SIZE + 1_001, 10.0) == HEADER_SIZE + 501
+    assert ceilings.record_rejected("t", HEADER_SIZE + 1_001, 11.0) == HEADER_SIZE + 501
+    assert ceilings.record_rejected("t", HEADER_SIZE + 278, 12.0) == 200
     assert ceilings
     assert ceilings.of("u", 12.0) is None
     assert ceilings.of("t", 12.0 + 0.9 * DOUBLED_AFTER_S) == 200
     assert ceilings.of("t", 12.0 + 2.5 * DOUBLED_AFTER_S) == 800
-    assert ceilings.refused("t", HEADER_SIZE + 678, 12.0 + 2.5 * DOUBLED_AFTER_S) == 400
+    assert ceilings.record_rejected("t", HEADER_SIZE + 678, 12.0 + 2.5 * DOUBLED_AFTER_S) == 400
     assert (ceilings.of("t", 1e12) or 0) > 1 << 30
 
 

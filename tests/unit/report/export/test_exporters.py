@@ -21,7 +21,7 @@ from opentelemetry.sdk.metrics.export import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report.export.exporters import export_metrics
 from tests.unit.report.export.test_java_metrics import report
 
@@ -159,7 +159,8 @@ def test_credentials_in_a_pushgateway_url_are_rejected() -> None:
 
 def test_libraries_are_imported_on_demand() -> None:
     code = (
-        "import sys, spark_kafka_sink.report.export.exporters, spark_kafka_sink.config.model\n"
+        "import sys, spark_kafka_sink.report.export.exporters\n"
+        "import spark_kafka_sink.config.sink_config\n"
         "print([m for m in ('prometheus_client', 'opentelemetry') if m in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,10 +4,10 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.export.java_metrics import MetricKind, client_values, java_metrics
 from spark_kafka_sink.report.metrics.producer_metrics import BatchSent, CloseReason
+from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 
 NODE = Node(1, "a", 9092)
@@ -25,29 +25,29 @@ def report() -> DeliveryReport:
         done = FinishedBatch(
             topic=topic, partition=0, records=records, raw_bytes=1000, wire_bytes=wire
         )
-        builder.acknowledged(done, 0)
-        builder.queue_latency(0.02)
+        builder.count_acknowledged(done, 0)
+        builder.add_queue_latency(0.02)
         sent = BatchSent(
             topic=topic,
             records=records,
             raw_bytes=1000,
             wire_bytes=wire,
-            queued=[(0.02, records)],
-            filled=0.01,
-            closed=CloseReason.FULL,
+            queue_times=[(0.02, records)],
+            fill_time=0.01,
+            close_reason=CloseReason.FULL,
             compression=None if wire == 1000 else 0.004,
         )
-        builder.meters.batch(sent, broker)
-    builder.meters.request(40)
+        builder.meters.add_batch(sent, broker)
+    builder.meters.add_request(40)
     broker.tx_bytes, broker.connects = 1300, 1
     broker.tx, broker.rx = 2, 1
     broker.written(0, 0.001)
     broker.rtt.add_time(0.009)
     broker.throttle.add(30)
-    builder.request_latency(0.01)
-    builder.meters.retried("t", 10)
-    builder.split()
-    builder.failed("u", 0, 5, DeliveryStatus.NOT_PERSISTED, "E")
+    builder.add_request_latency(0.01)
+    builder.meters.count_retried("t", 10)
+    builder.count_split()
+    builder.count_failed("u", 0, 5, DeliveryStatus.NOT_PERSISTED, "E")
     return builder.build(TaskInfo(), 2000)
 
 

@@ -1,3 +1,5 @@
+"""Histograms: merging, percentiles and JSON."""
+
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil

@@ -1,3 +1,5 @@
+"""Reports as columns: the same numbers as objects have."""
+
 import pickle
 from dataclasses import fields, replace
 from unittest.mock import patch

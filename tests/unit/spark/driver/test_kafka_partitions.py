@@ -1,3 +1,5 @@
+"""The function that assigns keys to partitions in Spark."""
+
 from __future__ import annotations
 
 from random import Random
@@ -7,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES, Partitioner
 from spark_kafka_sink.spark.kafka_partitions import key_hashes

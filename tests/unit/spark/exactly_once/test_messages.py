@@ -1,3 +1,5 @@
+"""Transactions in the messages of tasks."""
+
 from __future__ import annotations
 
 import pickle

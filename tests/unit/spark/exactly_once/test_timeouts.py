@@ -1,10 +1,12 @@
+"""Transaction timeouts, and when they are too short."""
+
 from __future__ import annotations
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,

@@ -1,3 +1,5 @@
+"""Whether a micro-batch is written, skipped or rejected."""
+
 import pickle
 from dataclasses import replace
 

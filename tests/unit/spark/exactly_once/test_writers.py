@@ -13,20 +13,21 @@ from spark_kafka_sink.common.errors import (
     TornTransactionError,
     TransactionError,
 )
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport
-from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark import exactly_once_driver as writers
-from spark_kafka_sink.spark.abort_files import PlanFile, Planned, WriteOrigin
+from spark_kafka_sink.spark.abort_files import PlanFile, Planned
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once_driver import ExactlyOnceEnd, stream_scope
 from spark_kafka_sink.spark.exactly_once_task import TransactionMessage
+from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""The progress display of a write, and the datagrams of its tasks."""
+
 import json
 
 import pytest

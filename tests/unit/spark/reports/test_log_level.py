@@ -1,3 +1,5 @@
+"""Log levels, and when log lines are visible."""
+
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,3 +1,5 @@
+"""The folder with the reports of a Spark application."""
+
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""Paths of the reports of streams."""
+
 import subprocess
 import sys
 from pathlib import Path

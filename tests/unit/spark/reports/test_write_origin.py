@@ -1,3 +1,5 @@
+"""When a write was planned and started."""
+
 from __future__ import annotations
 
 import time
@@ -6,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.abort_files import PlanFile, Planned, WriteOrigin
+from spark_kafka_sink.spark.abort_files import PlanFile, Planned
+from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -109,8 +109,8 @@ def _end_first(original: Function) -> Function:
         from spark_kafka_sink.exactly_once.steps.recovery import commit_all
 
         if decided.transactions:
-            commit_all(call.driver, decided)
-        call.driver.check_alive = lambda *_: None  # The transactions have ended.
+            commit_all(call.scope_client, decided)
+        call.scope_client.check_alive = lambda *_: None  # The transactions have ended.
         return original(call, owner, decided, before)
 
     return decide
@@ -132,8 +132,8 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
     Bug.MARKER_NOT_CHECKED: (Patch(_DECISION_RULES, "judge", _never_skip),),
     Bug.QUERY_NOT_COMPARED: (Patch(_DECISION_RULES, "judge", _any_query),),
     Bug.READ_BEFORE_FENCE: (
-        Patch(f"{_EXACTLY_ONCE}.steps.driver", "Driver.fence", _fence_after_reading),
-        Patch(f"{_EXACTLY_ONCE}.steps.driver", "Driver.read", _read_once),
+        Patch(f"{_EXACTLY_ONCE}.steps.scope_client", "ScopeClient.fence", _fence_after_reading),
+        Patch(f"{_EXACTLY_ONCE}.steps.scope_client", "ScopeClient.read", _read_once),
     ),
     Bug.ABORT_DOES_NOT_READ: (
         Patch(_DECISION_RULES, "next_abort_step", _always_abort),
@@ -172,7 +172,7 @@ class Point:
 
 _TRANSACTIONS = "spark_kafka_sink.producer.transactions"
 
-_DRIVER = f"{_EXACTLY_ONCE}.steps.driver"
+_DRIVER = f"{_EXACTLY_ONCE}.steps.scope_client"
 
 POINTS = (
     Point(
@@ -198,7 +198,7 @@ POINTS = (
     Point(f"{_TRANSACTIONS}.coordinator", "init_producer_id", before=Step.TASK_OPENING),
     Point(
         f"{_TRANSACTIONS}.manager",
-        "TransactionManager._handle_initialized",
+        "TransactionManager._handle_init_producer_id",
         after=Step.TASK_OPENED,
         detail="settings.transactional_id",
     ),
@@ -211,11 +211,11 @@ POINTS = (
         before=Step.APPENDED_UNCOMMITTED,
     ),
     Point(_ADMIN, "TransactionAdmin.end_all", before=Step.ENDING),
-    Point(_DRIVER, "Driver.begin", Step.BEGINNING, Step.BEGUN, scope=JOB),
+    Point(_DRIVER, "ScopeClient.begin", Step.BEGINNING, Step.BEGUN, scope=JOB),
     Point(f"{_EXACTLY_ONCE}.shared_transaction", "claim", after=Step.TASK_CLAIMED),
     Point(f"{_EXACTLY_ONCE}.shared_transaction", "check_producers", after=Step.CHECKED),
-    Point(_DRIVER, "Driver.read", after=Step.LOG_READ),
-    Point(_DRIVER, "Driver.append", Step.APPENDING, Step.APPENDED),
+    Point(_DRIVER, "ScopeClient.read", after=Step.LOG_READ),
+    Point(_DRIVER, "ScopeClient.append", Step.APPENDING, Step.APPENDED),
 )
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     JaasLogin,
     Login,
@@ -22,7 +22,7 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
     UnsecuredTokenLogin,
 )
-from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.sink_config import ProducerConfig
 
 COMMON = "org.apache.kafka.common.security.oauthbearer"
 MODULE = f"{COMMON}.OAuthBearerLoginModule required"

@@ -8,8 +8,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
     KerberosLogin,
     Login,
@@ -22,7 +22,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityProtocol,
     TlsConfig,
 )
-from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.sink_config import ProducerConfig
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SASL_SSL"}
 COMMON = "org.apache.kafka.common.security"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.client.channel.authenticator import Authenticator, SaslLogin
 from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange, request_type
@@ -73,15 +73,15 @@ def test_login_with_several_messages() -> None:
     assert handshake is not None
     assert (handshake.api, handshake.version) == (ApiKey.SASL_HANDSHAKE, 1)
     assert asked(handshake).mechanism == "SCRAM-SHA-256"
-    first = one.agreed(handshake_answer())
+    first = one.handle_handshake(handshake_answer())
     assert (first.api, first.version) == (ApiKey.SASL_AUTHENTICATE, 2)
     assert asked(first).auth_bytes == b"first"
     assert one.take_step() is None  # waiting for the broker
-    one.answered(answer(b"salt"))
+    one.handle_authenticate(answer(b"salt"))
     proof = one.resume(step(one))
     assert proof is not None
     assert asked(proof).auth_bytes == b"proof"
-    one.answered(answer(b"signature"))
+    one.handle_authenticate(answer(b"signature"))
     assert one.resume(step(one)) is None
     assert script.challenges == [b"salt", b"signature"]
     assert {type(each) for each in script.challenges} == {bytes}
@@ -91,24 +91,24 @@ def test_login_with_several_messages() -> None:
 def test_last_response_contains_the_session_lifetime() -> None:
     one = authenticator(Script(b"first"))
     one.resume(step(one))
-    one.agreed(handshake_answer())
+    one.handle_handshake(handshake_answer())
     told = answer()
     told.session_lifetime = timedelta(seconds=7.5)
-    one.answered(told)
+    one.handle_authenticate(told)
     assert one.lifetime == 7.5
 
 
 def test_repr_contains_no_message() -> None:
     one = authenticator(Script(b"hush"))
     request = one.resume(step(one))
-    assert "hush" not in repr(request) + repr(one.agreed(handshake_answer()))
+    assert "hush" not in repr(request) + repr(one.handle_handshake(handshake_answer()))
 
 
 def test_unsupported_mechanism_error_names_the_supported_ones() -> None:
     one = authenticator(Script(b"first"))
     one.resume(step(one))
     with pytest.raises(AuthenticationError, match="GSSAPI, PLAIN") as seen:
-        one.agreed(handshake_answer(UNSUPPORTED_MECHANISM, ("PLAIN", "GSSAPI")))
+        one.handle_handshake(handshake_answer(UNSUPPORTED_MECHANISM, ("PLAIN", "GSSAPI")))
     assert seen.value.error == "UNSUPPORTED_SASL_MECHANISM"
     assert "kafka.sasl.mechanism" in str(seen.value)
 
@@ -117,9 +117,9 @@ def test_listener_without_sasl() -> None:
     one = authenticator(Script(b"first"))
     one.resume(step(one))
     with pytest.raises(AuthenticationError, match=r"does not use SASL.*kafka\.security\.proto"):
-        one.agreed(handshake_answer(ILLEGAL_STATE))
+        one.handle_handshake(handshake_answer(ILLEGAL_STATE))
     with pytest.raises(AuthenticationError) as caught:
-        one.agreed(handshake_answer(-1))
+        one.handle_handshake(handshake_answer(-1))
     assert caught.value.error == "UNKNOWN_SERVER_ERROR"
 
 
@@ -138,9 +138,9 @@ def test_rejection_contains_the_brokers_message(
 ) -> None:
     one = authenticator(Script(b"first", mechanism=wire), mechanism)
     one.resume(step(one))
-    one.agreed(handshake_answer())
+    one.handle_handshake(handshake_answer())
     with pytest.raises(AuthenticationError) as seen:
-        one.answered(answer(code=FAILED, message="no such\nuser"))
+        one.handle_authenticate(answer(code=FAILED, message="no such\nuser"))
     assert f"SASL mechanism {name}: no such\ufffduser" in str(seen.value)
     assert check in str(seen.value)
     assert seen.value.error == "SASL_AUTHENTICATION_FAILED"
@@ -162,8 +162,8 @@ def test_client_side_errors_name_the_mechanism(
     one = authenticator(FailingScript(*messages), mechanism)
     if messages:
         one.resume(step(one))
-        one.agreed(handshake_answer())
-        one.answered(answer(b"challenge"))
+        one.handle_handshake(handshake_answer())
+        one.handle_authenticate(answer(b"challenge"))
     with pytest.raises(AuthenticationError) as seen:
         step(one)
     assert str(seen.value) == f"SASL mechanism {mechanism.value}: no token [error=WHAT]. Get one."
@@ -190,6 +190,6 @@ def test_version_negotiation(highest: int, version: int) -> None:
         sasl_authenticate=VersionRange(0, highest),
     )
     one.resume(step(one))
-    request = one.agreed(handshake_answer())
+    request = one.handle_handshake(handshake_answer())
     assert request.version == version
     assert asked(request).auth_bytes == b"first"

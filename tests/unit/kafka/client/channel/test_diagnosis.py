@@ -11,7 +11,11 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     TlsError,
 )
-from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol, TlsConfig
+from spark_kafka_sink.config.security.security_config import (
+    SecurityConfig,
+    SecurityProtocol,
+    TlsConfig,
+)
 from spark_kafka_sink.kafka.client.channel.connection_failures import (
     Circumstances,
     FailureKind,

@@ -36,7 +36,9 @@ class NetworkScene:
         self.cluster = FakeCluster(nodes=3, topics={"t": 1})
         self.unreachable: set[int] = set()
         given = {"bootstrap_servers": "127.0.0.1:40000", **options}
-        self.network = Network(config(**given), Random(1), self.connect, self.names)
+        self.network = Network(
+            config(**given), random=Random(1), connect=self.connect, lookups=self.names
+        )
 
     def connect(self, where: Address, send_buffer: int, receive_buffer: int) -> FakeTransport:
         if where[1][1] in self.unreachable:

@@ -130,7 +130,7 @@ def test_write_interest_only_if_needed(relayed: tuple[TlsTransport, Wire, Relay]
     broker.connection.move(State.CONNECTING)
     relay.next_record()
     assert list(broker.receive(0.0)) == []
-    broker.connection.connected(0.0)
+    broker.connection.start_handshake(0.0)
     broker.flush()
     assert broker.connection.out
     assert not broker.wants_write

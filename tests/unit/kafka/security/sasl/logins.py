@@ -1,7 +1,7 @@
 """Logins for tests."""
 
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import PasswordLogin
+from spark_kafka_sink.config.security.security_config import PasswordLogin
 
 
 def password_login(name: str, password: str, *, token_auth: bool = False) -> PasswordLogin:

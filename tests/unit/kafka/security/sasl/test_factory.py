@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
     KerberosLogin,
     Mechanism,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     Mechanism,
     RefreshPolicy,
     SaslConfig,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.model import Mechanism, SaslConfig
+from spark_kafka_sink.config.security.security_config import Mechanism, SaslConfig
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from tests.unit.kafka.security.sasl.logins import password_login
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_kafka_sink.config.security.model import PasswordLogin
+    from spark_kafka_sink.config.security.security_config import PasswordLogin
     from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.security.sasl.scram import (
     MAX_ITERATIONS,
     SaltedPasswords,

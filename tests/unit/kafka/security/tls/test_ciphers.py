@@ -4,7 +4,11 @@ import subprocess
 
 import pytest
 
-from spark_kafka_sink.kafka.security.tls.context import TLS_1_3_SUITES, cipher_suites, openssl_name
+from spark_kafka_sink.kafka.security.tls.client_context import (
+    TLS_1_3_SUITES,
+    cipher_suites,
+    openssl_name,
+)
 
 
 def openssl_suites() -> dict[str, str]:

@@ -9,14 +9,14 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     KeyStore,
     StoreType,
     TlsConfig,
     TlsVersion,
     TrustStore,
 )
-from spark_kafka_sink.kafka.security.tls.context import (
+from spark_kafka_sink.kafka.security.tls.client_context import (
     CipherSuiteError,
     ClientSslContext,
     check_stores,

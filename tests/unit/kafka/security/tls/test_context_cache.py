@@ -12,9 +12,18 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
+from spark_kafka_sink.config.security.security_config import (
+    KeyStore,
+    StoreType,
+    TlsConfig,
+    TrustStore,
+)
 from spark_kafka_sink.kafka.security import credentials
-from spark_kafka_sink.kafka.security.tls.context import MAX_CACHED, ContextCache, client_context
+from spark_kafka_sink.kafka.security.tls.client_context import (
+    MAX_CACHED,
+    ContextCache,
+    client_context,
+)
 from tests.support.handshakes import demanding_context, handshake, server_context
 from tools.support.certificates import CertificateAuthority
 

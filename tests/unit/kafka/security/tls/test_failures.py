@@ -10,14 +10,14 @@ import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, TlsError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     KeyStore,
     StoreType,
     TlsConfig,
     TlsVersion,
     TrustStore,
 )
-from spark_kafka_sink.kafka.security.tls.context import client_context, warn_level
+from spark_kafka_sink.kafka.security.tls.client_context import client_context, warn_level
 from spark_kafka_sink.kafka.security.tls.failures import tls_failure
 from tests.support.keytool import openssl
 from tests.support.tls_servers import connection_error, openssl_server, plain_server

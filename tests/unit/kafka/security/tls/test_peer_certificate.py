@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_kafka_sink.config.security.model import TlsConfig
-from spark_kafka_sink.kafka.security.tls.context import PeerCertificateError
+from spark_kafka_sink.config.security.security_config import TlsConfig
+from spark_kafka_sink.kafka.security.tls.client_context import PeerCertificateError
 from spark_kafka_sink.kafka.security.tls.failures import describe, tls_failure
 from tools.support.certificates import CertificateAuthority
 

@@ -8,8 +8,13 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
-from spark_kafka_sink.kafka.security.tls.context import client_context
+from spark_kafka_sink.config.security.security_config import (
+    KeyStore,
+    StoreType,
+    TlsConfig,
+    TrustStore,
+)
+from spark_kafka_sink.kafka.security.tls.client_context import client_context
 from spark_kafka_sink.kafka.security.tls.jks import JksKey
 from spark_kafka_sink.kafka.security.tls.stores import (
     client_identity,

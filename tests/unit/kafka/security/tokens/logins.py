@@ -5,7 +5,7 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import ClientCredentialsLogin
+from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin
 
 SECRET = "s3cr3t:wörd+/="
 

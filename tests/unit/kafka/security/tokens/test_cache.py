@@ -8,7 +8,7 @@ from typing import Never
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.config.security.model import RefreshPolicy
+from spark_kafka_sink.config.security.security_config import RefreshPolicy
 from spark_kafka_sink.kafka.security.tokens.token import MAX_CACHED, Token, TokenCache
 from tests.support.clock import ManualClock
 

@@ -15,7 +15,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import (
+from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     Mechanism,
     RefreshPolicy,
@@ -25,7 +25,11 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
 )
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
-from spark_kafka_sink.kafka.security.tls.context import CONTEXTS, ContextCache, client_context
+from spark_kafka_sink.kafka.security.tls.client_context import (
+    CONTEXTS,
+    ContextCache,
+    client_context,
+)
 from spark_kafka_sink.kafka.security.tokens import token_endpoint
 from spark_kafka_sink.kafka.security.tokens.token import TokenCache
 from spark_kafka_sink.kafka.security.tokens.token_endpoint import ClientCredentialsSource

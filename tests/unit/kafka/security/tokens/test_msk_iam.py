@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.config.security.model import Mechanism, MskIamLogin, SaslConfig
+from spark_kafka_sink.config.security.security_config import Mechanism, MskIamLogin, SaslConfig
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from spark_kafka_sink.kafka.security.tokens.msk_iam import MskIamSource, region_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.config.security.model import RefreshPolicy
+from spark_kafka_sink.config.security.security_config import RefreshPolicy
 from spark_kafka_sink.kafka.security.tokens.token import Token, refresh_at_ms
 
 NOW = 1_700_000_000_000

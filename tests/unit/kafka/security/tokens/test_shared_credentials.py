@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import ClientCredentialsLogin
+from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin
 from spark_kafka_sink.kafka.security.tokens.token_endpoint import ClientCredentialsSource
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.model import TokenLogin
+from spark_kafka_sink.config.security.security_config import TokenLogin
 from spark_kafka_sink.kafka.security.tokens.token import StaticTokenSource
 from tests.support.clock import ManualClock
 from tests.unit.kafka.security.tokens.logins import jwt

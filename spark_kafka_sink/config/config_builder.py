@@ -1,0 +1,262 @@
+"""Build the configuration of a write from the user's options.
+
+The steps, in order: split options by name, load the profile, parse values, apply the rules across
+options, then build the security, exactly-once and topic creation settings.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.common.debug_log import parse_contexts
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.logs import warn_once
+from spark_kafka_sink.common.optional_dependencies import require_extra
+from spark_kafka_sink.common.secret import reject_credentials
+from spark_kafka_sink.common.similar_names import did_you_mean
+from spark_kafka_sink.config import enums
+from spark_kafka_sink.config.addresses import secured_protocols
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
+from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT, ExactlyOnceConfig
+from spark_kafka_sink.config.formats import FormatsConfig
+from spark_kafka_sink.config.option import (
+    PREFIX,
+    check_topic,
+    conflict,
+    fields_of,
+    not_allowed,
+    parse_values,
+    synonyms,
+    wrong_value,
+)
+from spark_kafka_sink.config.option_names import split_options
+from spark_kafka_sink.config.options import (
+    BATCH_WRITE_LINGER_MS,
+    PRODUCER_OPTIONS,
+    SINK_OPTIONS,
+    ProducerOptions,
+    WriteOptions,
+)
+from spark_kafka_sink.config.profiles import load_profile
+from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, largest_request
+from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
+from spark_kafka_sink.config.security.values import SecurityValues
+from spark_kafka_sink.config.throttling import ThrottlingConfig
+from spark_kafka_sink.config.topic_creation import TopicCreation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.config.aliases import NamedOptions
+
+
+_QUIETLY_UNUSED = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
+"""Options that shared client settings often contain. They cause no warning if TLS is not used."""
+_PROTOCOL = "security.protocol"
+_LOG = logging.getLogger(__name__)
+BOOTSTRAP = "bootstrap.servers"
+_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
+_LEVELS = {
+    enums.Codec.GZIP: "compression.gzip.level",
+    enums.Codec.LZ4: "compression.lz4.level",
+    enums.Codec.ZSTD: "compression.zstd.level",
+}
+_LEVEL = "compression.level"
+_LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
+"""librdkafka's levels that have different numbers in Java. LZ4F's levels 0 to 2 select the fast
+compressor, which is level 9 in Java.
+"""
+
+
+def build_security(options: NamedOptions) -> SecurityConfig:
+    """Build the security settings of a client.
+
+    As in Java, the values of options that the protocol does not use are not checked. A warning
+    lists these options, because the user might expect protection that is not active.
+
+    Raises:
+        ConfigError: a value is wrong or missing, or contradicts a different option.
+    """
+    values = SecurityValues.parse(options, options.keys() & {_PROTOCOL})
+    protocol = SecurityProtocol(values.text(_PROTOCOL))
+    used = [option for option in options if _is_used(option, protocol)]
+    values = SecurityValues.parse(options, used)
+    for option in options.keys() - {*used, *_QUIETLY_UNUSED}:
+        warn_once(
+            _LOG,
+            "Option %s has no effect because kafka.security.protocol is %s",
+            values.name(option),
+            protocol.value,
+        )
+    config = SecurityConfig(protocol=protocol)
+    if protocol.uses_tls:
+        from spark_kafka_sink.config.security.tls import tls_config
+
+        config = replace(config, tls=tls_config(values))
+    if protocol.uses_sasl:
+        from spark_kafka_sink.config.security.sasl import sasl_config
+
+        config = replace(config, sasl=sasl_config(values))
+    return config
+
+
+def _is_used(option: str, protocol: SecurityProtocol) -> bool:
+    if option == _PROTOCOL:
+        return True
+    is_tls = option.startswith(("ssl.", "enable.ssl."))
+    return protocol.uses_tls if is_tls else protocol.uses_sasl
+
+
+def build(
+    options: Mapping[str, str], *, batch_write: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Validate all options of a write; return the fields of `ProducerConfig` and `SinkConfig`.
+
+    Raises:
+        ConfigError: see `SinkConfig.parse`.
+    """
+    split = split_options(options)
+    sink_values = parse_values(SINK_OPTIONS, split.sink, "")
+    profile = load_profile(sink_values["profile"])
+    producer = _producer_fields(profile, split.producer, batch_write=batch_write)
+    security = build_security(split.security)
+    _check_address_protocols(split.producer[BOOTSTRAP], security.protocol)
+    exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
+    del producer["transaction_timeout_ms"]
+    producer["security"] = security
+    sink = _sink_fields(sink_values) | {
+        "exactly_once": exactly_once,
+        "formats": FormatsConfig.from_options(sink_values, split.sink),
+        "topic_creation": TopicCreation.from_options(sink_values, split.sink),
+    }
+    return producer, sink
+
+
+def _producer_fields(
+    profile: Mapping[str, str], user_options: Mapping[str, str], *, batch_write: bool
+) -> dict[str, Any]:
+    merged = {**profile, **user_options}
+    if BOOTSTRAP not in merged:
+        raise ConfigError(
+            f"option {PREFIX}{BOOTSTRAP} is required",
+            hint=f'Add .option("{PREFIX}{BOOTSTRAP}", "host:9092").',
+        )
+    values = apply_rules(parse_values(PRODUCER_OPTIONS, merged, PREFIX), frozenset(merged))
+    if batch_write and "linger.ms" not in merged:
+        values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
+    partitioner, function = _partitioner(values["partitioner"], values["partitioner.class"])
+    codec = enums.Codec.named(values["compression.type"])
+    return fields_of(ProducerOptions, values) | {
+        "transaction_timeout_ms": values[TRANSACTION_TIMEOUT],
+        "acks": enums.Acks.named(values["acks"]),
+        "largest_request": largest_request(values, frozenset(merged)),
+        "compression_type": codec,
+        "compression_level": _level(values, codec, user_options),
+        "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
+        "partitioner": partitioner,
+        "partitioner_function": function,
+    }
+
+
+def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
+    """Raise if an address such as SASL_SSL://host:port contradicts the option's protocol.
+
+    Java ignores the protocol of the address, and would connect in plain text.
+    """
+    others = sorted(secured_protocols(text) - {protocol.value})
+    if others:
+        raise ConfigError(
+            f"option {PREFIX}{BOOTSTRAP} uses the protocol {others[0]}, but "
+            f"{PREFIX}security.protocol is {protocol.value}",
+            hint=f"Set {PREFIX}security.protocol={others[0]}, or use host:port without a protocol.",
+        )
+
+
+def _level(
+    values: Mapping[str, Any], codec: enums.Codec, user_options: Mapping[str, str]
+) -> int | None:
+    """Return the compression level, from librdkafka's option or Java's option for the codec."""
+    if codec not in _LEVELS:
+        return None
+    name = _LEVELS[codec]
+    general_level, codec_level = int(values[_LEVEL]), int(values[name])
+    if general_level == -1:
+        return codec_level
+    option = next(
+        producer_option for producer_option in PRODUCER_OPTIONS if producer_option.name == name
+    )
+    level = (
+        _LZ4_LEVELS.get(general_level, general_level) if codec is enums.Codec.LZ4 else general_level
+    )
+    if not option.accepts(level):
+        raise wrong_value(option, str(general_level), f"{PREFIX}{_LEVEL}")
+    if name in user_options and codec_level != level:
+        raise synonyms(f"{PREFIX}{_LEVEL}", f"{PREFIX}{name}")
+    return level
+
+
+def _partitioner(name: str, java_class: str) -> tuple[enums.PartitionerName, str | None]:
+    """Return the partitioner and, if the partitioner is a Python function, its name.
+
+    Raises:
+        ConfigError: more than one partitioner is set, or the name is unknown.
+    """
+    if not name:
+        return enums.PartitionerName(java_class), None
+    if java_class:
+        raise conflict(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
+    allowed = [choice.value for choice in enums.LIBRDKAFKA_PARTITIONERS]
+    if name in allowed:
+        return enums.PartitionerName(name), None
+    if not _FUNCTION.fullmatch(name):
+        choices = ", ".join([*allowed, "or module:function"])
+        hint = did_you_mean(name, allowed)
+        raise not_allowed(f"{PREFIX}partitioner", name, choices, hint)
+    return enums.PartitionerName.FUNCTION, name
+
+
+def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    if values["topic"] is not None:
+        check_topic("topic", values["topic"])
+    for key in ("reportPath", "statisticsPath"):
+        if values[key] is not None:
+            reject_credentials(values[key], key)
+    _check_exporters(values)
+    return fields_of(WriteOptions, values) | {
+        "report_path": values["reportPath"] or None,
+        "statistics_path": values["statisticsPath"] or None,
+        "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
+        "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
+        "dead_letters": _dead_letters(values),
+        "throttling": ThrottlingConfig.from_options(values),
+    }
+
+
+def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
+    policy = DeadLetterPolicy.from_options(values)
+    if policy.dead_letter_topic is not None:
+        check_topic("errors.deadletterqueue.topic.name", policy.dead_letter_topic)
+        if policy.dead_letter_topic == values["topic"]:
+            raise ConfigError(
+                f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which "
+                "is also option topic",
+                hint="Use a separate topic for dead letters. In the same topic, consumers would "
+                "read dead letters as ordinary records, or as tombstones if they have no value.",
+            )
+    return policy
+
+
+def _check_exporters(values: Mapping[str, Any]) -> None:
+    """Check that the libraries of the metrics exporters are installed."""
+    for option in ("metrics.prometheus.textfile", "metrics.prometheus.pushgateway"):
+        if values[option]:
+            require_extra("prometheus", f"option {option}")
+            reject_credentials(values[option], option)
+    if values["metrics.prometheus.pushgateway"]:  # The scheme can be omitted.
+        uri = f"http://{values['metrics.prometheus.pushgateway']}"
+        reject_credentials(uri, "metrics.prometheus.pushgateway")
+    if values["metrics.opentelemetry"]:
+        require_extra("opentelemetry", "option metrics.opentelemetry")

@@ -1,0 +1,518 @@
+"""The TLS context of a client: cipher suites, checks after the handshake, and a cache.
+
+Handshake: Python's ssl cannot select the cipher suites of TLS 1.3, so the negotiated suite is
+checked before any Kafka data is sent. A verification error contains the broker's certificate, so
+that the error message can list the names for which it is valid.
+
+Cache: each process has one context per configuration. It is recreated after any of its files has
+changed, so the next connection uses a certificate that was renewed on disk. Open connections are
+unaffected. Creating a context takes milliseconds, or a second for some PKCS12 files, and blocks
+indefinitely if the file system hangs. Each context contains its own copy of the trusted
+certificates.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import ssl
+import tempfile
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.text import shown_file, shown_name
+from spark_kafka_sink.config.security.security_config import TlsConfig, TlsVersion, TrustStore
+from spark_kafka_sink.kafka.security.credentials import (
+    SETTLING_S,
+    Stamps,
+    retried_while_files_change,
+    stamps_of,
+)
+from spark_kafka_sink.kafka.security.tls import stores
+from spark_kafka_sink.kafka.security.tls.stores import (
+    TRUSTSTORE_LOCATION,
+    client_identity,
+    files_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+TLS_1_3_SUITES = frozenset(
+    {
+        "TLS_AES_128_GCM_SHA256",
+        "TLS_AES_256_GCM_SHA384",
+        "TLS_CHACHA20_POLY1305_SHA256",
+        "TLS_AES_128_CCM_SHA256",
+        "TLS_AES_128_CCM_8_SHA256",
+    }
+)
+"""Cipher suites of RFC 8446. Java and OpenSSL use the same names."""
+
+WEAKER = (
+    "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits; @SECLEVEL=0 also accepts SHA-1."
+)
+"""How to accept keys and signatures that Java accepts and OpenSSL rejects. Never a default."""
+_LEVEL = "@SECLEVEL="
+_DEFAULT = "DEFAULT"
+_IANA = re.compile(r"(?:TLS|SSL)_(?P<exchange>\w+?)_WITH_(?P<cipher>\w+)")
+_HASH = re.compile(r"_SHA\d*$")
+_VERSIONS = {
+    TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
+    TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
+}
+_NEVER = "!aNULL:!eNULL"
+"""Excludes cipher suites without authentication or encryption."""
+_LEVELS = frozenset("012345")
+_DEFAULT_LEVEL = 2
+_LOG = logging.getLogger(__name__)
+_DESCRIPTORS = Path("/proc/self/fd")
+MAX_CACHED = 8
+"""Maximum number of cached contexts. The least recently used context is dropped first."""
+WAIT_S = 2.0
+"""Maximum seconds that a thread with a previous context waits while a different thread reads the
+same files. Afterwards, it uses the previous context. The time is less than the connection timeout.
+"""
+FIRST_WAIT_S = 60.0
+"""Maximum seconds that a thread without a previous context waits for a different thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class CipherSuites:
+    """The selected cipher suites by protocol version, with OpenSSL's names."""
+
+    tls_1_2: tuple[str, ...]
+    tls_1_3: frozenset[str]
+    level: str | None = None
+    """OpenSSL's security level, 0 to 5, or None if the user has not set it."""
+
+
+def cipher_suites(names: Sequence[str]) -> CipherSuites:
+    """Group cipher suites by protocol version.
+
+    Names without the prefix TLS_ or SSL_ are OpenSSL's names. As in OpenSSL's cipher strings, a
+    name can end with @SECLEVEL=n. @SECLEVEL=n and DEFAULT@SECLEVEL=n are also allowed, but select
+    no suites.
+    """
+    parts = [name.partition(_LEVEL) for name in names]
+    suites = [name for name, _, _ in parts if name not in ("", _DEFAULT)]
+    levels = [level for _, sign, level in parts if sign]
+    return CipherSuites(
+        tuple(openssl_name(name) for name in suites if name not in TLS_1_3_SUITES),
+        TLS_1_3_SUITES.intersection(suites),
+        levels[-1] if levels else None,
+    )
+
+
+def openssl_name(name: str) -> str:
+    """Return OpenSSL's name of a TLS 1.2 suite.
+
+    For example, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384 in OpenSSL.
+    OpenSSL's names omit the key exchange RSA, the mode CBC, and the hash of CHACHA20 and CCM
+    suites.
+    """
+    match = _IANA.fullmatch(name)
+    if match is None:
+        return name
+    cipher = match["cipher"].replace("_CBC", "").replace("3DES_EDE", "DES_CBC3")
+    if "CHACHA20" in cipher or "CCM" in cipher:
+        cipher = _HASH.sub("", cipher)
+    cipher = re.sub(r"(AES|CAMELLIA|ARIA)_(\d+)", r"\1\2", cipher).replace("CCM_8", "CCM8")
+    parts = [cipher] if match["exchange"] == "RSA" else [match["exchange"], cipher]
+    return "-".join(parts).replace("_", "-")
+
+
+class PeerCertificateError(ssl.SSLCertVerificationError):
+    """The broker's certificate was rejected."""
+
+    certificate: bytes | None = None
+    """The certificate as DER. None if the broker sent no certificate, or if Python does not provide
+    it.
+    """
+
+
+class CipherSuiteError(ssl.SSLError):
+    """The broker selected a suite that is not in ssl.cipher.suites."""
+
+
+class ClientSslObject(ssl.SSLObject):
+    """A TLS connection, created by `ClientSslContext.wrap_bio`."""
+
+    def do_handshake(self) -> None:
+        """Continue the handshake.
+
+        Raises:
+            ssl.SSLWantReadError: more bytes from the broker are needed.
+            PeerCertificateError: the broker's certificate is rejected.
+            CipherSuiteError: the broker selected a suite that the options do not allow.
+            ssl.SSLError: any other failure.
+        """
+        try:
+            super().do_handshake()
+        except ssl.SSLCertVerificationError as error:
+            raise _with_certificate(error, self) from error
+        agreed = self.cipher()
+        allowed = getattr(self.context, "tls_1_3_suites", None)
+        if allowed and agreed and agreed[1] == "TLSv1.3" and agreed[0] not in allowed:
+            raise CipherSuiteError(1, f"the broker chose {agreed[0]}")
+
+
+class ClientSslContext(ssl.SSLContext):
+    """A context whose connections are `ClientSslObject`s."""
+
+    sslobject_class = ClientSslObject
+    tls_1_3_suites: frozenset[str] = frozenset()
+    """The allowed TLS 1.3 suites; empty if all are allowed."""
+
+
+def _with_certificate(
+    error: ssl.SSLCertVerificationError, connection: ssl.SSLObject
+) -> PeerCertificateError:
+    detailed = PeerCertificateError(*error.args)
+    detailed.reason = error.reason
+    detailed.library = error.library
+    detailed.verify_code = error.verify_code
+    detailed.verify_message = error.verify_message
+    detailed.certificate = _peer_certificate(connection)
+    return detailed
+
+
+def _peer_certificate(connection: ssl.SSLObject) -> bytes | None:
+    """Return the certificate of a failed handshake, which getpeercert() does not return.
+
+    get_unverified_chain has been public since Python 3.13, where it returns bytes.
+    """
+    public = getattr(connection, "get_unverified_chain", None)
+    if public is not None:
+        return next(iter(public()), None)
+    inner: Any = getattr(connection, "_sslobj", None)
+    chain = inner.get_unverified_chain() if hasattr(inner, "get_unverified_chain") else None
+    if not chain:
+        return None
+    return ssl.PEM_cert_to_DER_cert(chain[0].public_bytes())
+
+
+def client_context(config: TlsConfig) -> ssl.SSLContext:
+    """Create a context for connections to brokers; callers pass the host name to `wrap_bio`.
+
+    Raises:
+        ConfigError: a store cannot be read or opened on this host.
+    """
+    context = _without_stores(config)
+    _trust(context, config.truststore)
+    if config.keystore is not None:
+        _load_identity(context, client_identity(config.keystore))
+    return context
+
+
+def check_stores(config: TlsConfig) -> None:
+    """Check on the driver for problems that would fail every task.
+
+    Stores that this process cannot read are not checked, because they might exist only on
+    executors.
+
+    Raises:
+        ConfigError: a store that this process can read cannot be opened, or no cipher suite belongs
+            to an enabled version.
+    """
+    context = _without_stores(config)
+    if config.truststore is not None and stores.is_here(config.truststore):
+        _trust(context, config.truststore)
+    if config.keystore is not None and stores.is_here(config.keystore):
+        _load_identity(context, client_identity(config.keystore))
+
+
+def _without_stores(config: TlsConfig) -> ClientSslContext:
+    context = ClientSslContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = config.check_hostname
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    suites = cipher_suites(config.cipher_suites)
+    _limit_versions(context, config.protocols, suites)
+    _limit_suites(context, suites)
+    _verify_as_java(context)
+    return context
+
+
+def _limit_versions(
+    context: ClientSslContext, protocols: tuple[TlsVersion, ...], suites: CipherSuites
+) -> None:
+    """Disable versions for which no suite is selected, as in Java."""
+    named = {TlsVersion.TLS_1_2: suites.tls_1_2, TlsVersion.TLS_1_3: suites.tls_1_3}
+    enabled = [version for version in protocols if named[version] or not any(named.values())]
+    if not enabled:
+        raise ConfigError(
+            "none of the suites in kafka.ssl.cipher.suites belongs to a version in "
+            "kafka.ssl.enabled.protocols",
+            hint="TLS_AES_* and TLS_CHACHA20_POLY1305_SHA256 belong to TLS 1.3, all other suites "
+            "to TLS 1.2.",
+        )
+    context.minimum_version = min(_VERSIONS[version] for version in enabled)
+    context.maximum_version = max(_VERSIONS[version] for version in enabled)
+
+
+def _limit_suites(context: ClientSslContext, suites: CipherSuites) -> None:
+    context.tls_1_3_suites = suites.tls_1_3
+    names = suites.tls_1_2
+    if suites.level is not None:
+        _check_level(suites.level)
+        names = (*(names or _default_suites(context)), f"@SECLEVEL={suites.level}")
+    if not names:
+        return
+    try:
+        context.set_ciphers(":".join([*names, _NEVER]))
+    except ssl.SSLError as error:
+        raise ConfigError(
+            "OpenSSL supports none of the suites in kafka.ssl.cipher.suites: "
+            f"{', '.join(map(shown_name, suites.tls_1_2))}",
+            hint="Use Java's names, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384.",
+        ) from error
+
+
+def _check_level(level: str) -> None:
+    if level not in _LEVELS:
+        raise ConfigError(
+            "kafka.ssl.cipher.suites has an @SECLEVEL other than 0 to 5",
+            hint="Level 1 accepts RSA keys of 1,024 bits; level 0 also accepts SHA-1 signatures.",
+        )
+    if int(level) < _DEFAULT_LEVEL:
+        warn_level(level)
+
+
+@cache
+def warn_level(level: str) -> None:
+    """Warn once per process if the user's options lower the security level."""
+    _LOG.warning("kafka.ssl.cipher.suites lowers OpenSSL's security level to %s", level)
+
+
+def _default_suites(context: ssl.SSLContext) -> tuple[str, ...]:
+    """Return the names of Python's default suites, except the TLS 1.3 suites."""
+    return tuple(
+        suite["name"] for suite in context.get_ciphers() if suite["name"] not in TLS_1_3_SUITES
+    )
+
+
+def _verify_as_java(context: ssl.SSLContext) -> None:
+    """Verify like Java: any trusted certificate can end a chain, and X509_STRICT is disabled."""
+    flags = context.verify_flags | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags = flags & ~ssl.VerifyFlags.VERIFY_X509_STRICT
+
+
+def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
+    if store is None:
+        _trust_system(context)
+        return
+    try:
+        context.load_verify_locations(cadata=b"".join(stores.trusted_certificates(store)))
+    except (ssl.SSLError, ValueError) as error:
+        option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
+        reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason can be None.
+        raise ConfigError(
+            f"option {option} contains a certificate that cannot be read: {reason}"
+        ) from error
+
+
+def _trust_system(context: ssl.SSLContext) -> None:
+    paths = ssl.get_default_verify_paths()
+    if os.name == "posix" and not (paths.cafile or paths.capath):
+        raise ConfigError(
+            f"the operating system has no certificate authorities on {socket.gethostname()}"
+            + system_authorities_note(),
+            hint=f"Install ca-certificates there, or set {TRUSTSTORE_LOCATION}.",
+        )
+    context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+
+
+def system_authorities_note() -> str:
+    """Return a note that names the environment variables that replace the system's authorities."""
+    paths = ssl.get_default_verify_paths()
+    variables = {
+        name: os.environ.get(name) for name in (paths.openssl_cafile_env, paths.openssl_capath_env)
+    }
+    return "".join(
+        f"; the environment variable {name} is {shown_file(path)}"
+        for name, path in variables.items()
+        if path is not None
+    )
+
+
+def _load_identity(context: ssl.SSLContext, identity: stores.Identity) -> None:
+    key, passphrase = stores.sealed(identity.key)
+    try:
+        with short_lived_file(identity.chain_text() + key) as path:
+            context.load_cert_chain(path, password=passphrase)
+    except ssl.SSLError as error:
+        raise _rejected_identity(error, identity.option) from error
+    except OSError as error:  # The system has no memory files, and no directory is writable.
+        raise ConfigError(
+            f"the client's certificate in option {identity.option} cannot be passed to OpenSSL on "
+            f"{socket.gethostname()}: {error.strerror}",
+            hint="Set TMPDIR to a directory that is writable, or allow memfd_create.",
+        ) from error
+
+
+def _rejected_identity(error: ssl.SSLError, option: str) -> ConfigError:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return ConfigError(
+            f"the private key in option {option} does not belong to the first certificate",
+            hint="The client's own certificate must come first, before its authorities' "
+            "certificates.",
+        )
+    return ConfigError(
+        f"OpenSSL rejects the client's certificate in option {option}: {error.reason}",
+        hint="OpenSSL's default security level requires RSA keys of 2048 bits and SHA-256 "
+        f"signatures. As a workaround: {WEAKER}",
+    )
+
+
+@contextmanager
+def short_lived_file(content: bytes) -> Iterator[str]:
+    """Yield the path of a temporary file with this content.
+
+    The file is in memory if the system supports this, or else on disk with mode 0600.
+    """
+    descriptor = _memory_file()
+    if descriptor is None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        yield str(_DESCRIPTORS / str(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _memory_file() -> int | None:
+    """Create a file in memory, or return None if the system has none or does not allow it."""
+    if not hasattr(os, "memfd_create") or not _DESCRIPTORS.is_dir():
+        return None
+    try:
+        return os.memfd_create("client-certificate")
+    except OSError:  # seccomp, or vm.memfd_noexec=2
+        return None
+
+
+@dataclass(slots=True)
+class _CachedContext:
+    """The cache entry of one configuration. Guarded by the cache's lock."""
+
+    stamps: Stamps = ()
+    context: ssl.SSLContext | None = None
+    is_busy: bool = False
+    """True while a thread is reading the files; only that thread changes the other fields."""
+
+
+class ContextCache:
+    """Thread-safe cache of contexts by configuration, for threads that are allowed to block.
+
+    Args:
+        make: creates a context from the current content of the files.
+        wait_s: see `WAIT_S`.
+        settling: seconds to wait for files that are being replaced if there is no previous context.
+        first_wait_s: see `FIRST_WAIT_S`.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[TlsConfig], ssl.SSLContext] = client_context,
+        wait_s: float = WAIT_S,
+        settling: float = SETTLING_S,
+        first_wait_s: float = FIRST_WAIT_S,
+    ) -> None:
+        self._make = make
+        self._wait_s = wait_s
+        self._first_wait_s = first_wait_s
+        self._settling = settling
+        self._changed = threading.Condition()
+        """Guards `_entries` and their fields. Not held while a file is read."""
+        self._entries: dict[TlsConfig, _CachedContext] = {}
+
+    def context(self, config: TlsConfig) -> ssl.SSLContext:
+        """Return the context for a new connection.
+
+        Files that are being replaced might not match each other. In that case, the previous context
+        is used until the files change again. Without a previous context, this method waits a few
+        seconds for a change.
+
+        Raises:
+            ConfigError: a store cannot be read or opened, and there is no previous context.
+            TimeoutError: a different thread is still reading the files, and there is no previous
+                context.
+        """
+        with self._changed:
+            entry = self._entries.pop(config, None) or _CachedContext()
+            self._entries[config] = entry  # Add the entry at the end, so that it is dropped last.
+            self._forget()
+            while entry.is_busy:
+                self._wait_for_other_thread(entry)
+                if entry.is_busy and entry.context is not None:
+                    return entry.context
+            entry.is_busy = True
+        try:
+            return self._current(config, entry)
+        finally:
+            with self._changed:
+                entry.is_busy = False
+                self._changed.notify_all()
+
+    def _wait_for_other_thread(self, entry: _CachedContext) -> None:
+        """Wait until the thread that reads the files has finished.
+
+        Raises:
+            TimeoutError: it has not finished, and there is no previous context.
+        """
+        limit_s = self._first_wait_s if entry.context is None else self._wait_s
+        self._changed.wait_for(lambda: not entry.is_busy, limit_s)
+        if entry.is_busy and entry.context is None:
+            raise TimeoutError(
+                f"a different thread has not read the TLS certificates on {socket.gethostname()} "
+                f"within {limit_s:g} s: does their file system respond?"
+            )
+
+    def _current(self, config: TlsConfig, entry: _CachedContext) -> ssl.SSLContext:
+        """Return the context for the current files.
+
+        Called by the thread that has marked `entry` as busy.
+        """
+        files = files_of(config)
+        if entry.context is not None and entry.stamps == stamps_of(files):
+            return entry.context
+        context, stamps = retried_while_files_change(
+            files, lambda: self._create(config, entry.context), self._settling
+        )
+        with self._changed:
+            entry.stamps = stamps
+            entry.context = context
+        return context
+
+    def _create(self, config: TlsConfig, kept: ssl.SSLContext | None) -> ssl.SSLContext:
+        try:
+            return self._make(config)
+        except Exception as error:
+            if kept is None:
+                raise
+            # The error text of a library might contain secrets.
+            text = error if isinstance(error, ConfigError) else type(error).__name__
+            _LOG.warning(
+                "Cannot reload the certificates; TLS continues with those read earlier: %s", text
+            )
+            return kept
+
+    def _forget(self) -> None:
+        while len(self._entries) > MAX_CACHED:
+            del self._entries[next(iter(self._entries))]
+
+
+CONTEXTS = ContextCache()
+"""TLS contexts for connections to brokers, shared by the process."""

@@ -1,0 +1,174 @@
+"""The settings of a session, and the objects that the session's parts share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.debug_log import new_id
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
+from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID
+from spark_kafka_sink.config.throttling import ThrottlingConfig
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.producer.acl_advisor import AclAdvisor
+from spark_kafka_sink.producer.bad_rows import BadRows
+from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.batch_listener import BatchListeners
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
+from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+from spark_kafka_sink.producer.buffer.compressor import Compressor
+from spark_kafka_sink.producer.buffer.events import ProducerEvents
+from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
+from spark_kafka_sink.producer.report_listener import ReportListener
+from spark_kafka_sink.producer.transactions.manager import TransactionManager
+from spark_kafka_sink.report.recreated_topics import WrittenTopics
+from spark_kafka_sink.report.report_builder import ReportBuilder
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.transactions.state import TransactionSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """The sink's options for a session, and the number of the session's Spark task."""
+
+    dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
+    throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
+    client_id: str = ""
+    """The client id if client.id is not configured."""
+    task: int = 0
+    dry_run: bool = False
+    """True for a dry run: batches are built but not sent."""
+    assumed_topics: tuple[tuple[str, int], ...] = ()
+    """Names and partition counts to assume for missing topics, in a dry run."""
+    statistics_path: str | None = None
+    """Path of the session's statistics files, without suffix; None to log the statistics."""
+    arrow_batch_limits: tuple[tuple[str, str], ...] = ()
+    """Spark's limits for the Arrow batches passed to the sink, by option name, for the advisor."""
+    formats: tuple[tuple[str, str], ...] = ()
+    """Formats, schema ids and subjects of the key and the value, by name, for the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionContext:
+    """The shared objects of one session; `dead_letters` is None without a dead letter topic."""
+
+    client: Client
+    producer_state: ProducerState
+    settings: SessionSettings
+    report: ReportBuilder
+    written: WrittenTopics
+    events: ProducerEvents
+    listeners: BatchListeners
+    """The report and the debug events, which follow the batches."""
+    accumulator: Accumulator
+    bad_rows: BadRows
+    dead_letters: DeadLetterTopic | None
+    breakers: CircuitBreakers
+    acls: AclAdvisor
+    transactions: TransactionManager | None = None
+    """None if the session does not write in a transaction."""
+
+
+def make_context(
+    client: Client,
+    *,
+    producer_state: ProducerState,
+    settings: SessionSettings,
+    transaction: TransactionSettings | None = None,
+    executor: Executor | None = None,
+) -> SessionContext:
+    """Create the context of a new session on this client.
+
+    Raises:
+        ConfigError: a transaction was requested, but the producer is not idempotent.
+    """
+    config = client.config
+    if transaction is not None and not config.enable_idempotence:
+        raise ConfigError(
+            "a transaction needs an idempotent producer",
+            hint="Set kafka.enable.idempotence=true and kafka.acks=all.",
+        )
+    client_id = config.client_id or settings.client_id or DEFAULT_CLIENT_ID
+    options = (*config.pipeline(), *settings.arrow_batch_limits, *settings.formats)
+    transaction_acl = None if transaction is None else transaction.acl
+    acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction_acl)
+    events = ProducerEvents(new_id(), config.debug)
+    report = ReportBuilder(
+        tuple(sorted((*options, ("client.id", client_id)))), dry_run=settings.dry_run
+    )
+    listeners = BatchListeners((ReportListener(report), *((events,) if config.debug else ())))
+    return SessionContext(
+        client=client,
+        producer_state=producer_state,
+        settings=settings,
+        report=report,
+        written=WrittenTopics(),
+        events=events,
+        listeners=listeners,
+        accumulator=_accumulator(
+            client, settings=settings, events=events, listeners=listeners, executor=executor
+        ),
+        bad_rows=BadRows(settings.dead_letters, acls),
+        dead_letters=_dead_letter_topic(settings, largest_record(config), acls),
+        breakers=CircuitBreakers(settings.throttling),
+        acls=acls,
+        transactions=None
+        if transaction is None
+        else TransactionManager(client, producer_state, transaction, acls),
+    )
+
+
+def largest_record(config: ProducerConfig) -> int:
+    """Return the maximum size of a record in bytes, including the header of its batch."""
+    return min(config.max_request_size, config.buffer_memory)
+
+
+def _accumulator(
+    client: Client,
+    *,
+    settings: SessionSettings,
+    events: ProducerEvents,
+    listeners: BatchListeners,
+    executor: Executor | None,
+) -> Accumulator:
+    """Create the session's accumulator and the state that it shares."""
+    config = client.config
+    state = SessionState(client.clock, client.network.wakeup, client.check_thread)
+    pool = BufferPool(config, state, events)
+    quotas = BufferQuotas.of_percent(
+        settings.throttling.buffer_share, config.buffer_memory, state.lock
+    )
+    compressor = Compressor(config, client.clock, client.network.wakeup, executor)
+    return Accumulator(
+        config,
+        state=state,
+        pool=pool,
+        quotas=quotas,
+        compressor=compressor,
+        events=events,
+        listeners=listeners,
+    )
+
+
+def _dead_letter_topic(
+    settings: SessionSettings, largest: int, acls: AclAdvisor
+) -> DeadLetterTopic | None:
+    policy = settings.dead_letters
+    if policy.dead_letter_topic is None:
+        return None
+    return DeadLetterTopic(
+        name=policy.dead_letter_topic,
+        context_headers=policy.context_headers,
+        task=settings.task,
+        largest=largest - HEADER_SIZE,
+        acls=acls,
+    )

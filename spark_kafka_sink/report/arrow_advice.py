@@ -1,0 +1,97 @@
+"""The rules that derive advice about the size of Spark's Arrow batches."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.common.text import MB, plural
+from spark_kafka_sink.report.advice import Advice, Direction
+from spark_kafka_sink.report.pipeline_facts import (
+    ARROW_BYTES,
+    ARROW_COLUMNS,
+    ARROW_RECORDS,
+    WORTHWHILE,
+    PipelineFacts,
+)
+
+UNMEASURED = 2**31 - 1
+"""Value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
+SAFE_ARROW_BATCH = 64 * 1024 * 1024
+"""Spark's own limit for the size of a batch, in bytes."""
+MEASURING_COST_S, MEASURING_COLUMN_COST_S = 0.07e-6, 0.055e-6
+"""JVM seconds that measuring batches costs per row, and per row and column: Spark adds up the sizes
+of all columns after every row. Measured with one and with ten columns.
+"""
+SHORT_ARROW_BATCH = 1_000
+"""Number of rows in an Arrow batch above which its fixed cost is negligible."""
+BATCH_COST_S = 70e-6
+"""Minimum time per batch in seconds, even with few rows: 50 us of the Python worker's CPU time and
+20 to 60 us of the JVM's, which are spent in parallel if each process has a core. On a busy machine,
+a batch takes longer.
+"""
+CONSIDERABLE = 0.15
+"""Share of the time from which the advice about a setting precedes that about the producer."""
+
+
+def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
+    """Give advice if rows are large and Spark limits only the number of rows per batch."""
+    if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch <= SAFE_ARROW_BATCH:
+        return None
+    return Advice(
+        setting=ARROW_BYTES,
+        direction=Direction.LOWER,
+        figure=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row, 'byte')} form a batch of "
+        f"{facts.arrow_batch / MB:,.0f} MB, of which Spark keeps two copies while it grows",
+        sentence="such batches can exhaust the memory of an executor's JVM; 4m, as in "
+        "conf/spark-defaults.conf, limits their size",
+    )
+
+
+def measuring_cost_s(columns: int) -> float:
+    """Return the JVM seconds per row that measuring batches of so many columns costs."""
+    return MEASURING_COST_S + columns * MEASURING_COLUMN_COST_S
+
+
+def costly_measuring(facts: PipelineFacts) -> Advice | None:
+    """Give advice if measuring batches of small rows takes so long that the summary shows it."""
+    return measured_arrow_batches(facts, CONSIDERABLE, 1.0)
+
+
+def measured_arrow_batches(
+    facts: PipelineFacts, least: float = WORTHWHILE, below: float = CONSIDERABLE
+) -> Advice | None:
+    """Give advice if measuring batches of small rows takes a share of the time in this range."""
+    if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
+        return None
+    if facts.waits_for_kafka or facts.has_large_rows:
+        return None
+    columns = max(1, facts.number(ARROW_COLUMNS))
+    share = min(0.99, facts.share(facts.report.records * measuring_cost_s(columns)))
+    if not least <= share < below or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
+        return None
+    return Advice(
+        setting=ARROW_BYTES,
+        direction=Direction.RAISE,
+        figure=f"rows of {plural(columns, 'column')} and {plural(facts.row, 'byte')}, "
+        f"{facts.report.records / facts.busy:,.0f} per second and task: measuring each "
+        f"row takes about {share:.0%} of the time",
+        sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
+        "the batch after every row; use it only for rows as small as these",
+    )
+
+
+def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
+    """Give advice if Spark sends few rows at a time, because each batch has a fixed cost."""
+    rows = facts.number(ARROW_RECORDS)
+    if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
+        return None
+    batches = facts.report.records / rows
+    share = min(1.0, facts.share(batches * BATCH_COST_S))
+    if share < WORTHWHILE or facts.waits_for_kafka:
+        return None
+    return Advice(
+        setting=ARROW_RECORDS,
+        direction=Direction.RAISE,
+        figure=f"{plural(batches, 'Arrow batch', 'Arrow batches')} of {plural(rows, 'row')}, "
+        f"which take at least {share:.0%} of the time, and more on a busy machine",
+        sentence="10,000, Spark's default and the value in conf/spark-defaults.conf, costs less "
+        "per row",
+    )

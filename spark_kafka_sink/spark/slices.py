@@ -1,0 +1,60 @@
+"""Cut Arrow batches into slices that are small enough to be encoded at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+MAX_SLICE_BYTES = 4 << 20
+"""Maximum total size of a slice's columns in bytes; the producer encodes a slice at once. This
+limits intermediate data, such as encoded headers, to a few times this size; an Arrow batch can be
+gigabytes in size.
+"""
+MAX_SLICE_ROWS = 1 << 17
+"""Maximum number of rows in a slice. It limits memory if rows are very short, because each row
+needs a few eight-byte numbers.
+"""
+
+
+def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the start and end row of slices, each small enough to be encoded at once."""
+    encoded = [
+        column for column in columns if pa.types.is_dictionary(batch.schema.field(column).type)
+    ]
+    plain = batch.select([column for column in columns if column not in encoded])
+    ends = [_decoded_ends(cast("Any", batch.column(name))) for name in encoded]
+
+    def size(start: int, stop: int) -> int:
+        decoded = sum(int(end[stop] - end[start]) for end in ends)
+        return plain.slice(start, stop - start).nbytes + decoded
+
+    yield from _halved(size, 0, batch.num_rows)
+
+
+def _halved(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    rows = stop - start
+    if rows <= 1 or (rows <= MAX_SLICE_ROWS and size(start, stop) <= MAX_SLICE_BYTES):
+        yield start, stop
+        return
+    half = start + rows // 2
+    yield from _halved(size, start, half)
+    yield from _halved(size, half, stop)
+
+
+def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
+    """Return n + 1 byte offsets: the start of each of n decoded rows, and the end of the last row.
+
+    The size that Arrow reports for a slice of a dictionary column is not usable: it includes the
+    whole dictionary, and counts a value only once even if many rows have it.
+    """
+    values = cast("pa.BinaryArray", column.dictionary)
+    lengths = pc.binary_length(values).cast(pa.int64()).take(column.indices)
+    return np.concatenate(([0], np.cumsum(np.asarray(lengths.fill_null(0)))))

@@ -1,0 +1,161 @@
+"""Advice for reports of real sessions with bottlenecks."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.report.advice import Advice, Direction
+from spark_kafka_sink.report.advice_rules import advise
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.integration.support.producer_writes import config, numbered, rows
+from tests.integration.support.slow_link import slow_link
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import world
+
+DELAY_S = 0.02
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    topics = {"one": 1, "four": 4, "many": 32}
+    with EmbeddedBroker(topics=topics) as kafka:
+        yield kafka
+
+
+def random_rows(topic: str, count: int, size: int = 1_000) -> Rows:
+    """Return rows of random letters, which are expensive to compress."""
+    letters = np.random.default_rng(0).integers(97, 113, count * size, np.uint8).tobytes()
+    return rows(topic, [letters[at : at + size] for at in range(0, count * size, size)])
+
+
+def write_session(
+    kafka: EmbeddedBroker, *chunks: Rows, delay_s: float = 0.0, pause_s: float = 0.0, **options: Any
+) -> DeliveryReport:
+    """Write the chunks in one session and return its report."""
+    with slow_link(kafka.bootstrap_servers, delay_s) as connect:
+        client = Client(config(kafka.bootstrap_servers, options), connect=connect)
+        session = ProducerSession(client)
+        try:
+            for chunk in chunks:
+                session.append(chunk)
+                time.sleep(pause_s)
+            session.flush()
+            return session.report(TaskInfo())
+        finally:
+            session.close()
+            client.close()
+
+
+def advice_of(report: DeliveryReport) -> dict[tuple[str, Direction], Advice]:
+    return {(advice.setting, advice.direction): advice for advice in advise(report)}
+
+
+def test_no_advice_for_a_healthy_write(broker: EmbeddedBroker) -> None:
+    report = write_session(broker, *[random_rows("four", 2_000)] * 10, pause_s=0.05)
+    assert advise(report) == []
+
+
+def test_codec_is_the_bottleneck(broker: EmbeddedBroker) -> None:
+    slow: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9}
+    report = write_session(broker, *[random_rows("four", 2_000)] * 10, **slow)
+    advice = advice_of(report)["compression.type", Direction.LOWER]
+    assert "gzip" in advice.figure
+
+
+def test_small_requests_with_high_latency(broker: EmbeddedBroker) -> None:
+    narrow: dict[str, Any] = {"max_in_flight_requests_per_connection": 1, "batch_size": 16_384}
+    report = write_session(broker, *[random_rows("one", 1_000)] * 2, delay_s=DELAY_S, **narrow)
+    found = advice_of(report)
+    advice = found["max.in.flight.requests.per.connection", Direction.RAISE]
+    assert report.request_latency.percentile(50) >= 2 * DELAY_S * 1e6
+    assert "1 request of" in advice.figure
+
+
+def test_small_batches_with_high_latency(broker: EmbeddedBroker) -> None:
+    report = write_session(
+        broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, batch_size=16_384
+    )
+    assert ("batch.size", Direction.RAISE) in advice_of(report)
+
+
+def test_full_buffer(broker: EmbeddedBroker) -> None:
+    small: dict[str, Any] = {"batch_size": 65_536, "buffer_memory": 262_144}
+    report = write_session(broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, **small)
+    assert report.metrics.buffer_waits > 3
+    assert ("buffer.memory", Direction.CHECK) in advice_of(report)
+
+
+def test_buffer_smaller_than_a_batch_per_partition(broker: EmbeddedBroker) -> None:
+    keyed = [random_rows("many", 2_000, 500)] * 8
+    spread = [
+        rows("many", chunk.columns.value.to_pylist(), partitions=[n % 32 for n in range(2_000)])
+        for chunk in keyed
+    ]
+    report = write_session(broker, *spread, buffer_memory=4_194_304, linger_ms=5_000)
+    advice = advice_of(report)["buffer.memory", Direction.RAISE]
+    assert "32 partitions x batch.size 1,048,576 = 33,554,432 bytes" in advice.figure
+    assert report.metrics.closed_memory > 0
+
+
+def test_linger_too_short_for_batch_size(broker: EmbeddedBroker) -> None:
+    drops = [numbered("one", number, 5, 1) for number in range(150)]
+    report = write_session(broker, *drops, delay_s=0.02, pause_s=0.004, linger_ms=1)
+    advice = advice_of(report)["linger.ms", Direction.RAISE]
+    assert "were sent after 1 ms" in advice.figure
+
+
+def test_skewed_keys(broker: EmbeddedBroker) -> None:
+    keys = [b"hot" if number % 50 else b"%d" % number for number in range(1_000)]
+    chunk = rows("four", [b"." * 1_000] * 1_000, keys=keys)
+    report = write_session(broker, *[chunk] * 4, batch_size=65_536)
+    found = advice_of(report)
+    assert "four-" in found["the keys", Direction.CHECK].figure
+
+
+def test_tiny_tasks(broker: EmbeddedBroker) -> None:
+    settings = config(broker.bootstrap_servers, {"linger_ms": 0})
+    reports = []
+    for number in range(30):
+        session = borrow_session(settings)
+        session.append(numbered("one", number, 3, 1))
+        session.flush()
+        reports.append(session.report(TaskInfo(partition_id=number)))
+        give_back_session(session)
+    discard_session(borrow_session(settings))
+    advice = advice_of(DeliveryReport.merge_all(reports))["the number of tasks", Direction.LOWER]
+    assert "30 tasks" in advice.figure
+
+
+def test_throttling_and_retries() -> None:
+    """Scripted brokers that throttle and reject requests, on real connections."""
+    with world(FakeCluster(topics={"t": 1})) as one:
+        rejected = Fault(error=ErrorCode.not_enough_replicas)
+        for fault in (Fault(throttle_ms=200), rejected, rejected, rejected):
+            one.fault(fault)
+            one.send_batches(1)
+            one.finish()
+        report = one.report()
+    found = advice_of(report)
+    assert "throttled 200 ms" in found["the brokers' quota", Direction.CHECK].figure
+    retries = found["the brokers", Direction.CHECK]
+    assert "3 retries for 4 batches, NOT_ENOUGH_REPLICAS 3 times" in retries.figure
+
+
+def test_oversized_batches() -> None:
+    with EmbeddedBroker(topics={"small": 1}, message_max_bytes=100_000) as kafka:
+        report = write_session(kafka, *[random_rows("small", 1_000)] * 2)
+    assert report.splits > 0
+    assert ("batch.size", Direction.LOWER) in advice_of(report)

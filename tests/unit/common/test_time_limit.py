@@ -1,0 +1,67 @@
+"""`within`: results, errors and calls that do not return."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from threading import Event, Thread
+
+import pytest
+
+from spark_kafka_sink.common.time_limit import within
+
+
+def test_result_of_the_call() -> None:
+    assert within(60, "returns", lambda: 7) == 7
+
+
+def test_exception_of_the_call() -> None:
+    with pytest.raises(KeyError, match="seven"):
+        within(60, "raises", lambda: dict[str, int]()["seven"])
+
+
+def test_timeout_raised_by_the_call_is_not_a_hanging_call() -> None:
+    def call() -> None:
+        raise TimeoutError("its own")
+
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match="its own"):
+            within(60, "own", call)
+
+
+def test_hanging_call_is_abandoned_until_it_returns() -> None:
+    gate = threading.Event()
+    with pytest.raises(TimeoutError, match=r"0\.05 s"):
+        within(0.05, "hangs", gate.wait)
+    with pytest.raises(TimeoutError, match="earlier"):
+        within(60, "hangs", lambda: 1)
+    assert within(60, "another", lambda: 1) == 1
+    gate.set()
+    left = [each for each in threading.enumerate() if each.name == "kafkaprod-deadline"]
+    for thread in left:
+        thread.join()
+    assert within(60, "hangs", lambda: 1) == 1
+
+
+def test_call_is_not_repeated_until_all_earlier_ones_have_returned() -> None:
+    """Two callers may have started it at the same time."""
+    gates = [Event(), Event()]
+
+    def call(gate: Event) -> None:
+        with suppress(TimeoutError):
+            within(0.2, "both", lambda: gate.wait(30))
+
+    callers = [Thread(target=call, args=(gate,)) for gate in gates]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    for gate in gates:
+        with pytest.raises(TimeoutError, match="an earlier attempt has not returned yet"):
+            within(30, "both", time.monotonic)
+        gate.set()
+    while True:
+        with suppress(TimeoutError):
+            assert within(30, "both", lambda: "repeated") == "repeated"
+            break

@@ -1,0 +1,687 @@
+"""Each rule with a report that triggers it, and with a slightly better report that does not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.report import advice_rules
+from spark_kafka_sink.report.advice import Advice, Direction
+from spark_kafka_sink.report.advice_rules import advise
+from spark_kafka_sink.report.arrow_advice import CONSIDERABLE, measuring_cost_s
+from spark_kafka_sink.report.codec_cost import CodecCost
+from spark_kafka_sink.report.delivery_counters import BadRowCount
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.metrics.histogram import Histogram, HistogramBuilder
+from spark_kafka_sink.report.metrics.producer_metrics import (
+    BrokerMetrics,
+    ProducerMetrics,
+    TopicMetrics,
+)
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.pipeline_facts import ARROW_COLUMNS, PipelineFacts
+from spark_kafka_sink.report.summary import summarize
+from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
+
+SETTINGS = {
+    "batch.size": "1048576",
+    "buffer.memory": "67108864",
+    "compression.type": "none",
+    "linger.ms": "50",
+    "max.in.flight.requests.per.connection": "5",
+}
+BATCHES = 200
+
+
+def times(seconds: float, count: int = BATCHES) -> Histogram:
+    builder = HistogramBuilder()
+    for _ in range(count):
+        builder.add_time(seconds)
+    return builder.build()
+
+
+def spread(value: float, count: int = BATCHES) -> Histogram:
+    builder = HistogramBuilder()
+    for _ in range(count):
+        builder.add(int(value))
+    return builder.build()
+
+
+def parts(*sizes: int) -> tuple[PartitionReport, ...]:
+    return tuple(
+        PartitionReport(
+            topic="t",
+            partition=number,
+            batches=BATCHES // len(sizes),
+            bytes_uncompressed=size,
+            bytes_sent=size,
+            persisted=1000,
+            next_ack_seq=1000,
+        )
+        for number, size in enumerate(sizes)
+    )
+
+
+def report(settings: dict[str, str] | None = None, **changes: Any) -> DeliveryReport:
+    """Create the report of a healthy one-task job: 200 batches of 900 kB to two partitions in ten
+    seconds.
+
+    `changes` are fields of the report, or of its metrics.
+    """
+    metrics = ProducerMetrics(
+        fill_time=spread(20_000),
+        request_records=spread(10_000),
+        closed_full=BATCHES,
+        brokers=(BrokerMetrics(node_id=1, name="a:1", int_latency=spread(30_000)),),
+        topics=(TopicMetrics(topic="t", keyed_records=1_000_000),),
+        settings=tuple(sorted({**SETTINGS, **(settings or {})}.items())),
+    )
+    healthy = DeliveryReport(
+        tasks=1,
+        partitions=parts(90_000_000, 90_000_000),
+        request_latency=times(0.01),
+        queue_latency=times(0.03),
+        duration_max_ms=10_000,
+        duration_sum_ms=10_000,
+        metrics=metrics,
+    )
+    inner = {name: changes.pop(name) for name in list(changes) if hasattr(metrics, name)}
+    return replace(healthy, metrics=replace(metrics, **inner), **changes)
+
+
+def only(found: list[Advice]) -> tuple[str, Direction]:
+    assert len(found) == 1, found
+    return found[0].setting, found[0].direction
+
+
+def test_healthy_job_gets_no_advice() -> None:
+    assert advise(report()) == []
+
+
+def test_report_without_metrics_gets_no_advice() -> None:
+    assert advise(DeliveryReport()) == []
+    assert advise(replace(report(throttle_ms=9000), metrics=ProducerMetrics())) == []
+
+
+def test_linger_with_decimals() -> None:
+    few = {"linger.ms": "0.5", "batch.size": "16384"}
+    advice = advise(report(few, closed_linger=BATCHES, partitions=parts(*[9_000] * 2)))
+    assert "0.5 ms" in " ".join(str(each) for each in advice)
+
+
+def test_busy_broker_is_not_an_in_flight_limit() -> None:
+    latency = Histogram.merge_all([times(0.01, BATCHES // 4), times(0.26, BATCHES * 3 // 4)])
+    found = advise(report(request_latency=latency, queue_latency=times(0.4)))
+    assert only(found) == ("the brokers", Direction.CHECK)
+
+
+def test_queued_small_batches_are_not_attributed_to_brokers() -> None:
+    waits = {"queue_latency": times(0.5)}
+    assert only(advise(report({"batch.size": "16384"}, **waits)))[0] == "batch.size"
+    assert only(advise(report({"batch.size": "524288"}, **waits)))[0] == "the brokers"
+
+
+def test_single_key_counts_empty_partitions() -> None:
+    topics = (TopicMetrics(topic="t", partitions=8, keyed_records=2_000),)
+    one = report(partitions=parts(180_000_000), topics=topics)
+    assert only(advise(one)) == ("the keys", Direction.CHECK)
+    assert "t-0 got 180.0 MB, 8.0 times the mean" in advise(one)[0].figure
+    assert "1 topic, 1 of 8 partitions, 200 batches" in summarize(one)
+    assert "1,000 records in 1 of 8 partitions" in summarize(one)
+    few = report(partitions=(replace(parts(180_000_000)[0], batches=3),), topics=topics)
+    assert advise(few) == []
+    assert advise(DeliveryReport.from_json(one.to_json())) == advise(one)
+
+
+def test_partition_count_is_the_highest_of_all_tasks() -> None:
+    both = report(topics=(TopicMetrics(topic="t", partitions=4),)) + report(
+        topics=(TopicMetrics(topic="t", partitions=8),)
+    )
+    assert both.metrics.topic_partitions == {"t": 8}
+
+
+def test_slow_tasks_with_few_rows_are_not_too_many() -> None:
+    """24 tasks of 1.5 s, two at once: their own time starts with their first rows, at the end."""
+    sizes: dict[str, Any] = {
+        "partitions": parts(800, 800),
+        "duration_sum_ms": 2_000,
+        "duration_max_ms": 100,
+    }
+    assert advise(report(tasks=24, duration_ms=18_000, **sizes)) == []
+    quick = advise(report(tasks=24, duration_ms=2_000, **sizes))
+    assert only(quick) == ("the number of tasks", Direction.LOWER)
+
+
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+def arrow_batches_of(
+    rows: int, row_bytes: int, max_bytes: int, max_rows: int = 10_000, columns: int = 1
+) -> DeliveryReport:
+    """Create one second of a healthy one-task job with such Arrow batches from Spark."""
+    half = replace(parts(0)[0], bytes_uncompressed=rows * row_bytes // 2, persisted=rows // 2)
+    settings = {
+        ARROW_BYTES: str(max_bytes),
+        ARROW_ROWS: str(max_rows),
+        ARROW_COLUMNS: str(columns),
+    }
+    both = (half, replace(half, partition=1))
+    return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000)
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.9, "the brokers' quota"), (1.1, ARROW_BYTES)])
+def test_costly_measuring_precedes_other_advice(share: float, first: str) -> None:
+    rows = int(share * CONSIDERABLE / measuring_cost_s(10))
+    one = arrow_batches_of(rows, 100, 67_108_864, columns=10)
+    settings = [advice.setting for advice in advise(replace(one, throttle_ms=500))]
+    assert settings[0] == first
+    assert ARROW_BYTES in settings
+
+
+@pytest.mark.parametrize(
+    ("rows", "row_bytes", "max_bytes"),
+    [
+        (1_000_000, 131, 2**31 - 1),  # already set
+        (100_000, 131, 67_108_864),  # too slow for the measuring to matter
+        (390_000, 131, 67_108_864),  # 4.9% of the time
+        (300_000, 2_000, 67_108_864),  # 10,000 such rows have 20 MB
+        (2_000_000, 31, 0),  # not a write of Spark's
+    ],
+)
+def test_rows_that_need_no_other_batch_settings(rows: int, row_bytes: int, max_bytes: int) -> None:
+    assert advise(arrow_batches_of(rows, row_bytes, max_bytes)) == []
+
+
+def test_advice_is_one_readable_line() -> None:
+    assert str(advise(report({"client.id": "etl"}, throttle_ms=2000))[0]) == (
+        "check the brokers' quota: a quota of client.id etl or its user slows the write; "
+        "raise it, or send fewer bytes (kafka.compression.type) (throttled 2,000 ms, 20% of the "
+        "time)"
+    )
+
+
+def test_summary_contains_advice_only_if_there_is_some() -> None:
+    assert "advice          check the brokers' quota" in summarize(report(throttle_ms=2000))
+    assert "advice" not in summarize(report())
+
+
+def test_row_cost_is_relative_to_the_whole_write() -> None:
+    """Rows of a slow source arrive at its end: of 20 s, a tenth of the last second is little."""
+    for job in (
+        arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
+        arrow_batches_of(1_000_000, 131, 67_108_864),
+    ):
+        assert len(advise(replace(job, duration_ms=1_500))) == 1
+        assert advise(replace(job, duration_ms=20_000)) == []
+
+
+def test_one_row_in_each_batch_from_spark() -> None:
+    """15,000 rows per second or less: the cost per batch is most of the time."""
+    found = advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=1))
+    assert only(found) == (ARROW_ROWS, Direction.RAISE)
+    assert "12,000 Arrow batches of 1 row, which take at least 84% of the time" in found[0].figure
+    assert only(advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=16)))[0] == ARROW_ROWS
+    quick = advise(arrow_batches_of(20_000, 131, 67_108_864, max_rows=1))
+    assert "at least 100% of the time" in quick[0].figure
+
+
+def test_every_setting_that_is_too_small_is_named() -> None:
+    """linger.ms, batch.size and buffer.memory, each of which would be the next limit."""
+    tiny: dict[str, Any] = {
+        "partitions": parts(50_000, 50_000),
+        "closed_full": 40,
+        "closed_linger": 150,
+        "closed_memory": 10,
+        "buffer_wait": 5_000_000,
+        "buffer_waits": 1,
+    }
+    settings = {"linger.ms": "1", "batch.size": "600", "buffer.memory": "3000"}
+    found = advise(report(settings, **tiny))
+    names = {advice.setting: advice for advice in found}
+    assert set(names) == {"linger.ms", "batch.size", "buffer.memory"}
+    assert {advice.direction for advice in found} == {Direction.RAISE}
+    assert "50% of the time, 1 time; buffer.memory is 3,000" in names["buffer.memory"].figure
+    assert (
+        "40 of 200 batches were full at 600 bytes, with 500 bytes on average"
+        in names["batch.size"].figure
+    )
+    assert "5 bytes reached a partition in 1 ms" in names["linger.ms"].figure
+    usual = advise(report({**settings, "linger.ms": "5"}, **tiny))
+    assert {advice.setting for advice in usual} == {"batch.size", "buffer.memory"}
+
+
+def test_leaders_that_are_not_ready_are_not_failing_brokers() -> None:
+    errors = (("NOT_LEADER_OR_FOLLOWER", 150), ("REQUEST_TIMED_OUT", 1))
+    first = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
+    waits: dict[str, Any] = {"retries": 151, "errors": errors, "queue_latency": times(0.5)}
+    found = advise(report(partitions=first, **waits))
+    assert only(found) == ("when the topics are created", Direction.CHECK)
+    assert "151 retries for 200 batches, 150 times because a leader" in found[0].figure
+    assert "2 of 2 partitions started at offset 0" in found[0].figure
+    later = tuple(replace(part, first_offset=7) for part in first)
+    old = advise(report(partitions=later, **waits))
+    assert {advice.setting for advice in old} == {"the brokers", "the records"}
+    other = advise(report(partitions=first, **{**waits, "errors": (("REQUEST_TIMED_OUT", 151),)}))
+    assert {advice.setting for advice in other} == {"the brokers"}
+
+
+def rows_of(
+    partitioner: str, *, keyed: int = 0, assigned: int = 0, partitions: int = 8
+) -> dict[str, Any]:
+    """Create settings and metrics of a write whose rows were assigned in this way."""
+    meter = TopicMetrics(
+        topic="t", partitions=partitions, keyed_records=keyed, assigned_records=assigned
+    )
+    return {"settings": {"partitioner": partitioner}, "topics": (meter,)}
+
+
+def test_keyless_rows_are_not_skewed_by_keys() -> None:
+    """A hundred partitions and as many batches: some get several at random."""
+    sizes = (5_000_000, *[1_000_000] * 40)
+    one: dict[str, Any] = {"partitions": parts(*sizes)}
+    assert advise(report(**one, **rows_of("default", partitions=100))) == []
+    keyed = advise(report(**one, **rows_of("default", keyed=41_000, partitions=100)))
+    assert only(keyed) == ("the keys", Direction.CHECK)
+    named = advise(report(**one, **rows_of("default", assigned=41_000, partitions=100)))
+    assert only(named) == ("the column partition", Direction.CHECK)
+    own = advise(report(**one, **rows_of("function", partitions=100)))
+    assert only(own) == ("the function of kafka.partitioner", Direction.CHECK)
+
+
+LINGERED: dict[str, Any] = {"closed_full": 0, "closed_linger": BATCHES, "fill_time": spread(5_000)}
+
+
+@pytest.mark.parametrize("partitioner", ["round_robin", "random"])
+def test_small_batches_of_a_spreading_partitioner(partitioner: str) -> None:
+    small: dict[str, Any] = {**LINGERED, "partitions": parts(*[4_000] * 100)}
+    found = advise(report(**small, **rows_of(partitioner, partitions=100)))
+    assert only(found) == ("the default partitioner", Direction.SET)
+    assert (
+        f"{partitioner} distributes the rows over 100 partitions; batches contain 2,000 of"
+        in found[0].figure
+    )
+    keyed = advise(report(**small, **rows_of("default", keyed=100_000, partitions=100)))
+    assert only(keyed) == ("linger.ms", Direction.RAISE)
+    full = report(partitions=parts(*[1_800_000] * 100), **rows_of(partitioner, partitions=100))
+    assert advise(full) == []
+
+
+ERRORS = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
+FIRST = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
+NOT_READY = (("NOT_LEADER_OR_FOLLOWER", 100), ("UNKNOWN_TOPIC_ID", 50))
+FAR: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
+ROOM: dict[str, Any] = {"closed_memory": 50, "buffer_waits": 9}
+WAITED: dict[str, Any] = {"buffer_wait": 5_000_000, "buffer_waits": 40}
+TINY: dict[str, Any] = {"tasks": 1000, "partitions": parts(1_000_000, 1_000_000)}
+TINY["duration_sum_ms"] = 100_000
+TRICKLE: dict[str, Any] = {**LINGERED, "partitions": parts(200_000, 200_000)}
+NONE_WAITS = times(0.005)
+
+
+def slowest(*partition_ids: int) -> tuple[TaskReport, ...]:
+    return tuple(
+        TaskReport(duration_ms=100, task=TaskInfo(partition_id=each)) for each in partition_ids
+    )
+
+
+def costs(*codecs: tuple[str, int, int]) -> tuple[CodecCost, ...]:
+    return tuple(
+        CodecCost(
+            codec=name,
+            batches=2,
+            records=10_000,
+            bytes_uncompressed=1_000_000,
+            bytes_compressed=compressed,
+            cpu_ns=cpu_ns,
+        )
+        for name, compressed, cpu_ns in codecs
+    )
+
+
+NO_CODEC, ZSTD = ("none", 1_000_000, 0), ("zstd", 300_000, 4_000_000)
+
+OFFSETS = tuple(replace(each, first_offset=7, last_offset=1006) for each in parts(9, 9))
+MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)
+CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[DeliveryReport]]] = {
+    "one acknowledgement": (
+        "the records",
+        Direction.CHECK,
+        ("acks=1: an acknowledged record is lost",),
+        report({"acks": "leader"}, partitions=OFFSETS),
+        [report({"acks": "all"}, partitions=OFFSETS), report({"acks": "leader"})],
+    ),
+    "leaders that changed": (
+        "the records",
+        Direction.CHECK,
+        ("leaders changed during the write: 2 rejected batches",),
+        report({"acks": "all"}, partitions=OFFSETS, errors=MOVED),
+        [report({"acks": "all"}, partitions=FIRST, errors=MOVED)],
+    ),
+    "a quota": (
+        "the brokers' quota",
+        Direction.CHECK,
+        ("2,000 ms, 20% of the time",),
+        report(throttle_ms=2000),
+        [report(throttle_ms=400), report(queue_latency=times(0.5))],
+    ),
+    "retries": (
+        "the brokers",
+        Direction.CHECK,
+        ("20 retries for 200 batches, REQUEST_TIMED_OUT 16 times",),
+        report(retries=20, errors=ERRORS),
+        [
+            report(retries=9, errors=ERRORS),
+            report(retries=150, errors=NOT_READY, partitions=FIRST),
+            report(retries=20, errors=ERRORS, throttle_ms=5000),  # responses delayed by a quota
+        ],
+    ),
+    "new partitions": (
+        "when the topics are created",
+        Direction.CHECK,
+        ("150 times because a leader was not ready; 2 of 2 partitions started at offset 0",),
+        report(retries=150, errors=NOT_READY, partitions=FIRST),
+        [
+            report(retries=150, errors=NOT_READY),
+            report(retries=150, errors=ERRORS, partitions=FIRST),
+        ],
+    ),
+    "rejected for their size": (
+        "batch.size",
+        Direction.LOWER,
+        ("rejected for their size: 20 batches; accepted: 200",),
+        report(splits=20),
+        [report(splits=1), report(errors=(("MESSAGE_TOO_LARGE", 3),))],
+    ),
+    "a slow codec": (
+        "compression.type",
+        Direction.LOWER,
+        ("compressing with gzip took 90% of the time, 45.0 ms per batch",),
+        report({"compression.type": "gzip"}, compression_time=spread(45_000)),
+        [
+            report({"compression.type": "gzip"}, compression_time=spread(10_000)),
+            # Busy most of the time, and nothing waits for it.
+            report({"compression.type": "gzip"}, compression_time=spread(35_000)),
+            report({"compression.type": "lz4"}, compression_time=spread(45_000)),
+        ],
+    ),
+    "a quick codec": (
+        "the number of tasks",
+        Direction.RAISE,
+        ("compressing with lz4 took 90% of the time, 45.0 ms per batch",),
+        report({"compression.type": "lz4"}, compression_time=spread(45_000)),
+        [report({"compression.type": "gzip"}, compression_time=spread(45_000))],
+    ),
+    "full batches on a long way": (
+        "batch.size",
+        Direction.RAISE,
+        (
+            "5 requests of 900,000 bytes to 1 broker in 200.0 ms",
+            "22.50 MB/s; it sent 18.00",
+        ),
+        report(**FAR),
+        [
+            report({"linger.ms": "10"}, **FAR, closed_full=20, closed_linger=180),
+            report(**FAR, splits=20),  # they are already too large for the topic
+        ],
+    ),
+    "early batches on a long way": (
+        "linger.ms",
+        Direction.RAISE,
+        ("5 requests of 900,000 bytes to 1 broker in 200.0 ms",),
+        report({"linger.ms": "10"}, **FAR, closed_full=20, closed_linger=180),
+        [report(**FAR)],
+    ),
+    "one request on a long way": (
+        "max.in.flight.requests.per.connection",
+        Direction.RAISE,
+        ("1 request of 900,000 bytes to 1 broker in 200.0 ms",),
+        report({"max.in.flight.requests.per.connection": "1"}, **FAR),
+        [
+            report(
+                {"max.in.flight.requests.per.connection": "1"},
+                partitions=tuple(
+                    replace(part, next_ack_seq=None)  # without idempotence it would reorder
+                    for part in parts(90_000_000, 90_000_000)
+                ),
+                **FAR,
+            ),
+            report(**FAR),
+        ],
+    ),
+    "a buffer for all partitions": (
+        "buffer.memory",
+        Direction.RAISE,
+        ("2 partitions x batch.size 1,048,576 = 2,097,152 bytes",),
+        report({"buffer.memory": "1500000"}, **ROOM),
+        [
+            report({"buffer.memory": "1500000"}, **ROOM, throttle_ms=5000),
+            report({"buffer.memory": "1500000"}, buffer_waits=9, closed_memory=1),
+            # Without keys, one batch is open at a time.
+            report(
+                {"buffer.memory": "1500000", "partitioner": "default"},
+                topics=rows_of("default")["topics"],
+                **ROOM,
+            ),
+        ],
+    ),
+    "full small batches": (
+        "batch.size",
+        Direction.RAISE,
+        ("200 of 200 batches were full at 16,384 bytes",),
+        report({"batch.size": "16384"}),
+        [
+            report({"batch.size": "16384"}, queue_latency=times(0.02)),  # nothing waits
+            report({"batch.size": "16384"}, splits=20),
+            report({"batch.size": "16384"}, closed_full=20, closed_flush=180),
+        ],
+    ),
+    "batches that time closes": (
+        "linger.ms",
+        Direction.RAISE,
+        (
+            "200 of 200 batches were sent after 5 ms with 2,000 of 1,048,576 bytes",
+            "about 1,000",
+        ),
+        report({"linger.ms": "5"}, **TRICKLE),
+        [
+            report({"linger.ms": "5"}, **TRICKLE, queue_latency=NONE_WAITS),  # a slow source
+            report({"linger.ms": "1000"}, **TRICKLE),
+            report({"linger.ms": "5", "partitioner": "round_robin"}, **TRICKLE),
+        ],
+    ),
+    "slow brokers": (
+        "the brokers",
+        Direction.CHECK,
+        ("closed batches waited 480.0 ms, linger.ms is 50",),
+        report(queue_latency=times(0.5)),
+        [
+            report(queue_latency=times(0.06)),
+            report(queue_latency=times(0.5), throttle_ms=2000),
+            report(queue_latency=times(0.5), compression_time=spread(45_000)),
+            report(
+                queue_latency=times(0.5),
+                partitions=parts(*[900_000] * 7, 90_000_000),  # which waits for itself
+            ),
+        ],
+    ),
+    "skew": (
+        "the keys",
+        Direction.CHECK,
+        ("t-0 got 90.0 MB, 3.0 times the mean",),
+        report(partitions=parts(90_000_000, *[10_000_000] * 3)),
+        [
+            report(partitions=parts(*[40_000_000] * 4)),
+            report(partitions=parts(90_000_000, *[10_000_000] * 3), **rows_of("default")),
+            report(
+                partitions=parts(90_000_000, *[10_000_000] * 3),
+                **rows_of("default", assigned=4_000),
+            ),
+        ],
+    ),
+    "rows one by one": (
+        "the default partitioner",
+        Direction.SET,
+        ("round_robin distributes the rows over 2 partitions",),
+        report({"partitioner": "round_robin"}, **TRICKLE),
+        [
+            report({"partitioner": "default"}, **TRICKLE),
+            report({"partitioner": "round_robin"}),
+            report({"partitioner": "round_robin"}, **{**TRICKLE, "partitions": parts(400_000)}),
+        ],
+    ),
+    "tiny tasks": (
+        "the number of tasks",
+        Direction.LOWER,
+        (
+            "1,000 tasks with 2,000 bytes and 100 ms each",
+            "unless the computation of the rows needs that many tasks",
+        ),
+        report(**TINY, slowest=slowest(*range(10))),
+        [
+            report(**{**TINY, "tasks": 10}),
+            report(tasks=1000),
+            report(**TINY, duration_ms=1_000_000),
+            report(**TINY, slowest=slowest(0, 1, 0, 1, 1)),  # micro-batches of two tasks each
+        ],
+    ),
+    "Kafka is slower than Spark": (
+        "buffer.memory",
+        Direction.CHECK,
+        ("50% of the time, 40 times",),
+        report(**WAITED),
+        [
+            report(buffer_wait=1_000_000, buffer_waits=4),
+            report(**WAITED, throttle_ms=5000),
+            report(**WAITED, retries=150, errors=NOT_READY, partitions=FIRST),
+            report({"buffer.memory": "3000"}, **WAITED),
+        ],
+    ),
+    "measured Arrow batches": (
+        ARROW_BYTES,
+        Direction.RAISE,
+        (
+            "rows of 1 column and 131 bytes, 1,000,000 per second and task",
+            "about 13% of the time",
+            "2147483647, as in conf/spark-small-rows.conf",
+        ),
+        arrow_batches_of(1_000_000, 131, 67_108_864),
+        [
+            arrow_batches_of(390_000, 131, 67_108_864),
+            replace(
+                arrow_batches_of(1_000_000, 131, 67_108_864),
+                poison=(BadRowCount(reason="OVERSIZED", dropped=1),),  # not all rows are small
+            ),
+            replace(
+                arrow_batches_of(1_000_000, 131, 67_108_864),
+                metrics=replace(
+                    arrow_batches_of(1_000_000, 131, 67_108_864).metrics,
+                    topics=(TopicMetrics(topic="t", batch_size=spread(9_000_000, 1)),),
+                ),
+            ),
+            replace(
+                arrow_batches_of(1_000_000, 131, 67_108_864),
+                metrics=replace(
+                    arrow_batches_of(1_000_000, 131, 67_108_864).metrics,
+                    buffer_wait=500_000,  # Kafka is slower, and Spark waits
+                ),
+            ),
+        ],
+    ),
+    "costly measuring": (
+        ARROW_BYTES,
+        Direction.RAISE,
+        (
+            "rows of 10 columns and 131 bytes, 300,000 per second and task",
+            "about 19% of the time",
+        ),
+        arrow_batches_of(300_000, 131, 67_108_864, columns=10),
+        [arrow_batches_of(300_000, 131, 2**31 - 1, columns=10)],
+    ),
+    "unbounded Arrow batches": (
+        ARROW_BYTES,
+        Direction.LOWER,
+        ("10,000 rows of 60,000 bytes form a batch of 600 MB",),
+        arrow_batches_of(10_000, 60_000, 2**31 - 1),
+        [
+            arrow_batches_of(1_000, 60_000, 2**31 - 1),
+            arrow_batches_of(10_000, 60_000, 67_108_864),
+            arrow_batches_of(10_000, 60_000, 2**31 - 1, max_rows=500),
+        ],
+    ),
+    "short Arrow batches": (
+        ARROW_ROWS,
+        Direction.RAISE,
+        (
+            "3,000 Arrow batches of 100 rows, which take at least 21% of the time",
+            "conf/spark-defaults.conf",
+        ),
+        arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
+        [
+            arrow_batches_of(300_000, 131, 67_108_864, max_rows=1_000),
+            arrow_batches_of(70_000, 131, 67_108_864, max_rows=100),
+            arrow_batches_of(50, 131, 67_108_864, max_rows=100),  # there are no more rows
+            replace(
+                arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
+                metrics=replace(
+                    arrow_batches_of(300_000, 131, 67_108_864, max_rows=100).metrics,
+                    buffer_wait=500_000,
+                ),
+            ),
+        ],
+    ),
+    "serializing": (
+        "value.format",
+        Direction.CHECK,
+        ("serializing took 8.0 s of the tasks' 10.0 s",),
+        report({"value.format": "json"}, serialize_time=8_000_000),
+        [
+            report({"value.format": "json"}, serialize_time=4_000_000),
+            report(
+                {"value.format": "json"}, serialize_time=8_000_000, duration_sum_ms=40_000, tasks=4
+            ),
+        ],
+    ),
+    "another codec": (
+        "kafka.compression.type=zstd",
+        Direction.SET,
+        ("zstd compresses 3.3 to 1, none 1.0 to 1, measured on 2 batches",),
+        report(dry_run=True, codecs=costs(NO_CODEC, ZSTD)),
+        [
+            report(dry_run=True, codecs=costs(NO_CODEC, ("zstd", 950_000, 4_000_000))),
+            report(dry_run=True, codecs=costs(NO_CODEC, ("zstd", 300_000, 40_000_000))),
+            report({"compression.type": "zstd"}, dry_run=True, codecs=costs(NO_CODEC, ZSTD)),
+            report(codecs=costs(NO_CODEC, ZSTD)),
+        ],
+    ),
+}
+"""Each piece of advice: parts of its text, a report that asks for it, and others that do not."""
+
+
+def given(one: DeliveryReport) -> set[tuple[str, Direction]]:
+    return {(advice.setting, advice.direction) for advice in advise(one)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_advice_for_each_case_and_none_for_similar_ones(name: str) -> None:
+    setting, direction, texts, asks, wrong = CASES[name]
+    assert only(advise(asks)) == (setting, direction)
+    assert [text for text in texts if text not in str(advise(asks)[0])] == []
+    for number, each in enumerate(wrong):
+        assert (setting, direction) not in given(each), number
+
+
+def test_every_rule_has_a_case() -> None:
+    rules = {*advice_rules._RULES, *advice_rules._DRY_RUN_RULES}
+    asked = [PipelineFacts(asks) for _, _, _, asks, _ in CASES.values()]
+    assert [rule.__name__ for rule in rules if not any(map(rule, asked))] == []
+
+
+def test_advice_is_consistent() -> None:
+    """No setting is to be raised and lowered by the same report."""
+    for _, _, _, asks, wrong in CASES.values():
+        for one in (asks, *wrong):
+            found = given(one)
+            raised = {setting for setting, way in found if way is Direction.RAISE}
+            lowered = {setting for setting, way in found if way is Direction.LOWER}
+            assert not raised & lowered, found
