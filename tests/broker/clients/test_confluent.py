@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from spark_kafka_sink import EmbeddedBroker
 
@@ -52,20 +52,6 @@ def read(consumer: Consumer, count: int) -> list[Message]:
             found.append(message)
     assert len(found) == count
     return found
-
-
-def test_topic_administration(kafka: EmbeddedBroker, admin: AdminClient) -> None:
-    new = NewTopic("made", 3, 1, config={"retention.ms": "1000"})
-    admin.create_topics([new])["made"].result(SECONDS)
-    assert len(kafka.end_offsets("made")) == 3
-    with pytest.raises(KafkaException) as raised:
-        admin.create_topics([new])["made"].result(SECONDS)
-    assert raised.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-    resource = ConfigResource(ResourceType.TOPIC, "made")
-    configs = admin.describe_configs([resource])[resource].result(SECONDS)
-    assert configs["retention.ms"].value == "1000"
-    admin.delete_topics(["made"])["made"].result(SECONDS)
-    assert "made" not in admin.list_topics(timeout=SECONDS).topics
 
 
 def test_describe_cluster(kafka: EmbeddedBroker, admin: AdminClient) -> None:
@@ -146,17 +132,3 @@ def test_committed_offsets(
     assert described.state.name == "EMPTY"
     admin.delete_consumer_groups(["committing"])["committing"].result(SECONDS)
     assert admin.list_consumer_groups().result(SECONDS).valid == []
-
-
-def test_three_nodes() -> None:
-    with EmbeddedBroker(topics={"t": 6}, nodes=3) as kafka:
-        sender = producer(kafka, **{"enable.idempotence": True})
-        for i in range(600):
-            sender.produce("t", str(i), str(i))
-        assert sender.flush(SECONDS) == 0
-        assert sum(kafka.end_offsets("t")) == 600
-        settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"}
-        reader = Consumer(settings | {"auto.offset.reset": "earliest"})
-        reader.subscribe(["t"])
-        assert {int(m.value() or b"") for m in read(reader, 600)} == set(range(600))
-        reader.close()

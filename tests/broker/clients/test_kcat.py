@@ -1,9 +1,6 @@
 """kcat (librdkafka) with the embedded broker."""
 
-import json
 import subprocess
-
-import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 
@@ -21,22 +18,6 @@ def kcat(kafka: EmbeddedBroker, *arguments: str, text: str | None = None) -> str
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_list_cluster(kafka: EmbeddedBroker) -> None:
-    listed = json.loads(kcat(kafka, "-L", "-J"))
-    assert [broker["name"] for broker in listed["brokers"]] == [kafka.bootstrap_servers]
-    (topic,) = listed["topics"]
-    assert (topic["topic"], len(topic["partitions"])) == ("t", 4)
-
-
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_produce_and_consume(kafka: EmbeddedBroker, codec: str) -> None:
-    settings = ["-z", codec, "-X", "enable.idempotence=true"]
-    kcat(kafka, "-P", "-t", "t", "-K:", *settings, text="\n".join(LINES))
-    assert sum(kafka.end_offsets("t")) == 100
-    out = kcat(kafka, "-C", "-t", "t", "-e", "-q", "-K:", "-X", "check.crcs=true")
-    assert sorted(out.splitlines()) == sorted(LINES)
 
 
 def test_group_continues_at_committed_offset(kafka: EmbeddedBroker) -> None:

@@ -1,16 +1,10 @@
 """Transactions of other clients with the embedded broker."""
 
-import asyncio
 from typing import Any, cast
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from kafka import KafkaConsumer, KafkaProducer
-from kafka import TopicPartition as PurePartition
-from kafka.structs import OffsetAndMetadata
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
@@ -22,20 +16,6 @@ COMMAND = "org.apache.kafka.tools.TransactionsCommand"
 
 
 class TestConfluent:
-    def test_commits_and_aborts(self, kafka: EmbeddedBroker) -> None:
-        sender = transactional(kafka)
-        for turn in range(6):
-            sender.begin_transaction()
-            for i in range(20):
-                sender.produce("t", f"{turn}-{i}", partition=i % 4)
-            end = sender.commit_transaction if turn % 2 else sender.abort_transaction
-            if turn % 2 == 0:
-                sender.flush(SECONDS)
-            end(SECONDS)
-        expected = sorted(f"{turn}-{i}" for turn in (1, 3, 5) for i in range(20))
-        assert values(kafka, "t") == expected
-        assert len(values(kafka, "t", "read_uncommitted")) == 120
-
     def test_an_open_transaction_is_invisible(self, kafka: EmbeddedBroker) -> None:
         sender = transactional(kafka)
         sender.begin_transaction()
@@ -126,72 +106,10 @@ class TestConfluent:
             assert values(kafka, "t") == ["0", "1", "2", "3"]
 
 
-def test_kafka_python(kafka: EmbeddedBroker) -> None:
-    servers = kafka.bootstrap_servers
-    sender = KafkaProducer(bootstrap_servers=servers, transactional_id="pure")
-    sender.init_transactions()
-    for turn in range(4):
-        sender.begin_transaction()
-        sent = [sender.send("t", f"{turn}-{i}".encode(), partition=i % 2) for i in range(10)]
-        sender.flush()
-        assert all(future.get(SECONDS).offset >= 0 for future in sent)
-        if turn % 2:
-            offsets = {PurePartition("t", 3): OffsetAndMetadata(turn, "", -1)}
-            sender.send_offsets_to_transaction(offsets, "pure-group")
-            sender.commit_transaction()
-        else:
-            sender.abort_transaction()
-    sender.close()
-    reader = KafkaConsumer(
-        "t",
-        bootstrap_servers=servers,
-        group_id="pure-group",
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-        consumer_timeout_ms=3000,
-    )
-    found = sorted(message.value.decode() for message in reader)
-    assert reader.committed(PurePartition("t", 3)) == 3
-    reader.close()
-    assert found == sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(10))
-
-
-def test_aiokafka(kafka: EmbeddedBroker) -> None:
-    found = asyncio.run(asyncio.wait_for(aio(kafka.bootstrap_servers), 40))
-    assert sorted(found) == sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(10))
-    assert values(kafka, "t") == sorted(found)
-
-
 def java_producer_epoch(cluster: Cluster) -> int:
     found = cluster.transaction_coordinator.find("java")
     assert found is not None
     return found.epoch
-
-
-async def aio(servers: str) -> list[str]:
-    sender = AIOKafkaProducer(bootstrap_servers=servers, transactional_id="aio")
-    await sender.start()
-    for turn in range(4):
-        await sender.begin_transaction()
-        for i in range(10):
-            await sender.send_and_wait("t", f"{turn}-{i}".encode(), partition=i % 2)
-        if turn % 2:
-            offsets = {AioPartition("t", 3): turn}
-            await sender.send_offsets_to_transaction(offsets, "aio-group")
-            await sender.commit_transaction()
-        else:
-            await sender.abort_transaction()
-    await sender.stop()
-    reader = AIOKafkaConsumer(
-        "t",
-        bootstrap_servers=servers,
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-    )
-    await reader.start()
-    found = [(await reader.getone()).value.decode() for _ in range(20)]
-    await reader.stop()
-    return found
 
 
 def tool(kafka: EmbeddedBroker, *arguments: str) -> list[list[str]]:

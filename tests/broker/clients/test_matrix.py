@@ -1,0 +1,27 @@
+"""The checks of `tools.compat.client_matrix` succeed on three nodes, with all clients but Spark."""
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from tools.compat.client_matrix import (
+    AIOKAFKA,
+    CONFLUENT,
+    CONSOLE,
+    KAFKA_PYTHON,
+    KCAT,
+    PERFORMANCE,
+    ClientRow,
+    Task,
+)
+
+CHECKS = [
+    pytest.param(client, task, id=f"{client.name.partition(',')[0]}, {task}")
+    for client in (AIOKAFKA, CONFLUENT, CONSOLE, KAFKA_PYTHON, KCAT, PERFORMANCE)
+    for task in client.checks
+]
+
+
+@pytest.mark.parametrize(("client", "task"), CHECKS)
+def test_task(client: ClientRow, task: Task) -> None:
+    with EmbeddedBroker(nodes=3, replication_factor=3, auto_create_topics=True) as kafka:
+        client.checks[task](kafka.bootstrap_servers)
