@@ -69,9 +69,8 @@ def _message(column: Column, name: str, full_name: str) -> bytes:
     fields, nested = b"", b""
     choices: list[bytes] = []
     """The oneof that Protobuf requires for each optional field."""
-    used = {part.name for part in column.parts}
+    used = _field_names(column)
     """Names in the message's scope."""
-    _check_json_names(column)
     for number, part in enumerate(column.parts, 1):
         _NAMES.check(part)
         type_, below = _declared(part, full_name, _unused(part.name, used))
@@ -84,34 +83,40 @@ def _message(column: Column, name: str, full_name: str) -> bytes:
     return sized_field(1, name.encode()) + fields + nested + b"".join(choices)
 
 
-def _check_json_names(column: Column) -> None:
-    """Check that the fields have distinct names in JSON, as protoc requires.
+def _field_names(column: Column) -> set[str]:
+    """Return the names of a struct's fields and of the messages of map entries.
 
     Raises:
-        ColumnError: two columns have the same name.
+        ColumnError: two of them are equal, or the names of two fields in JSON, as protoc forbids.
     """
-    known: dict[str, Column] = {}
+    names: dict[str, Column] = {part.name: part for part in column.parts}
+    json_names: dict[str, Column] = {}
     for part in column.parts:
-        first, *rest = part.name.split("_")
-        other = known.setdefault(first + "".join(map(_capitalized, rest)), part)
-        if other is not part:
-            raise ColumnError(
-                f"columns `{other.path}` and `{part.path}` have the same name in Protobuf's JSON",
-                hint="Rename one of them.",
-            )
+        camel_case = _camel_case(part.name)
+        others = [json_names.setdefault(part.name[:1] + camel_case[1:], part)]
+        if part.shape is Shape.MAP:
+            others.append(names.setdefault(f"{camel_case}Entry", part))
+        for other in others:
+            if other is not part:
+                raise ColumnError(
+                    f"columns `{other.path}` and `{part.path}` have the same name in Protobuf",
+                    hint="Rename one of them: protoc adds Entry to the name of a map, and ignores "
+                    "underscores.",
+                )
+    return {*names}
 
 
-def _capitalized(word: str) -> str:
-    return word[:1].upper() + word[1:]
+def _camel_case(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def _unused(column: str, used: set[str]) -> str:
-    """Return an unused name for a nested message; the name of its map entry is also unused."""
-    name = "".join(map(_capitalized, column.split("_")))
+    """Return an unused name for a nested message."""
+    name = _camel_case(column)
     chosen, number = name, 2
-    while {chosen, f"{chosen}Entry"} & used:
+    while chosen in used:
         chosen, number = f"{name}{number}", number + 1
-    used |= {chosen, f"{chosen}Entry"}
+    used.add(chosen)
     return chosen
 
 
@@ -159,10 +164,11 @@ def _map(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
     if key.shape not in _KEYS:
         raise unsupported(key, "the key of a Protobuf map")
     value_type, nested = _single(value, owner, name)
-    entry = sized_field(1, f"{name}Entry".encode())
+    entry_name = f"{_camel_case(column.name)}Entry"
+    entry = sized_field(1, entry_name.encode())
     types = (("key", _single(key, owner, name)[0]), ("value", value_type))
     for number, (part, type_) in enumerate(types, 1):
         entry += sized_field(2, sized_field(1, part.encode()) + number_field(3, number) + type_)
     entry += sized_field(7, number_field(7, 1))
-    declared = _type(Label.REPEATED, Kind.MESSAGE, f"{owner}.{name}Entry")
+    declared = _type(Label.REPEATED, Kind.MESSAGE, f"{owner}.{entry_name}")
     return declared, sized_field(3, entry) + nested

@@ -425,6 +425,24 @@ def test_columns_with_the_same_json_name_are_rejected(names: tuple[str, str]) ->
             derive_schema(Format.PROTOBUF, nested, "Value")
 
 
+TAGS = pa.map_(pa.string(), pa.string())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [("tags", TAGS), ("TagsEntry", pa.string())],
+        [("TagsEntry", pa.struct([("x", pa.int32())])), ("tags", TAGS)],
+        [("a_b", TAGS), ("AB", TAGS)],
+    ],
+)
+def test_columns_with_the_name_of_map_entries_are_rejected(
+    fields: list[tuple[str, pa.DataType]],
+) -> None:
+    with pytest.raises(ColumnError, match="have the same name in Protobuf"):
+        derive_schema(Format.PROTOBUF, pa.struct(fields), "Value")
+
+
 CITY = pa.struct([("City", pa.string())])
 
 
@@ -435,6 +453,10 @@ CITY = pa.struct([("City", pa.string())])
         [("address", CITY), ("Address", pa.string())],
         [("Lines", pa.list_(CITY)), ("Lines2", CITY)],
         [("Prices", pa.map_(pa.string(), CITY))],
+        [("x_entry", CITY), ("x", TAGS)],
+        [("X", CITY), ("x", pa.map_(pa.string(), CITY))],
+        [("a_b", pa.map_(pa.string(), CITY)), ("AB", CITY)],
+        [("address", pa.map_(pa.string(), pa.struct([("Entry", TAGS)]))), ("Address", CITY)],
         [("Order", pa.struct([("Order", pa.struct([("Order", pa.int32())]))]))],
     ],
 )
