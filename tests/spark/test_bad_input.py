@@ -48,47 +48,11 @@ def test_missing_servers(sink: Sink, topic: str) -> None:
     assert jobs == 0
 
 
-@pytest.mark.parametrize(
-    ("mode", "message"),
-    [("overwrite", "cannot be overwritten"), ("error", "Append"), ("ignore", "")],
-)
-def test_unsupported_save_modes(mode: str, message: str, sink: Sink, topic: str) -> None:
-    writer = _frame(sink).write.format("kafkaprod").mode(mode).option("topic", topic)
-    writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
-    error, jobs = sink.jobs_of(writer.save)
-    assert error is not None
-    assert message in str(error)
-    assert jobs == 0
-    assert count(sink.bootstrap_servers, topic) == 0
-
-
-def test_invalid_columns_fail_before_any_task(sink: Sink, topic: str) -> None:
-    frame = sink.frame("key string, text string", ("a", "b"))
-    error, jobs = sink.jobs_of(lambda: sink.write(frame, topic=topic))
-    assert "no column `value`, only `key`, `text`" in str(error)
-    assert jobs == 0
-
-
 def test_unknown_partition(sink: Sink, topic: str) -> None:
     frame = sink.frame("value string, partition int", ("a", 0), ("b", 1), ("c", 7))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
     assert "row 2 of Spark partition 0 specifies a partition that does not exist" in str(error)
     assert f"topic={topic}, partition=7" in str(error)
-    assert count(sink.bootstrap_servers, topic) == 0
-
-
-def test_null_topic(sink: Sink, topic: str) -> None:
-    frame = sink.frame("topic string, value string", (topic, "a"), (None, "b"))
-    error, _ = sink.jobs_of(lambda: sink.write(frame))
-    assert "null topic present in the data, first in row 1" in str(error)
-    assert count(sink.bootstrap_servers, topic) == 0
-
-
-def test_header_without_key(sink: Sink, topic: str) -> None:
-    schema = "value string, headers array<struct<key:string,value:binary>>"
-    frame = sink.frame(schema, ("a", None), ("b", [("h", b""), (None, b"")]))
-    error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
-    assert "a header without a key in row 1" in str(error)
     assert count(sink.bootstrap_servers, topic) == 0
 
 

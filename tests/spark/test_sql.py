@@ -46,12 +46,6 @@ def test_insert_into_a_table_without_columns(sink: Sink, topic: str, table: str)
     )
 
 
-def test_insert_some_columns_by_name(sink: Sink, topic: str, table: str) -> None:
-    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
-    sink.spark.sql(f"INSERT INTO {table} (partition, value) VALUES (2, X'61')")
-    assert_df_equality(_written(sink, topic), _expected(sink, (2, 0, None, b"a", None)))
-
-
 def test_insert_query_with_options(
     sink: Sink, topic: str, table: str, real_kafka: KafkaCluster
 ) -> None:
@@ -79,27 +73,6 @@ def test_table_with_columns_and_options_of_the_insert(sink: Sink, topic: str, ta
     )
     assert "INSERT INTO t WITH" in str(error)
     assert jobs == 0
-
-
-def test_save_as_table(sink: Sink, topic: str, table: str) -> None:
-    frame = sink.frame("value string, partition int", ("a", 0), (None, 3))
-    writer = frame.write.format("kafkaprod").mode("append").option("topic", topic)
-    writer.option("kafka.bootstrap.servers", sink.bootstrap_servers).saveAsTable(table)
-    assert_df_equality(
-        _written(sink, topic),
-        _expected(sink, (0, 0, None, b"a", None), (3, 0, None, None, None)),
-        ignore_row_order=True,
-    )
-
-
-def test_insert_overwrite_is_rejected(sink: Sink, topic: str, table: str) -> None:
-    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
-    error, jobs = sink.jobs_of(
-        lambda: sink.spark.sql(f"INSERT OVERWRITE {table} (value) VALUES (X'61')")
-    )
-    assert "overwrit" in str(error)
-    assert jobs == 0
-    assert by_confluent(sink.bootstrap_servers, topic) == []
 
 
 def test_strings_need_a_cast_in_a_table_without_columns(sink: Sink, topic: str, table: str) -> None:

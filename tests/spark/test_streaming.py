@@ -124,18 +124,6 @@ def test_tasks_of_a_failed_batch_are_retried(stream: Stream) -> None:
     assert set(stream.written()) == {b"good", b"bad"}
 
 
-@pytest.mark.parametrize(
-    ("mode", "wanted"),
-    [("complete", "output mode complete"), ("update", "(?i)update")],
-)
-def test_unsupported_output_modes(stream: Stream, mode: str, wanted: str) -> None:
-    stream.put("0.txt", ["a"])
-    counts = stream.files().groupBy("value").count()
-    with pytest.raises(Exception, match=wanted):
-        stream.run(counts, mode=mode)
-    assert stream.written() == []
-
-
 def test_invalid_option_fails_before_any_task(stream: Stream) -> None:
     stream.put("0.txt", ["a"])
     with pytest.raises(Exception, match=r"kafka\.acks"):

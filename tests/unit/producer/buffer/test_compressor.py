@@ -1,7 +1,6 @@
 """The compressor: closed batches in; payload and time, or an error, out."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -9,7 +8,7 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.records.compression import decompress
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.buffer.compressor import CompressionResult, Compressor
+from spark_kafka_sink.producer.buffer.compressor import Compressor
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor
@@ -42,12 +41,6 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_no_result_before_completion(bench: Bench) -> None:
-    bench.compressor.submit(batch())
-    assert bench.compressor.take_results() == []
-    assert bench.calls == 0
-
-
 def test_results_keep_batch_order_and_are_returned_once(bench: Bench) -> None:
     batches = [batch(), batch(b"another")]
     for each in batches:
@@ -60,27 +53,6 @@ def test_results_keep_batch_order_and_are_returned_once(bench: Bench) -> None:
     assert (results[0].error, results[0].seconds) == (None, 0.0)
     assert bench.calls == 2
     assert bench.compressor.take_results() == []
-
-
-def test_batch_itself_is_unchanged(bench: Bench) -> None:
-    given = batch()
-    bench.compressor.submit(given)
-    bench.executor.run()
-    assert (given.parts, given.codec, given.is_ready) == ([RECORDS], Codec.NONE, False)
-
-
-def test_errors_are_returned_as_results(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> bytes:
-        raise MemoryError
-
-    monkeypatch.setattr(ProducerBatch, "compressed", fails)
-    given = batch()
-    bench.compressor.submit(given)
-    bench.executor.run()
-    (result,) = bench.compressor.take_results()
-    assert result.batch is given
-    assert isinstance(result.error, MemoryError)
-    assert bench.calls == 1
 
 
 @pytest.fixture
@@ -96,14 +68,3 @@ def test_close_waits_for_running_compression(threaded: Compressor) -> None:
     assert len(threaded.take_results()) <= 1
     with pytest.raises(RuntimeError):
         threaded.submit(batch())
-
-
-def test_custom_executor_is_used() -> None:
-    with ThreadPoolExecutor(1) as executor:
-        made = Compressor(config(compression_type="lz4"), ManualClock(), lambda: None, executor)
-        given = batch()
-        made.submit(given)
-        executor.shutdown(wait=True)
-        (result,) = made.take_results()
-    assert isinstance(result, CompressionResult)
-    assert decompress(Codec.LZ4, result.payload, 1 << 20) == RECORDS
