@@ -1,18 +1,13 @@
 """Valid combinations of ssl.* options, compared with Java's DefaultSslEngineFactory."""
 
-from __future__ import annotations
-
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JJavaError
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import ProducerConfig
-
-if TYPE_CHECKING:
-    from tools.support.java import Jvm
+from tools.support.java import Jvm
 
 SECURED = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SSL"}
 TYPES = ("JKS", "PKCS12", "PEM")

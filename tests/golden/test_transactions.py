@@ -1,7 +1,5 @@
 """All requests of a transaction read by Kafka's classes, and its batches byte by byte."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,20 +1,16 @@
 """max.message.bytes far below batch.size: only batches closed before the error are split."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from spark_kafka_sink import DeliveryReport
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, rows
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from spark_kafka_sink import DeliveryReport
-    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 LIMIT = 65_536
 CHUNK, CHUNKS = 5_000, 20

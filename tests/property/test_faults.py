@@ -1,7 +1,5 @@
 """Any sequence of faults: no duplicates, no silent loss, order and accounting intact."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import TypeVar
 

@@ -1,9 +1,6 @@
 """Rows through a whole session (route, plan, encode, split) against the per-record reference."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -13,15 +10,13 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
 from tests.property import reference
 from tests.property.reference import Message, Producer
 from tests.property.strategies import Shape, columns, messages, shapes
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config, offline, take_batches, wire
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 PARTITIONS = 5
 TOPIC = "t"

@@ -1,26 +1,19 @@
 """The delivery report: its numbers, its path and the console summary."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from chispa import assert_df_equality
+from pyspark.sql import DataFrame
 
 from spark_kafka_sink import DeliveryReport, last_report
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.report_storage import read_report
-from tests.spark.support.sink import local_frame
+from tests.spark.support.console import Console
+from tests.spark.support.sink import Sink, local_frame
 from tools.support.readers import by_confluent, ranges
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from tests.spark.support.console import Console
-    from tests.spark.support.sink import Sink
 
 _OFFSETS = "partition int, records bigint, first bigint, last bigint"
 

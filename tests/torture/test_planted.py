@@ -1,30 +1,24 @@
 """The harness detects each planted bug and reports no error without one."""
 
-from __future__ import annotations
-
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from spark_kafka_sink.kafka.client.request import Completion
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.send import response_handler
 from spark_kafka_sink.producer.send.error_policy import BatchAction, Decision, Facts, decide
+from spark_kafka_sink.producer.send.partition_state import PartitionState
+from spark_kafka_sink.producer.send.record_errors import Answer
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
+from tools.torture.harness import Result
 from tools.torture.producer.plan import PATIENT_MS, ClusterFault, Partitioning, Plan
 from tools.torture.proxy import DUPLICATE_SEQUENCE, Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from spark_kafka_sink.kafka.client.request import Completion
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.partition_state import PartitionState
-    from spark_kafka_sink.producer.send.record_errors import Answer
-    from tools.torture.harness import Result
 
 _ATTEMPTS = 4
 

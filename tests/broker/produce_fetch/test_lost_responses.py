@@ -1,12 +1,10 @@
 """A response is lost and the topic configs change before the retry: compare log and report."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -16,6 +14,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
@@ -24,11 +23,6 @@ from tests.integration.support.producer_writes import config, rows
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.producer.rows import Rows
 
 POSSIBLY, PERSISTED = DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.PERSISTED
 HOUR_MS = 3_600_000

@@ -1,19 +1,15 @@
 """Read records of a broker with Redis storage, by raw requests and from its streams."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
-
-if TYPE_CHECKING:
-    from tests.broker.support.redis_server import RedisServer
-    from tools.support.raw_client import RawClient
+from tests.broker.support.redis_server import RedisServer
+from tools.support.raw_client import RawClient
 
 
 def list_offset(raw: RawClient, timestamp: int) -> int:

@@ -1,18 +1,19 @@
 """Redis that is stopped, hangs, loses responses, is out of memory or has replicas."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.common.errors import BrokerUnavailableError
@@ -33,12 +34,6 @@ from tools.support.raw_client import (
     produce,
     produce_values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 
 IDS = EntryIds()
 SECONDS = 60

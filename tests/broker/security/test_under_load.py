@@ -1,10 +1,9 @@
 """Secured clusters under load: no loss and no duplicates."""
 
-from __future__ import annotations
-
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -12,14 +11,10 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.security.clients import Login, confluent_options
 from tests.integration.support.producer_writes import numbered, session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 PARTITIONS, ROWS = 4, 40
 SESSION_MS = 1200

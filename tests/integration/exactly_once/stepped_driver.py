@@ -1,21 +1,15 @@
 """Drivers that crash or pause at a chosen step between two requests to Kafka."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, DecisionRecords
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
+from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, DecisionRecords
-    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from tests.integration.exactly_once.simulated_writes import Writes
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from tests.integration.exactly_once.simulated_writes import Writes
 
 STEPS = (
     "after fence",

@@ -1,9 +1,6 @@
 """A transaction aborted after the decision: the error lists the lost records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +12,7 @@ from spark_kafka_sink.exactly_once.operator import TransactionOperator, accept_l
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import MIN_LEFT_MS, connected_scope_client
-from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
@@ -23,6 +20,7 @@ from tests.integration.exactly_once.simulated_writes import (
     QUERY,
     ROWS,
     SETTLE_SECONDS,
+    Writes,
     batch_job,
     rows_of,
     transactions_of,
@@ -33,10 +31,6 @@ from tests.integration.exactly_once.stepped_driver import (
     stepped_driver,
 )
 from tests.integration.exactly_once.test_atomic import TASKS, plan
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from tests.integration.exactly_once.simulated_writes import Writes
 
 
 def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:

@@ -1,16 +1,15 @@
 """The exactly-once writers, called like from Spark, with and without two-phase commit."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink import DeliveryReport
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.common.errors import (
     ConfigError,
     DeliveryError,
@@ -31,6 +30,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark import exactly_once_task, internals
 from spark_kafka_sink.spark.abort_files import PlanFile
+from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.exactly_once_driver import (
     ExactlyOnceEnd,
@@ -44,15 +44,8 @@ from spark_kafka_sink.spark.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writer import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-    from tools.support.kafka_cluster import ZooKeeperCluster
 
 ROWS = pa.record_batch({"value": [b"a", b"b"]})
 TWO_PHASES = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}

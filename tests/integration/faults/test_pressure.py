@@ -1,11 +1,9 @@
 """Backpressure on real sockets: hanging brokers and rate limits of a session."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +11,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
@@ -20,13 +19,8 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, rows, session
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.producer.rows import Rows
-    from tools.support.kafka_cluster import KafkaCluster
 
 PARTITIONS = 6
 BUFFER = 4 << 20

@@ -1,24 +1,20 @@
 """Quotas of a real Kafka: throttled records are delivered and reported as throttled."""
 
-from __future__ import annotations
-
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
+
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.advice_rules import advise
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import rows, session
 from tools.support.java import run_tool
-
-if TYPE_CHECKING:
-    import pytest
-
-    from spark_kafka_sink import DeliveryReport
-    from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
 
 RATE = 200_000
 """Bytes per second; Kafka allows bursts of ten seconds, which is less than one task writes."""

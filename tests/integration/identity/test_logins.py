@@ -1,14 +1,14 @@
 """Multiple users in one worker process do not share authenticated connections."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.sink_config import ProducerConfig
+from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
     discard_session,
@@ -16,12 +16,6 @@ from spark_kafka_sink.producer.session_pool import (
 )
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from spark_kafka_sink.kafka.client.client import Client
 
 USERS = {"alice": "of-alice", "bob": "of-bob"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-512")

@@ -1,9 +1,8 @@
 """GSSAPI login against an acceptor of MIT's library, with tickets from a real KDC."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import gssapi
 import pytest
@@ -12,14 +11,9 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.security_config import KerberosLogin, Mechanism, SaslConfig
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from tests.support.security.kerberos import HOST, REALM, SERVICE, Kdc
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
 HOSTILE = settings(
     max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck)

@@ -1,27 +1,21 @@
 """Write in a transaction without Spark, and end it from outside."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.integration.support.producer_writes import config
 from tests.support.waiting import retry
 from tools.support.raw_client import RawClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from spark_kafka_sink.producer.session_context import SessionSettings
 
 RETRIED = {14, 15, 16, 51}
 TIMEOUT_S = 60.0

@@ -1,24 +1,16 @@
 """`write` turns off the measuring of Arrow batches only for rows of a limited size."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import types
+from pyspark.sql import SparkSession, types
 
 from spark_kafka_sink import write
 from spark_kafka_sink.report.arrow_advice import UNMEASURED
 from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
 from spark_kafka_sink.spark.arrow_batches import row_width
 from spark_kafka_sink.spark.spark_releases import ARROW_BATCH_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
-
-    from tests.spark.support.sink import Sink
+from tests.spark.support.sink import Sink
 
 NUMBERS = ("id", "id / 7D AS ratio", "timestamp_millis(id) AS at", "struct(id, true AS ok) AS pair")
 DEFAULT = str(ARROW_BATCH_BYTES)

@@ -1,20 +1,14 @@
 """Exactly-once batch writes and reads with read_committed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from pyspark.sql import DataFrame
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.report_storage import read_report
+from tests.spark.support.sink import Sink
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame
-
-    from tests.spark.support.sink import Sink
 
 GUARANTEE = "exactly-once"
 

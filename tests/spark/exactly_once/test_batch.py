@@ -1,34 +1,25 @@
 """Batch jobs write all rows or none, and once for each batchId."""
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyspark import inheritable_thread_target
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink import register
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
-from tests.spark.exactly_once.exactly_once_writes import committed_numbers
+from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce, committed_numbers
+from tests.spark.support.console import Console
 from tests.spark.support.sink import BOTH_WAYS, WRITE, create_topics
-from tests.spark.support.stream import WAIT_S
+from tests.spark.support.stream import WAIT_S, Stream
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce
-    from tests.spark.support.console import Console
-    from tests.spark.support.stream import Stream
-    from tools.support.kafka_cluster import KafkaCluster
 
 
 @BOTH_WAYS

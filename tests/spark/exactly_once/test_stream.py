@@ -1,27 +1,20 @@
 """Streams with restarts, outdated, deleted or shared checkpoints, and failing batches."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_kafka_sink import DeliveryReport, WriteStatus, last_report
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker, WriteStatus, last_report
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
-from tests.spark.support.stream import WAIT_S
+from tests.spark.support.stream import WAIT_S, Stream
 from tests.support.waiting import wait_until_equal
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from spark_kafka_sink import EmbeddedBroker
-    from tests.spark.support.stream import Stream
 
 
 def _put_files(stream: Stream, first: int, last: int) -> None:

@@ -1,7 +1,5 @@
 """The system clock and the tests' manual clock."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """No message shows credentials of paths, URIs and option values."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 

@@ -1,7 +1,5 @@
 """The contexts and events of kafka.debug."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`within`: results, errors and calls that do not return."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import suppress

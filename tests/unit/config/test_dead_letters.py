@@ -1,7 +1,5 @@
 """Options for bad rows and dead letters."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError

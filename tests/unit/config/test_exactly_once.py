@@ -1,7 +1,5 @@
 """Options for exactly-once writes."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError

@@ -1,9 +1,7 @@
 """Names of options: typos, ignored and rejected names."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,9 +15,6 @@ from spark_kafka_sink.config.security.security_names import (
 )
 from spark_kafka_sink.config.sink_config import SinkConfig
 from tests.unit.config.parsing import MINIMAL, failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """The profiles in `conf/`."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +14,6 @@ from spark_kafka_sink.config.profiles import find_file, load_profile
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.report.arrow_advice import UNMEASURED
 from spark_kafka_sink.spark.slices import MAX_SLICE_BYTES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMED = [profile for profile in Profile if profile is not Profile.NONE]
 

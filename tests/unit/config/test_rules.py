@@ -1,7 +1,5 @@
 """Options that contradict each other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """`SinkConfig.parse`: defaults, types and ranges of options."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any, cast

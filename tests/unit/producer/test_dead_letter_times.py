@@ -1,9 +1,5 @@
 """Dead letters of rows with invalid timestamps: they must not be rejected for the same reason."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,15 +9,13 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import Record
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.log import FakeLog
 from tests.support.harness.offline import START_MS
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.records.record_decoder import Record
 
 DEAD = "dead"
 HOUR_MS = 3_600_000

@@ -1,10 +1,10 @@
 """Sharing of clients: only tasks with equal settings and equal secrets share one."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import enumerate as enumerate_threads
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
 
@@ -17,18 +17,13 @@ from spark_kafka_sink.config.security.security_config import (
     SecurityConfig,
     SecurityProtocol,
 )
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import POOL, borrow_session, give_back_session
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.world import world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 
 def settings(

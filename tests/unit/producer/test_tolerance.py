@@ -1,8 +1,6 @@
 """errors.tolerance=all and rejections: dead letters, breakers, retries and other partitions."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,14 +12,12 @@ from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, Thrott
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.record_decoder import Record
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.records.record_decoder import Record
 
 DEAD = "dead"
 ONCE = BreakerConfig(each=Thresholds(failures=1), job=Thresholds(failures=1))

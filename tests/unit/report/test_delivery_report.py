@@ -1,7 +1,5 @@
 """Merging and formats of delivery reports."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import time

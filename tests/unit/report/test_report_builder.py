@@ -1,7 +1,5 @@
 """What `ReportBuilder` counts."""
 
-from __future__ import annotations
-
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder

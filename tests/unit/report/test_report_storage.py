@@ -1,14 +1,13 @@
 """Reports in local folders and on other file systems."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +20,6 @@ from spark_kafka_sink.report.report_storage import (
     read_reports,
     write_report,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 def test_folder_of_a_local_path_is_created(tmp_path: Path) -> None:

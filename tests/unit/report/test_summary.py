@@ -1,7 +1,5 @@
 """The lines of a report's summary."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

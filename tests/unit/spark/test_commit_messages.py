@@ -1,7 +1,5 @@
 """What commit and abort do with the messages of tasks."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from typing import Any

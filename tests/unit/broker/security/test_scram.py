@@ -1,9 +1,6 @@
 """The server side of SCRAM, with the package's client and with constructed messages."""
 
-from __future__ import annotations
-
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,10 +8,8 @@ from spark_kafka_sink.broker.security.plain_and_scram import Credentials, ScramS
 from spark_kafka_sink.broker.security.sasl_server import SaslServerError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import Mechanism, PasswordLogin
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.scram import scram_exchange
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
 MECHANISMS = (Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
 

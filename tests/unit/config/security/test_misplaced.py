@@ -1,10 +1,8 @@
 """Secrets in wrong options: no error shows them."""
 
-from __future__ import annotations
-
 import traceback
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
@@ -16,9 +14,6 @@ from spark_kafka_sink.config.security.security_names import SECURITY_ALIASES
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.kafka.security.security_checks import check_security
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CANARY = "canary99"
 JAAS = (

@@ -1,19 +1,14 @@
 """The security options against Java's ProducerConfig, printed to `java_producer_config.tsv`."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.config.option import Option
 from spark_kafka_sink.config.security.security_config import PasswordLogin
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.config.option import Option
 
 with (Path(__file__).parents[1] / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}

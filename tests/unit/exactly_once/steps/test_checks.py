@@ -1,7 +1,5 @@
 """The checks of open transactions before a decision."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

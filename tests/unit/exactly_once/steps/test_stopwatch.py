@@ -1,7 +1,5 @@
 """The durations of a driver's steps."""
 
-from __future__ import annotations
-
 from spark_kafka_sink.exactly_once.steps.scope_client import Stopwatch
 from tests.support.clock import ManualClock
 

@@ -1,8 +1,6 @@
 """Time limits of abort and append."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,9 +13,6 @@ from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import ScriptedCluster, blocking_client
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, task_transactions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_BLOCK_S = 0.1
 LIMIT_S = 5.0

@@ -1,15 +1,15 @@
 """Certificate stores are read outside the sender's loop."""
 
-from __future__ import annotations
-
 import ssl
+from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.security.security_config import TlsConfig
 from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import Network
@@ -18,12 +18,6 @@ from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.sasl import ManualSteps
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from spark_kafka_sink.config.security.security_config import TlsConfig
 
 NODE = Node(1, "127.0.0.1", 40_001)
 SETUP_MS = 2_000

@@ -1,7 +1,5 @@
 """Slices of encoded records."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,23 +1,17 @@
 """Security checks on the driver, before any task runs."""
 
-from __future__ import annotations
-
 import logging
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
+from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.security.security_checks import StreamPreflight, check_security
 from tools.support.certificates import CertificateAuthority
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink.config.security.security_config import SecurityConfig
 
 KERBEROS = (
     'com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka" useTicketCache=true;'

@@ -1,12 +1,11 @@
 """Buffer shares of a stalled broker's partitions, and progress of the other partitions."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +18,13 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 BUFFER = 64_000
 SHARE = BUFFER // 2

@@ -1,10 +1,8 @@
 """Keyless rows wait in one queue per topic until a partition can accept a batch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,15 +14,13 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPart
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import Drained
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 PLACE = TopicPartition("t", UNASSIGNED)
 PLACES = [TopicPartition("t", number) for number in range(4)]

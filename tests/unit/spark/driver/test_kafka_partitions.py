@@ -1,22 +1,17 @@
 """The function that assigns keys to partitions in Spark."""
 
-from __future__ import annotations
-
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink.config.enums import PartitionerName
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES, Partitioner
 from spark_kafka_sink.spark.kafka_partitions import key_hashes
 from tests.integration.support.producer_writes import rows
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.config.enums import PartitionerName
 
 KEYS = [b"%d key" % number for number in range(300)] + [b"", None]
 COUNT = 7

@@ -1,7 +1,5 @@
 """Transaction timeouts, and when they are too short."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,12 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
+from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport
+from spark_kafka_sink.report.recreated_topics import WrittenTopic
 from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark import exactly_once_driver as writers
@@ -28,13 +32,6 @@ from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once_driver import ExactlyOnceEnd, stream_scope
 from spark_kafka_sink.spark.exactly_once_task import TransactionMessage
 from spark_kafka_sink.spark.write_origin import WriteOrigin
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from spark_kafka_sink.exactly_once.transactional_id import Scope
-    from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
 DONE = TransactionMessage(DeliveryReport(tasks=1), EMPTY, "nonce")

@@ -1,18 +1,13 @@
 """When a write was planned and started."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.abort_files import PlanFile, Planned
 from spark_kafka_sink.spark.write_origin import WriteOrigin
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLANNED = "2026-01-02T03:04:05.000+00:00"
 

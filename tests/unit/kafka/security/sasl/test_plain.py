@@ -1,21 +1,14 @@
 """PLAIN: one message, without separators in its values."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.security_config import Mechanism, SaslConfig
+from spark_kafka_sink.config.security.security_config import Mechanism, PasswordLogin, SaslConfig
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from tests.unit.kafka.security.sasl.logins import password_login
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink.config.security.security_config import PasswordLogin
-    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
 
 def plain(login: PasswordLogin) -> SaslExchange:

@@ -1,10 +1,8 @@
 """SCRAM: the RFC's test vectors, and dishonest brokers."""
 
-from __future__ import annotations
-
 import time
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,15 +10,13 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.security_config import Mechanism
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.scram import (
     MAX_ITERATIONS,
     SaltedPasswords,
     scram_exchange,
 )
 from tests.unit.kafka.security.sasl.logins import password_login
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
