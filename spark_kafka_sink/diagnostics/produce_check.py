@@ -86,10 +86,10 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     """Return the finding for an error code from InitProducerId."""
     guide = guide_of(config)
     if code not in error_codes.AUTHORIZATION_FAILED:
-        refused = errors.ProtocolError(
+        rejected = errors.ProtocolError(
             "the brokers do not assign a producer id", error=error_codes.error_name(code)
         )
-        return Finding.failure(Step.PRODUCE, refused)
+        return Finding.failure(Step.PRODUCE, rejected)
     write = Acl(AclOperation.WRITE, ResourceType.TOPIC, topic)
     error = errors.AuthorizationError(
         f"the brokers do not assign a producer id to {guide.principal}",

@@ -86,15 +86,15 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
             hint=capitalized(guide.grant(acl)),
         )
         return Finding.failure(Step.PERMISSIONS, error)
-    refused = errors.UnknownTopicError(
+    rejected = errors.UnknownTopicError(
         f"the brokers did not describe topic {name}",
         topic=name,
         error=error_name(code),
         hint="Check that the cluster is healthy.",
     )
     if code == ErrorCode.invalid_topic_exception:
-        return Finding.failure(Step.TOPIC, refused)
-    return Finding.warning(Step.TOPIC, refused)
+        return Finding.failure(Step.TOPIC, rejected)
+    return Finding.warning(Step.TOPIC, rejected)
 
 
 def judge_partitions(facts: TopicFacts, expected: int | None) -> list[Finding]:
@@ -173,7 +173,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         )
         return Finding.failure(Step.PERMISSIONS, denied)
     if creation.code:
-        refused = errors.ConfigError(
+        rejected = errors.ConfigError(
             f"{facts.title} does not exist and cannot be created"
             + (f": {creation.message}" if creation.message else ""),
             topic=name,
@@ -181,7 +181,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             hint=create_hint,
         )
         finding = Finding.failure if creation.by_sink else Finding.warning
-        return finding(Step.TOPIC, refused)
+        return finding(Step.TOPIC, rejected)
     if creation.by_sink:
         return Finding.note(Step.TOPIC, f"{name} does not exist yet: the write will create it")
     if creation.auto_create is None:

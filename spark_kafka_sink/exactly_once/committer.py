@@ -113,7 +113,7 @@ class BatchCommitter:
             DeliveryError: a topic was deleted or recreated after a task had written to it.
             TornTransactionError: rows of a decided batch are lost.
             FencedError: a newer driver has taken over.
-            TransactionError: the batch is refused, or a transaction can no longer be committed.
+            TransactionError: the batch is rejected, or a transaction can no longer be committed.
             BrokerUnavailableError: max.block.ms has passed, and it is unknown whether the batch was
                 decided; `abort` resolves that.
         """

@@ -11,27 +11,27 @@ the log no longer contains.
 The action for a caller with (query, batch), by the state of the log:
 
     nothing                             write batch 0, or the batch job
-    nothing, batch > 0                  refuse: the log is lost, or newer than the query, unless
+    nothing, batch > 0                  reject: the log is lost, or newer than the query, unless
                                         resetTransactionalState specifies this batch
     the previous batch, same query      write
     the same batch, same query          skip: it is already written
-    the same, with other rows           refuse: the checkpoint was rolled back, and the batch was
+    the same, with other rows           reject: the checkpoint was rolled back, and the batch was
                                         planned again
-    a later batch, same query           refuse: the checkpoint was rolled back, or another driver
+    a later batch, same query           reject: the checkpoint was rolled back, or another driver
                                         is running
-    an earlier batch, same query        refuse: records of the log are missing, unless
+    an earlier batch, same query        reject: records of the log are missing, unless
                                         resetTransactionalState specifies this batch
-    another query                       refuse, except batch 0 with resetTransactionalState=true
-    another query, which has replaced   refuse
+    another query                       reject, except batch 0 with resetTransactionalState=true
+    another query, which has replaced   reject
     the caller's
     the one batch of a batch job        skip, unless it has other rows, or the foreachBatch of
-                                        another query has written it: refuse
-    the same, and this run of the       refuse: it is a different write of the same function
+                                        another query has written it: reject
+    the same, and this run of the       reject: it is a different write of the same function
     query has written or skipped it
-    the same, of an unknown query, and  refuse: a query repeats only its latest batch, so another
+    the same, of an unknown query, and  reject: a query repeats only its latest batch, so another
     a later batch is in the log         query has written it, or the checkpoint was rolled back
-    abort() has given up the tasks      refuse
-    tasks skipped a batch that has      refuse
+    abort() has given up the tasks      reject
+    tasks skipped a batch that has      reject
     to be written
 
 `judge` implements this table. Tasks evaluate it with the state that planning has read, to avoid
@@ -227,7 +227,7 @@ it.
 
 
 def judge(state: LogState[T_co], caller: Caller) -> BatchVerdict | BatchRejection:
-    """Return the action for the caller's batch, or the reason why it is refused."""
+    """Return the action for the caller's batch, or the reason why it is rejected."""
     if caller.single:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
@@ -347,7 +347,7 @@ class GiveUp:
 
     A commit() of the same tasks may still be running even though it raised an error in Spark, and
     InitProducerId fences only earlier callers, not later ones. Therefore the plannings to abort are
-    recorded first: a commit() with a newer epoch reads the record and is refused.
+    recorded first: a commit() with a newer epoch reads the record and is rejected.
     """
 
     state: Nothing | Done

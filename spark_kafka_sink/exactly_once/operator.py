@@ -231,7 +231,7 @@ def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[
 def accept_loss(scope_client: ScopeClient) -> Finished:
     """Mark the latest batch of a scope as written, so that the scope can continue.
 
-    Either the batch is torn, and the operator has handled its lost rows; or the driver refuses the
+    Either the batch is torn, and the operator has handled its lost rows; or the driver rejects the
     batch because its rows differ from the written rows. Drivers of the scope are fenced, so none
     should be running.
 

@@ -255,7 +255,7 @@ def commit_shared(
 
     Raises:
         FencedError: a newer driver has taken over.
-        TransactionError: the batch is refused, or the partitions do not contain what tasks report.
+        TransactionError: the batch is rejected, or the partitions do not contain what tasks report.
         BrokerUnavailableError: max.block.ms has passed; `abort_shared` determines what is visible.
     """
     try:

@@ -232,12 +232,12 @@ class Dispatcher:
         if authenticator.has_failed:
             failed = {**values, REASON: authenticator.failure_reason}
 
-            def refuse() -> None:
+            def reject() -> None:
                 channel.send(failed)
                 channel.end()
                 channel.resume()
 
-            self._sockets.call_later(self._failure_delay, refuse)
+            self._sockets.call_later(self._failure_delay, reject)
             return
         self._store_user(authenticator, connection)
         channel.send(values)
@@ -252,11 +252,11 @@ class Dispatcher:
         challenge = authenticator.token(bytes(frame), self._clock)
         if challenge is None:
 
-            def refuse() -> None:
+            def reject() -> None:
                 connection.is_ending = True
                 self._sockets.resume(connection)
 
-            self._sockets.call_later(self._failure_delay, refuse)
+            self._sockets.call_later(self._failure_delay, reject)
             return
         self._store_user(authenticator, connection)
         connection.add_response([len(challenge).to_bytes(4, "big") + challenge])

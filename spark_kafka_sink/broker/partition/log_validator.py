@@ -110,7 +110,7 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
         The largest record timestamp in milliseconds since 1970, or -1 if all are negative.
 
     Raises:
-        RefusedBatchError: a record is not allowed or cannot be read.
+        RejectedBatchError: a record is not allowed or cannot be read.
     """
     with rejected_as(ErrorCode.unknown_server_error):  # Kafka reports codec errors in this way.
         section = record_decoder.records_section(records, header)
@@ -228,7 +228,7 @@ def recompress(
     """Return the batch in the topic's codec, unchanged if the producer used this codec.
 
     Raises:
-        RefusedBatchError: the records cannot be decompressed, or are too large in the new codec.
+        RejectedBatchError: the records cannot be decompressed, or are too large in the new codec.
     """
     codec = config.codec
     if codec is None or header.is_control or codec is header.codec:
@@ -255,7 +255,7 @@ def validate(
         The batch to append and its header, which contains the largest record timestamp.
 
     Raises:
-        RefusedBatchError: the records must not be appended.
+        RejectedBatchError: the records must not be appended.
     """
     header = single_batch(records)
     records = records or b""
@@ -300,7 +300,7 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
     """Return the header of the only batch. Check the records as in Kafka's ProduceRequest.
 
     Raises:
-        RefusedBatchError: there is no batch, or more than one.
+        RejectedBatchError: there is no batch, or more than one.
     """
     if not records:
         raise RejectedBatchError.early(

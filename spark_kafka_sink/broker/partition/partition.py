@@ -154,7 +154,7 @@ class Partition:
         The coordinator must have verified that the transaction of the batch includes the partition.
 
         Raises:
-            RefusedBatchError: the batch was not appended.
+            RejectedBatchError: the batch was not appended.
         """
         batch, header = validate(records, options)
         if header.producer_id < 0:
@@ -173,8 +173,8 @@ class Partition:
             raise RejectedBatchError(error, _explain(self, header))
         try:
             result = self._append(batch, header, options)
-        except RejectedBatchError as refused:
-            if refused.error is ErrorCode.kafka_storage_error and not header.is_transactional:
+        except RejectedBatchError as rejected:
+            if rejected.error is ErrorCode.kafka_storage_error and not header.is_transactional:
                 # A partition accepts any first batch of a producer. Wait for the retry of this one.
                 self.transactions.verify(header, starts_at_zero=False)
             raise

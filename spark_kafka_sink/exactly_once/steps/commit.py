@@ -66,7 +66,7 @@ _HINTS: Final = {
     "different "
     "value of the option topic; for the same topic, or without that option, "
     f"{_SET_WRITE_NAME}. Retrying a write within the same call is also "
-    "refused: let the query fail, and restart it.",
+    "rejected: let the query fail, and restart it.",
     BatchRejection.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query "
     "replaces "
     "the other query, for example after its checkpoint was deleted, stop the other query "
@@ -119,7 +119,7 @@ def rejection_error(
     if rejection is BatchRejection.ANOTHER_WRITE:
         known += _plannings(state, caller)
     return TransactionError(
-        f"{_batch(caller.batch, caller.query)} is refused: {rejection.value} ({scope}: {known})",
+        f"{_batch(caller.batch, caller.query)} is rejected: {rejection.value} ({scope}: {known})",
         hint=_HINTS[rejection] + _remedy(rejection, scope, caller),
     )
 
@@ -220,8 +220,8 @@ def commit_batch(
     Raises:
         TornTransactionError: rows of a decided batch are lost.
         FencedError: a newer driver has taken over.
-        TransactionError: the batch is refused, or a transaction cannot be committed safely; nothing
-            is decided.
+        TransactionError: the batch is rejected, or a transaction cannot be committed safely;
+            nothing is decided.
         BrokerUnavailableError: max.block.ms has passed, and it is uncertain whether the batch is
             decided.
         UnknownTopicError: the decision log was deleted after planning.

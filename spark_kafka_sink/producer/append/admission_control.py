@@ -94,7 +94,7 @@ class AdmissionControl:
         """Wait for the rate limits and for buffer space, and charge the chunk to the buffer."""
         while True:
             self._limiter.refill(self._client.clock.monotonic(), self._breakers.ramp)
-            wait = self._limiter.wait
+            wait = self._limiter.seconds_until_due
             if not wait:
                 break
             self._state.wait_for(lambda: False, wait)

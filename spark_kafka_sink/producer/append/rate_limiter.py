@@ -53,7 +53,7 @@ class Bucket:
         """Remove `amount` tokens."""
         self.level -= amount
 
-    def wait(self, factor: float) -> float:
+    def seconds_until_due(self, factor: float) -> float:
         """Return the seconds until the level reaches zero, at `factor` times the rate."""
         return max(0.0, -self.level / (self.rate * factor)) if self.rate else 0.0
 
@@ -129,12 +129,15 @@ class RateLimiter:
         self._next_step = ramp.next_step(now)
 
     @property
-    def wait(self) -> float:
+    def seconds_until_due(self) -> float:
         """Return the seconds to wait before the next chunk, as of the latest `refill`.
 
         After the wait, refill and check again: the ramp may have changed.
         """
-        longest = max(self._records.wait(self._factor), self._bytes.wait(self._factor))
+        longest = max(
+            self._records.seconds_until_due(self._factor),
+            self._bytes.seconds_until_due(self._factor),
+        )
         wait = min(longest, self._next_step)
         return wait if wait >= _MIN_WAIT_S else 0.0
 

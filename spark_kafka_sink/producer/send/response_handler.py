@@ -223,11 +223,11 @@ class ResponseHandler:
         """
         error = error or self.acls.unauthorized_topic
 
-        def is_refused(batch: ProducerBatch) -> bool:
+        def is_rejected(batch: ProducerBatch) -> bool:
             return batch.topic_partition.topic in topics and batch.is_ready
 
-        waiting = self.completion.partitions.take_retries(is_refused)
-        for batch in waiting + self.accumulator.take_while(is_refused):
+        waiting = self.completion.partitions.take_retries(is_rejected)
+        for batch in waiting + self.accumulator.take_while(is_rejected):
             state = self.completion.partitions.get(batch.topic_partition) or PartitionState(
                 batch.topic_partition
             )

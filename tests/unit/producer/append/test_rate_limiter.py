@@ -13,12 +13,12 @@ HUGE = 1 << 40
 def test_overdrawn_bucket_waits() -> None:
     bucket = Bucket(100.0, at=50.0)
     bucket.take(30)
-    assert bucket.wait(1.0) == pytest.approx(0.3)
-    assert bucket.wait(0.5) == pytest.approx(0.6)
+    assert bucket.seconds_until_due(1.0) == pytest.approx(0.3)
+    assert bucket.seconds_until_due(0.5) == pytest.approx(0.6)
     bucket.refill(50.2, 1.0)
-    assert bucket.wait(1.0) == pytest.approx(0.1)
+    assert bucket.seconds_until_due(1.0) == pytest.approx(0.1)
     bucket.refill(50.3, 1.0)
-    assert bucket.wait(1.0) == pytest.approx(0.0)
+    assert bucket.seconds_until_due(1.0) == pytest.approx(0.0)
 
 
 def test_unused_tokens_do_not_accumulate() -> None:
@@ -45,7 +45,7 @@ def test_rate_doubles_each_second_after_trouble(after: float, factor: float) -> 
 def wait_of_chunk(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
     """Return the seconds that a chunk must wait."""
     limiter.refill(now, ramp)
-    return limiter.wait
+    return limiter.seconds_until_due
 
 
 def written(limits: RateLimits, seconds: float, troubled_at: float | None = None) -> int:
