@@ -58,7 +58,7 @@ def test_dry_runs_and_writes_with_the_same_options(
             dry = write_task(broker, dry_run=True, **options)
             assert (dry.persisted, dry.would_be_written) == (0, 100)
             assert [part.would_be_written for part in dry.partitions] == [34, 33, 33, 0]
-            assert [each.records for each in dry.codecs] == [dry.codecs[0].records] * 5
+            assert [codec.records for codec in dry.codecs] == [dry.codecs[0].records] * 5
             assert requests(caplog) <= {"API_VERSIONS", "METADATA"}
             assert sum(broker.end_offsets(TOPIC)) == 100 * number
             wet = write_task(broker, dry_run=False, **options)

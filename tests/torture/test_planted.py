@@ -104,7 +104,7 @@ def split_without_drain() -> Iterator[None]:
         self: ResponseHandler, state: PartitionState, batch: ProducerBatch, size: int
     ) -> None:
         original(self, state, batch, size)
-        for piece in [one for one in state.retries if one.order[:-1] == batch.order]:
+        for piece in [retry for retry in state.retries if retry.order[:-1] == batch.order]:
             piece.unnumber()
         _rewind(state, batch.sequence)
 
@@ -165,6 +165,6 @@ def test_planted_bug_is_detected(torture: Callable[[Plan], Result[Plan]], one: P
     assert not sound.wrong
     with one.bug():
         runs = (torture(replace(one.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS))
-        found = next((each.wrong for each in runs if each.wrong), None)
+        found = next((run.wrong for run in runs if run.wrong), None)
     assert found
     assert any(sign in text for text in found for sign in one.signs), found

@@ -64,8 +64,8 @@ def run_parts(parts: Mapping[str, Part], bench: Workbench, found: page.Found) ->
                 bench.stop()
             else:
                 found["parts"][name] = figures.samples
-                found["tables"][name] = [asdict(one) for one in figures.tables]
-                found["targets"][name] = [asdict(one) for one in figures.targets]
+                found["tables"][name] = [asdict(table) for table in figures.tables]
+                found["targets"][name] = [asdict(target) for target in figures.targets]
             found["seconds"][name] = round(time.monotonic() - started, 1)
             page.save(found)  # A later failure must not lose these samples.
     finally:

@@ -86,9 +86,9 @@ class MicroBatches:
 
     def figures(self) -> list[float]:
         """Return median and p95 of the micro-batches, and the medians of the phases, in ms."""
-        whole = [each[TRIGGER] for each in self.durations]
+        whole = [duration[TRIGGER] for duration in self.durations]
         p95 = quantiles(whole, n=20, method="inclusive")[-1]
-        phases = (median(each.get(name, 0) for each in self.durations) for name in PHASES)
+        phases = (median(duration.get(name, 0) for duration in self.durations) for name in PHASES)
         return [median(whole), p95, *phases]
 
 

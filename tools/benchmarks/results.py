@@ -114,11 +114,13 @@ class Series:
 
     def us(self, name: str) -> float:
         """Return the median of a field in seconds as microseconds per record."""
-        return float(median(getattr(each, name) / each.records * 1e6 for each in self.samples))
+        return float(
+            median(getattr(sample, name) / sample.records * 1e6 for sample in self.samples)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return samples and medians as a JSON object. Samples have no fields that are zero."""
-        samples = [{k: v for k, v in asdict(each).items() if v} for each in self.samples]
+        samples = [{k: v for k, v in asdict(sample).items() if v} for sample in self.samples]
         names = {**self.facts, "contestant": self.contestant, "codec": self.codec}
         figures = (
             {

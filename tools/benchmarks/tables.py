@@ -95,7 +95,7 @@ Column = tuple[str, Callable[[Series], str]]
 
 CODEC: Column = ("codec", lambda one: one.codec)
 RATE: Column = ("M rec/s", lambda one: f"{one.rate / 1e6:.2f}")
-SPREAD: Column = ("min - max", lambda one: " - ".join(f"{each / 1e6:.2f}" for each in one.rates))
+SPREAD: Column = ("min - max", lambda one: " - ".join(f"{rate / 1e6:.2f}" for rate in one.rates))
 """The rates of the slowest and fastest run, in millions of records per second."""
 CPU: Column = ("CPU us/rec", lambda one: f"{one.cpu_us:.3f}")
 
@@ -168,8 +168,8 @@ def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
 def target_table(targets: Sequence[Target]) -> Table:
     """Return a table of targets and measurements, with a summary of the missed targets."""
     verdicts = {True: "yes", False: "NO", None: "not measured"}
-    rows = [(each.what, each.wanted, each.figure, verdicts[each.met]) for each in targets]
-    judged = [each for each in targets if each.met is not None]
+    rows = [(target.what, target.wanted, target.figure, verdicts[target.met]) for target in targets]
+    judged = [target for target in targets if target.met is not None]
     missed = [f"{each.what} ({each.figure})" for each in judged if not each.met]
     summary = f"{len(judged) - len(missed)} of {len(judged)} targets are met."
     summary += f" Missed: {'; '.join(missed)}." if missed else ""

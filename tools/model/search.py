@@ -60,7 +60,7 @@ def violation(scenario: Scenario, world: World) -> str | None:
 def is_torn(world: World) -> bool:
     """Return True if a decided transaction has timed out (a known limit of the protocol)."""
     return isinstance(world.log, Decided) and any(
-        world.status_of(each) is Status.TIMED_OUT for each in world.log.transactions
+        world.status_of(transaction) is Status.TIMED_OUT for transaction in world.log.transactions
     )
 
 
@@ -90,10 +90,10 @@ def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, st
 
 def _harmed(world: World) -> str | None:
     if isinstance(world.log, Decided):
-        for each in world.log.transactions:
-            status = world.status_of(each)
+        for transaction in world.log.transactions:
+            status = world.status_of(transaction)
             if status not in _ALIVE:
-                return f"HARMED: {each.name} is decided, but it is {status.value}"
+                return f"HARMED: {transaction.name} is decided, but it is {status.value}"
     return None
 
 

@@ -50,7 +50,7 @@ def start(turn: Turn) -> Successors:
         return [("finds all batches in Spark's commit log", turn.put(Driver(Pc.FINISHED)))]
     driver = Driver(Pc.PLAN_READ, batch=batch)
     if scenario.function:
-        runs = {each.run for each in world.drivers} | {each.run for each in world.plannings}
+        runs = {each.run for each in world.drivers} | {planning.run for planning in world.plannings}
         driver = driver._replace(run=_unused(f"r{turn.number + 1}", runs))
     return [(f"is started with batch {batch}", turn.put(driver))]
 

@@ -250,10 +250,10 @@ class World(NamedTuple):
         """The plannings that are contained in records."""
         states = [*self.known, *(driver.decided for driver in self.drivers)]
         return {
-            each
+            planning
             for state in states
             if isinstance(state, Decided | Done)
-            for each in state.plannings
+            for planning in state.plannings
         }
 
 
@@ -324,7 +324,7 @@ def _without_dead_marks(world: World) -> World:
 def _without_dead_plannings(world: World) -> World:
     """Drop the plannings of runs that have no driver."""
     runs = {each.run for each in world.drivers}
-    if all(each.run in runs for each in world.plannings):
+    if all(planning.run in runs for planning in world.plannings):
         return world
     drivers = tuple(
         [

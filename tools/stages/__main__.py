@@ -167,7 +167,7 @@ def measure_stages(servers: str, records: int) -> Table:
 
     rows = [
         ("JVM", "reads Parquet, builds Arrow batches", us([each.jvm_cpu_s for each in plain])),
-        *((one.thread, one.name, us([each[one.name] for each in timed])) for one in STAGES),
+        *((stage.thread, stage.name, us([each[stage.name] for each in timed])) for stage in STAGES),
         ("worker", "total, without the clock", us([each.workers_cpu_s for each in plain])),
     ]
     title = f"{records:,} keyed events of 131 bytes, local[1]: CPU us a record"
@@ -188,7 +188,7 @@ def main() -> None:
             measure_first_writes(kafka.bootstrap_servers),
             measure_first_calls(kafka.bootstrap_servers),
         ]
-    text = "\n\n".join([machine, *(each.markdown() for each in tables)]) + "\n"
+    text = "\n\n".join([machine, *(table.markdown() for table in tables)]) + "\n"
     print(text)
     if options.docs:
         write_block("stages", text)

@@ -150,7 +150,9 @@ def create(client: RawClient, name: str, partitions: int = 1, **configs: str) ->
 
 def _has_leaders(client: RawClient, name: str) -> bool:
     found = client.call(ApiKey.METADATA, 8, topics=[{"name": name}]).topics[0]
-    return found.error_code == 0 and all(_leads(client, name, each) for each in found.partitions)
+    return found.error_code == 0 and all(
+        _leads(client, name, partition) for partition in found.partitions
+    )
 
 
 def _leads(client: RawClient, name: str, described: Any) -> bool:

@@ -192,6 +192,6 @@ def test_fatal_fault(fault: str) -> None:
     with cluster(faults=[fault]) as kafka, pytest.raises(DeliveryError) as caught:
         write(kafka, delivery_timeout_ms=1500)
     counts: dict[DeliveryStatus, int] = {}
-    for one in caught.value.statuses:
-        counts[one.status] = counts.get(one.status, 0) + one.records
+    for status in caught.value.statuses:
+        counts[status.status] = counts.get(status.status, 0) + status.records
     assert FATAL[fault](counts)

@@ -148,7 +148,7 @@ def begin(raw: RawClient, group: str, topic: str) -> dict[str, Any]:
 def committed(raw: RawClient, group: str) -> list[str]:
     """Return the topics with committed offsets of a group."""
     response = raw.call(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}])
-    return [one.name for one in response.groups[0].topics]
+    return [topic.name for topic in response.groups[0].topics]
 
 
 def test_offsets_by_id(any_raw: RawClient, topic: str) -> None:

@@ -19,7 +19,7 @@ DIFFERENT = re.compile(
 )
 """Scenarios with differences that docs/compatibility.md lists."""
 SETTING_OF_THE_TEST = "min.insync.replicas.config_source"
-SCENARIOS = [one for one in scenarios() if not DIFFERENT.match(one.name)]
+SCENARIOS = [scenario for scenario in scenarios() if not DIFFERENT.match(scenario.name)]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_same_responses(kafka: KafkaCluster, embedded: EmbeddedBroker, number: i
 
 
 def test_number_of_scenarios() -> None:
-    names = [one.name for one in scenarios()]
+    names = [scenario.name for scenario in scenarios()]
     assert len(names) == len(set(names)) > 1000
     assert len(SCENARIOS) > 900
 

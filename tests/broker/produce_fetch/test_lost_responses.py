@@ -148,8 +148,8 @@ def test_lost_response_with_any_timestamp(kafka: EmbeddedBroker, time_ms: int) -
     (part,) = report.partitions
     assert (part.persisted, part.records, report.retries) == (COUNT, COUNT, 1)
     assert DeliveryReport.from_json(report.to_json()) == report
-    assert [one.value for one in kafka.records("t")] == values
-    (found,) = {one.timestamp for one in kafka.records("t")}
+    assert [record.value for record in kafka.records("t")] == values
+    (found,) = {record.timestamp for record in kafka.records("t")}
     assert found == (
         time_ms
         if time_ms > 0

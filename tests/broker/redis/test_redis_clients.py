@@ -22,7 +22,10 @@ COUNT = 500
 
 
 def content(records: list[ForeignRecord]) -> list[tuple[object, ...]]:
-    return [(one.partition, one.key, one.value, one.headers, one.timestamp) for one in records]
+    return [
+        (record.partition, record.key, record.value, record.headers, record.timestamp)
+        for record in records
+    ]
 
 
 @pytest.mark.parametrize("reader", [by_confluent, by_kafka_python, by_kcat])

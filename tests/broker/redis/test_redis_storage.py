@@ -333,7 +333,7 @@ class TestDeletion:
         )
         with EmbeddedBroker(storage=redis_url) as kafka:
             assert self.on_log(kafka, lambda log: log.start_offset) == start
-            assert [one.offset for one in kafka.records("t")] == [
+            assert [record.offset for record in kafka.records("t")] == [
                 three_batches[2],
                 three_batches[2] + 1,
             ]

@@ -126,7 +126,7 @@ class TestTopics:
         kafka.deny("alice", "Describe", topic="shut")
         topic_id = described(bob, ["shut"], 12)["shut"].topic_id
         response = alice.call(ApiKey.METADATA, 12, topics=[{"topic_id": topic_id, "name": None}])
-        assert [(one.error_code, one.name, one.topic_id) for one in response.topics] == [
+        assert [(topic.error_code, topic.name, topic.topic_id) for topic in response.topics] == [
             (TOPIC, None, topic_id)
         ]
 
@@ -150,7 +150,9 @@ class TestTopics:
             max_bytes=1000,
             topics=open_and_denied(requested),
         )
-        assert {one.topic: one.partitions[0].error_code for one in fetched.responses} == {
+        assert {
+            response.topic: response.partitions[0].error_code for response in fetched.responses
+        } == {
             "open": NONE,
             "shut": TOPIC,
             "none": ErrorCode.unknown_topic_or_partition,
@@ -161,7 +163,9 @@ class TestTopics:
             replica_id=-1,
             topics=open_and_denied({"partition_index": 0, "timestamp": -1}),
         )
-        assert {one.name: one.partitions[0].error_code for one in offsets.topics}["shut"] is TOPIC
+        assert {topic.name: topic.partitions[0].error_code for topic in offsets.topics}[
+            "shut"
+        ] is TOPIC
 
     @pytest.mark.parametrize("resource", [{"topic": "ne*"}, {}])
     def test_create(
@@ -196,7 +200,7 @@ class TestTopics:
             {"resource_type": 4, "resource_name": "1"},
         ]
         response = alice.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=resources)
-        assert {one.resource_name: one.error_code for one in response.results} == {
+        assert {result.resource_name: result.error_code for result in response.results} == {
             "open": NONE,
             "shut": TOPIC,
             "1": CLUSTER,

@@ -110,7 +110,7 @@ def test_dump_log_segments_reads_the_files(folder: str) -> None:
     assert [one.size for one in dumped_batches(printed)] == sizes
     assert all(one.is_valid for one in dumped_batches(printed))
     records = dumped_records(printed, "t", 0)
-    assert [one.offset for one in records] == list(range(ends[0]))
+    assert [record.offset for record in records] == list(range(ends[0]))
     assert records[3].timestamp == now + (2 * 37) % 50
     check_indexes(location)
 

@@ -123,8 +123,8 @@ def test_no_loss_or_duplicates(start_broker: StartBroker) -> None:
     broker.kill()
     for partition in range(2):
         batches = dumped_batches(dump(start_broker.folder / f"t-{partition}"))
-        assert all(one.is_valid for one in batches)
-        assert sum(one.count for one in batches) == len([k for k in found if k[0] == partition])
+        assert all(batch.is_valid for batch in batches)
+        assert sum(batch.count for batch in batches) == len([k for k in found if k[0] == partition])
 
 
 def test_committed_offsets_persist(start_broker: StartBroker) -> None:

@@ -127,7 +127,7 @@ class Player(Views):
             else response.results_by_topic_v3_and_below
         )
         results = sorted(found[0].results_by_partition, key=lambda one: one.partition_index)
-        return " ".join(str(int(one.partition_error_code)) for one in results)
+        return " ".join(str(int(result.partition_error_code)) for result in results)
 
     def do_end(self, step: Step) -> str:
         """`end commit|abort producer [v=] [id=]`"""

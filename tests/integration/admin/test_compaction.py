@@ -112,7 +112,9 @@ def test_completed_batches_are_compacted_to_small_records(kafka: KafkaCluster) -
         reader, deadline = LogReader(client, LARGE_LOG), time.monotonic() + 60
         while True:
             finish(client, kafka, [Scope.stream("roll")])  # the last segment is never compacted
-            read = [each for each in reader.read(None, client.deadline(60)).records if each.key]
+            read = [
+                record for record in reader.read(None, client.deadline(60)).records if record.key
+            ]
             old = [each for each in read if not (each.key or b"").startswith(b"roll/")]
             if all(not (each.key and b"#" in each.key and each.value) for each in old):
                 break

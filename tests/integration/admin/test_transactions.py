@@ -96,7 +96,9 @@ def test_describe_and_list_open_transactions(
     everything = {one.transactional_id for one in admin.list(None, deadline, states=())}
     assert {left.transactional_id, other.transactional_id, ended.transactional_id} <= everything
     (producers,) = admin.describe_producers([TopicPartition(topic, 0)], deadline).values()
-    open_now = {one.producer_id for one in producers if one.transaction_start is not None}
+    open_now = {
+        producer.producer_id for producer in producers if producer.transaction_start is not None
+    }
     assert open_now == {left.producer_id, other.producer_id}
     admin.fence([left.transactional_id, other.transactional_id], deadline)
 

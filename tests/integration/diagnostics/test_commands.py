@@ -10,7 +10,8 @@ TRANSACTIONS = ["list", "describe", "commit", "abort"]
 
 
 @pytest.mark.parametrize(
-    "command", [["demo"], *(["transactions", each, "--prefix", "p"] for each in TRANSACTIONS)]
+    "command",
+    [["demo"], *(["transactions", transaction, "--prefix", "p"] for transaction in TRANSACTIONS)],
 )
 def test_closed_port_fails_within_the_timeout(command: list[str]) -> None:
     closed = closed_port()

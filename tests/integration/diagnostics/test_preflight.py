@@ -27,7 +27,11 @@ def findings_with(servers: str, options: dict[str, str], *, has_key: bool = True
 
 def problems(findings: list[Finding]) -> list[tuple[Step, Severity, bool]]:
     fine = {Severity.OK, Severity.NOTE}
-    return [(one.step, one.severity, one.local) for one in findings if one.severity not in fine]
+    return [
+        (finding.step, finding.severity, finding.local)
+        for finding in findings
+        if finding.severity not in fine
+    ]
 
 
 def test_problems_found_before_a_write() -> None:
@@ -51,7 +55,7 @@ def test_missing_dead_letter_topic(topic: dict[str, str], dry_run: str) -> None:
         named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "dryRun": dry_run}
         intent = Intent(config=SinkConfig.parse({**named, **letters, **topic}), has_key=True)
         for findings in (examine(intent), list(Doctor(intent=intent).examine())):
-            (missing,) = (each for each in findings if each.severity is Severity.ERROR)
+            (missing,) = (finding for finding in findings if finding.severity is Severity.ERROR)
             assert missing.text.startswith("dead letter topic gone does not exist")
             assert ("topic.create" in (missing.hint or "")) is (dry_run == "false")
 

@@ -160,7 +160,7 @@ class Writes:
 
 def transactions_of(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
     """Return the transactions that tasks left open."""
-    return tuple(each.transaction for each in results if each.transaction is not None)
+    return tuple(result.transaction for result in results if result.transaction is not None)
 
 
 def first_of(batch: str, number: int) -> int:
@@ -203,11 +203,11 @@ def _planned(writes: Writes) -> Writes:
 def _ranges(report: DeliveryReport) -> tuple[PartitionRange, ...]:
     return tuple(
         PartitionRange(
-            topic=each.topic,
-            partition=each.partition,
-            records=each.persisted,
-            first_offset=each.first_offset,
-            last_offset=each.last_offset,
+            topic=partition.topic,
+            partition=partition.partition,
+            records=partition.persisted,
+            first_offset=partition.first_offset,
+            last_offset=partition.last_offset,
         )
-        for each in report.partitions
+        for partition in report.partitions
     )

@@ -105,13 +105,13 @@ class PlannedBatch:
         assert transaction == self.shared
         ranges = tuple(
             PartitionRange(
-                topic=each.topic,
-                partition=each.partition,
-                records=each.persisted,
-                first_offset=each.first_offset,
-                last_offset=each.last_offset,
+                topic=partition.topic,
+                partition=partition.partition,
+                records=partition.persisted,
+                first_offset=partition.first_offset,
+                last_offset=partition.last_offset,
             )
-            for each in session.report(TaskInfo()).partitions
+            for partition in session.report(TaskInfo()).partitions
         )
         give_back_session(session)
         return self.result(
@@ -283,7 +283,7 @@ def test_new_planning_fences_tasks_and_driver(query: Writes) -> None:
     discard_session(half)
     results = new.tasks()  # not ended by the fenced tasks
     with pytest.raises(TransactionError):
-        old.commit([old.result(each.transaction) for each in results])
+        old.commit([old.result(result.transaction) for result in results])
     new.commit(results)
     assert query.visible() == rows_of("0")
 

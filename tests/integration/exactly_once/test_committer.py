@@ -54,7 +54,7 @@ NOTHING = rows_of()
 
 def crash(query: Writes, batch: str, step: str) -> None:
     """Run a batch whose driver crashes at a step."""
-    tasks = [each.transaction for each in query.tasks(batch) if each.transaction is not None]
+    tasks = [task.transaction for task in query.tasks(batch) if task.transaction is not None]
     single = query.scope.kind is not ScopeKind.STREAM
     caller = Caller(query=query.query, batch=batch, single=single)
     with pytest.raises(CrashError), crashing_driver(query, step) as driver:
@@ -131,7 +131,7 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
 @pytest.mark.parametrize("step", ["before decide", "after decide", "between two EndTxns"])
 def test_abort_after_failed_commit_completes_the_decided_batch(query: Writes, step: str) -> None:
     results = query.tasks("0")
-    tasks = tuple(each.transaction for each in results if each.transaction is not None)
+    tasks = tuple(result.transaction for result in results if result.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(query, step) as driver:
         commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
     outcome = query.committer.abort("0", results, complete=True)
@@ -178,7 +178,7 @@ RESUMED = {
 
 @pytest.mark.parametrize("step", STEPS)
 def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
-    tasks = tuple(each.transaction for each in query.tasks("0") if each.transaction is not None)
+    tasks = tuple(task.transaction for task in query.tasks("0") if task.transaction is not None)
     outcomes = []
 
     def overtake() -> None:
@@ -257,7 +257,7 @@ def test_open_transactions_of_another_query(
     open_ids = [each.transactional_id for each in transactions_of(other.tasks("0"))]
     query.committer.commit("0", query.tasks("0"))
     views = TransactionOperator(query.config).overview().transactions
-    assert {each.transactional_id for each in views} == set(open_ids)
+    assert {view.transactional_id for view in views} == set(open_ids)
     assert f"for example {min(open_ids)}" in caplog.text
 
 
@@ -284,7 +284,7 @@ def test_missing_transaction_fails_before_the_decision(query: Writes) -> None:
 def test_transaction_that_ends_after_the_first_check_fails_the_batch(query: Writes) -> None:
     """It ends after the first check; a decision would commit the batch only partially."""
     results = query.tasks("0")
-    tasks = tuple(each.transaction for each in results if each.transaction is not None)
+    tasks = tuple(result.transaction for result in results if result.transaction is not None)
 
     def end_one() -> None:
         query.committer.abort("0", results[:1], complete=False)

@@ -113,7 +113,7 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
         commit_batch(driver, caller, transactions_of(results))
     query.committer.commit("1", query.tasks("1"))
     if step not in DECIDED:
-        left = [query.result(TaskOutcome.WRITTEN, "1", each.transaction) for each in results]
+        left = [query.result(TaskOutcome.WRITTEN, "1", result.transaction) for result in results]
         query.committer.abort("1", left, complete=False)
     assert query.await_visible(rows_of("0", "1"))
     assert open_ids(query) == []

@@ -99,12 +99,12 @@ class _UnresponsiveAdmin(TransactionAdmin):
         if self.deaf:
             self.deaf = False
             late = ErrorCode.coordinator_load_in_progress
-            return {each.transactional_id: late for each in transactions}
+            return {transaction.transactional_id: late for transaction in transactions}
         return super().end(transactions, commit=commit, deadline=deadline)
 
 
 def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptureFixture) -> None:
-    tasks = [each.transaction for each in query.tasks("1") if each.transaction is not None]
+    tasks = [task.transaction for task in query.tasks("1") if task.transaction is not None]
     with connected_scope_client(query.config, query.scope) as driver:
         driver.admin = _UnresponsiveAdmin(driver.client)
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
@@ -130,7 +130,7 @@ class _LoginFailingAdmin(TransactionAdmin):
         self.failures -= 1
         if self.failures % 2:
             unsent = int(ClientErrorCode.not_sent)
-            return {each.transactional_id: unsent for each in transactions}
+            return {transaction.transactional_id: unsent for transaction in transactions}
         self._client.failures.fatal = self.error
         self._client.pause(0.2, None)
         raise AssertionError("the client did not raise its fatal error")

@@ -30,8 +30,8 @@ def query(old_kafka: ZooKeeperCluster, unique_topic: str) -> Writes:
 def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
     results = query.tasks("0")
     assert query.committer.commit("0", results).status is CommitStatus.COMMITTED
-    tasks = tuple(each.transaction for each in query.tasks("1") if each.transaction is not None)
-    assert {each.transaction.version for each in tasks} == {TransactionVersion.V1}
+    tasks = tuple(task.transaction for task in query.tasks("1") if task.transaction is not None)
+    assert {task.transaction.version for task in tasks} == {TransactionVersion.V1}
     with pytest.raises(CrashError), crashing_driver(query, step) as driver:
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
     decided = step in DECIDED
@@ -42,6 +42,6 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
     assert outcome.status is (CommitStatus.ROLLED_FORWARD if decided else CommitStatus.COMMITTED)
     query.committer.commit("2", query.tasks("2"))
     if not decided:  # brokers before 3.0 cannot list transactions that the crashed driver left open
-        left = [query.result(TaskOutcome.WRITTEN, "1", each) for each in tasks]
+        left = [query.result(TaskOutcome.WRITTEN, "1", task) for task in tasks]
         query.committer.abort("1", left, complete=False)
     assert query.await_visible(rows_of("0", "1", "2"))

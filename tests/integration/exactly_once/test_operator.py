@@ -37,7 +37,7 @@ def output(query: Writes, command: str, *arguments: str) -> str:
 def crash(query: Writes, batch: str, step: str) -> list[TaskResult]:
     """Run a batch whose driver crashes at a step."""
     results = query.tasks(batch)
-    tasks = tuple(each.transaction for each in results if each.transaction is not None)
+    tasks = tuple(result.transaction for result in results if result.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(query, step) as driver:
         commit_batch(driver, Caller(query=QUERY, batch=batch), tasks)
     return results

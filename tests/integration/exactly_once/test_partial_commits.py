@@ -38,10 +38,10 @@ def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:
 
     Coordinators abort transactions this way after their timeout.
     """
-    tasks = tuple(each.transaction for each in query.tasks("0") if each.transaction is not None)
+    tasks = tuple(task.transaction for task in query.tasks("0") if task.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(query, "between two EndTxns") as driver:
         commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
-    lost = [each.transaction for each in tasks[1:]]
+    lost = [task.transaction for task in tasks[1:]]
     with borrowed_client(query.config.producer) as client:
         deadline = client.deadline(SETTLE_SECONDS)
         assert not any(TransactionAdmin(client).end(lost, commit=False, deadline=deadline).values())
@@ -63,8 +63,8 @@ def test_partial_commit_is_reported_until_reset(query: Writes) -> None:
         assert f"committed: {tasks[0].transactional_id}" in lines
         for task in tasks[1:]:
             assert f"lost: {task.transactional_id}, 20 records" in lines
-            for each in task.partitions:
-                assert f"{query.topic}-{each.partition}: 5 records, offsets " in lines
+            for partition in task.partitions:
+                assert f"{query.topic}-{partition.partition}: 5 records, offsets " in lines
     reset = replace(query, query="another", options={"resetTransactionalState": "true"})
     reset.committer.recover()
     assert reset.committer.commit("0", reset.tasks("0")).status is CommitStatus.COMMITTED
@@ -159,7 +159,7 @@ def test_operator_commits_other_batches_despite_partial_commit(query: Writes) ->
     commit_partially(query)
     scope = Scope.batch(query.scope.prefix, "9")
     job = batch_job(query.bootstrap_servers, query.topic, scope)
-    tasks = tuple(each.transaction for each in job.tasks("9") if each.transaction is not None)
+    tasks = tuple(task.transaction for task in job.tasks("9") if task.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(job, "after decide") as driver:
         commit_batch(driver, Caller(query=None, batch="9", single=True), tasks)
     with pytest.raises(TornTransactionError, match="batch 0"):

@@ -25,12 +25,12 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 def test_seeds_cover_all_steps_and_requests() -> None:
     attempts = [each for seed in range(200) for batch in draw(seed).batches for each in batch[:-1]]
-    assert {each.step for each in attempts} == {None, *STEPS}
-    pairs = {(each.step, each.then) for each in attempts if each.step is not None}
+    assert {attempt.step for attempt in attempts} == {None, *STEPS}
+    pairs = {(attempt.step, attempt.then) for attempt in attempts if attempt.step is not None}
     assert len(pairs) == len(STEPS) * len(FollowUp)
-    faults = {each.commit_fault.split(":")[0] for each in attempts if each.commit_fault}
+    faults = {attempt.commit_fault.split(":")[0] for attempt in attempts if attempt.commit_fault}
     assert faults == set(DRIVER_APIS)
-    faults = {each.task_fault.split(":")[0] for each in attempts if each.task_fault}
+    faults = {attempt.task_fault.split(":")[0] for attempt in attempts if attempt.task_fault}
     assert faults == set(TASK_APIS)
 
 

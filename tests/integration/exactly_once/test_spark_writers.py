@@ -380,7 +380,7 @@ def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
 
 def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the driver's warnings about writes."""
-    found = (each for each in caplog.records if each.levelname == "WARNING")
+    found = (record for record in caplog.records if record.levelname == "WARNING")
     return [each.getMessage() for each in found if each.name == "spark_kafka_sink"]
 
 
@@ -420,7 +420,7 @@ def _open_transactions(servers: str, topic: str) -> list[str]:
         "transactionalIdPrefix": topic,
     }
     overview = TransactionOperator(SinkConfig.parse(options)).overview()
-    return [each.transactional_id for each in overview.transactions]
+    return [transaction.transactional_id for transaction in overview.transactions]
 
 
 def test_two_phase_commit(unique_topic: str) -> None:

@@ -88,14 +88,14 @@ def test_schema_is_registered_once_and_its_id_precedes_payloads(
     assert list(registry.subjects) == ["events-value"]
     assert [value[:5] for value in values(broker)] == [b"\0\0\0\0\1"] * 2
     assert decoded(broker, registry) == ROWS
-    posts = [each for each in registry.requests if each.startswith("POST")]
+    posts = [request for request in registry.requests if request.startswith("POST")]
     assert posts == ["POST /subjects/events-value/versions"]
 
 
 def test_keys_have_their_own_subject(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     write(broker, registry, **{"key.format": "avro-confluent", "key.fields": "id"})
     assert sorted(registry.subjects) == ["events-key", "events-value"]
-    assert [json.loads(each["schema"])["name"] for each in registry.schemas] == ["Key", "Value"]
+    assert [json.loads(schema["schema"])["name"] for schema in registry.schemas] == ["Key", "Value"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_latest_version_determines_order_and_types(
     registry.put("events-value", json.dumps(schema))
     write(broker, registry, **LATEST)
     assert decoded(broker, registry) == [{**row, "source": "web"} for row in ROWS]
-    assert not any("POST" in each for each in registry.requests[:1])
+    assert not any("POST" in request for request in registry.requests[:1])
 
 
 LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
@@ -399,7 +399,7 @@ def test_stream_registers_once_per_start(
         2,
     ):  # the fourth start is later, as after a restart of the stream
         KafkaProdDataSource(options).streamWriter(ORDER, overwrite=False)
-        posts = [each for each in registry.requests if each.startswith("POST")]
+        posts = [request for request in registry.requests if request.startswith("POST")]
         assert len(posts) == registered
     wider = StructType([*ORDER.fields, StructField("n", LongType())])
     KafkaProdDataSource(options).streamWriter(wider, overwrite=False)

@@ -110,7 +110,7 @@ def intercept_bytes(
 
 def remove_apis(response: Any, *apis: ApiKey) -> Any:
     """Return an ApiVersions response without the given APIs."""
-    remaining = tuple(each for each in response.api_keys if each.api_key not in set(apis))
+    remaining = tuple(api for api in response.api_keys if api.api_key not in set(apis))
     return replace(response, api_keys=remaining)
 
 

@@ -149,13 +149,16 @@ class FakeCoordinator:
             for topic in request.v3_and_below_topics
             for index in topic.partitions
         ]
-        denied = {each for each in partitions if each[0] in self.denied}
+        denied = {partition for partition in partitions if partition[0] in self.denied}
         known = self.transactions[request.v3_and_below_transactional_id]
         if code is None and request.v3_and_below_producer_epoch != known.epoch:
             code = FENCED
         codes = dict.fromkeys(partitions, code or 0)
         if code is None and denied:
-            codes = {each: DENIED if each in denied else NOT_ATTEMPTED for each in partitions}
+            codes = {
+                partition: DENIED if partition in denied else NOT_ATTEMPTED
+                for partition in partitions
+            }
         elif code is None:
             known.partitions.update(partitions)
             known.state = "Ongoing"

@@ -175,7 +175,9 @@ def test_every_option_has_a_field() -> None:
     derived = {"largest_request", "partitioner_function", "security"}
     merged = {"partitioner_class", "transaction_timeout_ms"}
     merged |= {f"compression_{codec}_level" for codec in ("gzip", "lz4", "zstd")}
-    assert OPTION_FIELDS.keys() - merged == {each.name for each in fields(ProducerConfig)} - derived
+    assert (
+        OPTION_FIELDS.keys() - merged == {field.name for field in fields(ProducerConfig)} - derived
+    )
 
 
 def test_profile_java_restores_every_deviation() -> None:

@@ -47,7 +47,7 @@ def test_decision_names_all_partitions_of_few_tasks_and_some_of_many() -> None:
 
 
 def test_text_of_a_range() -> None:
-    assert [str(each) for each in TASK.partitions] == [
+    assert [str(partition) for partition in TASK.partitions] == [
         "events-0: 5,210 records, offsets 17 to 9",
         "events-1: 2 records, offsets unknown",
     ]

@@ -321,7 +321,8 @@ NONE_WAITS = times(0.005)
 
 def slowest(*partition_ids: int) -> tuple[TaskReport, ...]:
     return tuple(
-        TaskReport(duration_ms=100, task=TaskInfo(partition_id=each)) for each in partition_ids
+        TaskReport(duration_ms=100, task=TaskInfo(partition_id=partition))
+        for partition in partition_ids
     )
 
 

@@ -106,7 +106,7 @@ def test_transaction_outcomes_are_kept() -> None:
 def test_sum_contains_all_transaction_outcomes() -> None:
     """The records of an aborted batch count as persisted, so its outcome must remain."""
     outcomes = ("committed", "aborted", "", "rolled forward", "committed")
-    reports = [DeliveryReport(transaction_outcome=each) for each in outcomes]
+    reports = [DeliveryReport(transaction_outcome=outcome) for outcome in outcomes]
     first = DeliveryReport.merge_all(reports[:3])
     for merged in (
         DeliveryReport.merge_all(reports),

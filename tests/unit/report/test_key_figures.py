@@ -46,8 +46,8 @@ def test_two_writes() -> None:
     later = (("acks", "all"), ("batch.size", "9"), ("linger.ms", "50"))
     after = replace(REPORT, duration_ms=2000, metrics=ProducerMetrics(settings=later))
     found = compare(before, after)
-    rate = next(each for each in found.changes if each.name == "rate")
+    rate = next(change for change in found.changes if change.name == "rate")
     assert (rate.before, rate.after, rate.percent) == (250, 500, 100)
-    assert next(each for each in found.changes if each.name == "retries").percent is None
+    assert next(change for change in found.changes if change.name == "retries").percent is None
     assert found.settings == (("batch.size", "", "9"), ("linger.ms", "0", "50"))
     assert found.to_dict()["settings"][1] == {"name": "linger.ms", "before": "0", "after": "50"}

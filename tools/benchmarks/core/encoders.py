@@ -69,19 +69,21 @@ def record_figures(results: Sequence[dict[str, Any]]) -> tables.Figures:
     """Return the rates, the nanoseconds per record of each stage, and the targets."""
     rows = [
         (
-            each["name"],
-            f"{each['median'] / 1e6:.1f}",
-            f"{each['best'] / 1e6:.1f}",
-            ", ".join(f"{stage} {spent:.1f}" for stage, spent in each["stages_ns"].items()),
+            result["name"],
+            f"{result['median'] / 1e6:.1f}",
+            f"{result['best'] / 1e6:.1f}",
+            ", ".join(f"{stage} {spent:.1f}" for stage, spent in result["stages_ns"].items()),
         )
-        for each in results
+        for result in results
     ]
     title = "Encoder: 100-byte records, one core, CPU time, no broker"
     table = tables.Table(title, ("records", "M rec/s, median", "best", "ns per record"), rows)
     targets = [
-        tables.at_least(f"encoder, {name}", _RECORDS_WANTED[name], " M rec/s", each["median"] / 1e6)
-        for each in results
-        if (name := each["name"])
+        tables.at_least(
+            f"encoder, {name}", _RECORDS_WANTED[name], " M rec/s", result["median"] / 1e6
+        )
+        for result in results
+        if (name := result["name"])
     ]
     return tables.Figures([table], targets, results)
 
@@ -168,17 +170,17 @@ def measure_formats(bench: Workbench, amounts: Amounts) -> tables.Figures:
     results = run_json(python(_MODULE, "formats", str(10 * amounts.rounds)))
     rows = [
         (
-            each["format"],
-            each["records"],
-            f"{each['size']:.0f}",
-            f"{each['median'] / 1e6:.1f}",
-            f"{each['best'] / 1e6:.1f}",
+            result["format"],
+            result["records"],
+            f"{result['size']:.0f}",
+            f"{result['median'] / 1e6:.1f}",
+            f"{result['best'] / 1e6:.1f}",
         )
-        for each in results
+        for result in results
     ]
     title = "Formats: records of ten fields, encoders alone, one core, CPU time"
     columns = ("format", "records", "bytes", "M rec/s, median", "best")
-    medians = {(each["format"], each["records"]): each["median"] / 1e6 for each in results}
+    medians = {(result["format"], result["records"]): result["median"] / 1e6 for result in results}
     targets = [
         tables.at_least(f"{format_} encoder, {kind}", wanted, " M rec/s", medians[format_, kind])
         for (format_, kind), wanted in _FORMATS_WANTED.items()
@@ -200,7 +202,7 @@ def _format(format_: Format, kind: str, rounds: int) -> dict[str, Any]:
     spent, size = [], 0.0
     for _ in range(rounds):
         started = time.process_time()
-        sizes = [encoder.encode(each, RowFaults(ROWS)).nbytes for each in batches]
+        sizes = [encoder.encode(batch, RowFaults(ROWS)).nbytes for batch in batches]
         spent.append(time.process_time() - started)
         size = sum(sizes) / (ROWS * _KINDS) - 4  # without the offsets
     rates = _rates(spent, ROWS * _KINDS)

@@ -105,7 +105,7 @@ def _peaks(processes: Iterator[psutil.Process]) -> list[float]:
 
 
 def _jvms() -> Iterator[psutil.Process]:
-    return (each for each in psutil.Process().children() if _is_jvm(each))
+    return (child for child in psutil.Process().children() if _is_jvm(child))
 
 
 def _workers() -> Iterator[psutil.Process]:

@@ -34,7 +34,7 @@ class Stream:
 
     def median(self, phase: str) -> float | None:
         """Return the median duration in ms, or None if nothing was measured."""
-        return median(each[phase] for each in self.durations) if self.durations else None
+        return median(duration[phase] for duration in self.durations) if self.durations else None
 
     def run(self, spark: WarmSpark, servers: str, batches: int) -> list[dict[str, int]]:
         """Run a stream with a file for each micro-batch, and return the durations."""

@@ -331,7 +331,7 @@ def _refused_of_brokers(name: str) -> Action:
         ((SET, "message.max.bytes", "-1"),),
         ((SET, FLUSH, "1"), (SET, FLUSH, "2")),
     )
-    requests = (_changed((BROKER, name), *each) for each in changes)
+    requests = (_changed((BROKER, name), *change) for change in changes)
     return asks(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, *requests)
 
 

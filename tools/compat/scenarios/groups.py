@@ -111,7 +111,7 @@ def _joins(version: int) -> Action:
         {"group_id": ""},
         {"protocols": []},
     )
-    return asks(ApiKey.JOIN_GROUP, version, *(_JOIN | each for each in changes), group=True)
+    return asks(ApiKey.JOIN_GROUP, version, *(_JOIN | change for change in changes), group=True)
 
 
 @action

@@ -118,7 +118,9 @@ class Actions:
 
     def _kill_executor(self, at: Reached) -> None:
         executors = self._supervisor.running[0].executors()
-        mine = [one for one in executors if at.process in {each.pid for each in one.children(True)}]
+        mine = [
+            one for one in executors if at.process in {child.pid for child in one.children(True)}
+        ]
         for one in (mine or executors)[:1]:
             _signal(one.pid, signal.SIGKILL)
 
@@ -497,7 +499,9 @@ class Driver:
 
     def kill_without_workers(self) -> None:
         """Send SIGKILL to the driver and its JVM, but not to the Python workers."""
-        others = [one for one in self._processes() if "pyspark.daemon" not in _command(one)]
+        others = [
+            process for process in self._processes() if "pyspark.daemon" not in _command(process)
+        ]
         _signal_all(others, signal.SIGKILL)
         self._process.wait()
 
@@ -511,7 +515,7 @@ class Driver:
 
     def executors(self) -> list[psutil.Process]:
         """Return the JVM processes of the executors."""
-        return [one for one in self._processes() if _EXECUTOR in _command(one)]
+        return [process for process in self._processes() if _EXECUTOR in _command(process)]
 
     def _processes(self) -> list[psutil.Process]:
         with suppress(psutil.NoSuchProcess):

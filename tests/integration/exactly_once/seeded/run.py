@@ -69,7 +69,9 @@ def _problem(broker: EmbeddedBroker, topic: str, plan: Plan) -> str | None:
     try:
         for number, attempts in enumerate(plan.batches):
             writes = _writes(query, topics, str(number)) if plan.function else (query,)
-            if not any(_attempt(broker, writes, str(number), each, late) for each in attempts):
+            if not any(
+                _attempt(broker, writes, str(number), attempt, late) for attempt in attempts
+            ):
                 return f"batch {number} is never committed"
             expected += _rows(str(number), attempts[-1].empty)
         for again in late:
@@ -87,9 +89,11 @@ def _writes(query: Writes, topics: tuple[str, ...], batch: str) -> tuple[Writes,
     """Return the writes of a function that is called with a batch."""
     return tuple(
         replace(
-            query, topic=each, scope=Scope.batch(query.scope.prefix, batch, WriteTarget(topic=each))
+            query,
+            topic=topic,
+            scope=Scope.batch(query.scope.prefix, batch, WriteTarget(topic=topic)),
         )
-        for each in topics
+        for topic in topics
     )
 
 
@@ -169,7 +173,7 @@ def _commit(
     results: list[TaskResult],
     nonce: str,
 ) -> None:
-    tasks = tuple(each.transaction for each in results if each.transaction is not None)
+    tasks = tuple(result.transaction for result in results if result.transaction is not None)
 
     def happens() -> None:
         if attempt.then is FollowUp.RIVAL:

@@ -18,7 +18,7 @@ QUICK = settings(max_examples=200, deadline=None, database=None)
 )
 def test_frames_are_reassembled(sizes: list[int], data: st.DataObject) -> None:
     frames = [bytes([number]) * size for number, size in enumerate(sizes)]
-    stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
+    stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
     shared, buffer, got, at = memoryview(bytearray(50_000)), FrameBuffer(), [], 0
     while at < len(stream):
         room = buffer.room(shared)

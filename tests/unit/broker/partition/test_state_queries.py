@@ -41,10 +41,10 @@ def test_leader_epoch_starts_with_its_leader() -> None:
     assert partition.log.epochs.latest == -1
     for _ in range(2):
         partition.begin_leader_epoch()
-        assert [tuple(one) for one in partition.log.epochs.starts] == [(0, 0)]
+        assert [tuple(start) for start in partition.log.epochs.starts] == [(0, 0)]
     partition.leader_epoch = 3
     partition.begin_leader_epoch()
-    assert [tuple(one) for one in partition.log.epochs.starts] == [(3, 0)]
+    assert [tuple(start) for start in partition.log.epochs.starts] == [(3, 0)]
 
 
 OPTIONS = AppendOptions(config=DEFAULT_LOG_CONFIG, produce_version=12, now_ms=0)

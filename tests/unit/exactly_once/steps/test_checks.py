@@ -18,15 +18,15 @@ from tests.unit.exactly_once.log.decisions import task_transactions
 TASKS = task_transactions(3)
 STARTED, TIMEOUT = TASKS[0].started_ms, TASKS[0].timeout_ms
 ALIVE = {
-    each.transactional_id: TransactionDescription(
-        transactional_id=each.transactional_id,
+    task.transactional_id: TransactionDescription(
+        transactional_id=task.transactional_id,
         state=TransactionState.ONGOING,
-        producer_id=each.transaction.producer_id,
-        epoch=each.transaction.epoch,
+        producer_id=task.transaction.producer_id,
+        epoch=task.transaction.epoch,
         timeout_ms=TIMEOUT,
         started_ms=STARTED,
     )
-    for each in TASKS
+    for task in TASKS
 }
 NAME = TASKS[1].transactional_id
 COORDINATOR_INTERVAL_MS = 10_000
@@ -58,7 +58,7 @@ def test_earlier_start_at_the_coordinator_counts() -> None:
 @pytest.mark.parametrize("timeout_ms", [10_000, 60_000, 99_000, 120_000])
 def test_driver_pause_cannot_outlast_a_transaction(timeout_ms: int) -> None:
     """Between the check and the commit of the decision, even for the shortest timeout."""
-    short = [replace(each, timeout_ms=timeout_ms) for each in TASKS]
+    short = [replace(task, timeout_ms=timeout_ms) for task in TASKS]
     told = {name: replace(each, timeout_ms=timeout_ms) for name, each in ALIVE.items()}
     latest = STARTED + timeout_ms - DRIVER_TIMEOUT_MS - COORDINATOR_INTERVAL_MS
     for described in (told, None):

@@ -40,7 +40,7 @@ def driver() -> Iterator[ScopeClient]:
 
 def test_aborts_end_after_max_block_ms(driver: ScopeClient) -> None:
     began, tasks = driver.client.now(), task_transactions(2)
-    names = {each.transactional_id for each in tasks}
+    names = {task.transactional_id for task in tasks}
     assert abort_ours(driver, tasks, names).left_open == names
     assert abort_orphans(driver, Nothing(), frozenset({"0123456789abcdef"})).problem
     assert driver.client.now() - began < LIMIT_S

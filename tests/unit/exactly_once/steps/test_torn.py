@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from tests.unit.exactly_once.log.decisions import ORDERS, task_transactions
 
 DECIDED = Decided("q", "17", task_transactions(2, partitions=2))
-FIRST, SECOND = (each.transactional_id for each in DECIDED.transactions)
+FIRST, SECOND = (transaction.transactional_id for transaction in DECIDED.transactions)
 
 
 def told(state: TransactionState, producer_id: int = 4_001) -> TransactionDescription:

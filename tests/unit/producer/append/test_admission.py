@@ -148,9 +148,9 @@ def unassigned_records(sim: World) -> list[ProducerBatch]:
 def in_flight(sim: World, *partitions: int) -> int:
     """Return the number of records sent to these partitions and not yet acknowledged."""
     mine = [
-        each
-        for each in sim.session._sender.completion.partitions
-        if each.topic_partition.partition in partitions
+        partition
+        for partition in sim.session._sender.completion.partitions
+        if partition.topic_partition.partition in partitions
     ]
     return sum(batch.records for each in mine for batch in each.in_flight)
 

@@ -95,16 +95,21 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(100, None)
         sim.steps(20)
-        in_flight = sum(len(each.in_flight) for each in sim.session._sender.completion.partitions)
+        in_flight = sum(
+            len(partition.in_flight) for partition in sim.session._sender.completion.partitions
+        )
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80
         quotas = sim.session.context.accumulator.quotas
-        assert sum(quotas.charged_bytes(each) for each in PLACES) < 20 * sim.config.batch_size
+        assert (
+            sum(quotas.charged_bytes(partition) for partition in PLACES)
+            < 20 * sim.config.batch_size
+        )
         assert not sim.session.context.accumulator.queued(lambda each: each != PLACE)
         sim.cluster.release()
         sim.finish()
         sim.check_accounting()
-        assert not any(quotas.charged_bytes(each) for each in PLACES)
+        assert not any(quotas.charged_bytes(partition) for partition in PLACES)
 
 
 def first_choices(sim: World) -> Counter[int]:

@@ -63,7 +63,7 @@ def check(sim: World, doubtful: list[bytes]) -> None:
     sim.check_accounting()
     statuses = sim.statuses()
     assert statuses[POSSIBLY] == len(doubtful)
-    assert any(each.status is POSSIBLY for each in caught.value.statuses)
+    assert any(status.status is POSSIBLY for status in caught.value.statuses)
     values = sim.cluster.logs["t", 0].values()
     assert len(values) == len(set(values))
     assert len(values) == statuses[PERSISTED] + len(doubtful)

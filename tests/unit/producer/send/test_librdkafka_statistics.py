@@ -80,12 +80,12 @@ def test_each_librdkafka_path_is_present_or_documented_as_missing() -> None:
     rows = [line for line in table if line.startswith("| `")]
     patterns = {name for row in rows for name in row.split("|")[1].split("`")[1::2]}
     known = set(LIBRDKAFKAS.read_text().split())
-    left_out = {path for path in known if any(fnmatchcase(path, each) for each in patterns)}
+    left_out = {path for path in known if any(fnmatchcase(path, pattern) for pattern in patterns)}
     assert len(known) == 189
     assert found - known == OWN
     assert known - found == left_out
     assert {
-        each for each in patterns if not any(fnmatchcase(path, each) for path in known)
+        pattern for pattern in patterns if not any(fnmatchcase(path, pattern) for path in known)
     } == set()
 
 

@@ -44,7 +44,9 @@ def log(sim: World) -> list[bytes | None]:
 def sequences(sim: World) -> list[tuple[int, int, int]]:
     """Return epoch, first sequence and record count of the batches in the log."""
     headers = map(BatchHeader.parse, sim.cluster.logs["t", 0].batches)
-    return [(each.producer_epoch, each.base_sequence, each.record_count) for each in headers]
+    return [
+        (header.producer_epoch, header.base_sequence, header.record_count) for header in headers
+    ]
 
 
 @pytest.mark.parametrize("position", range(5))

@@ -104,9 +104,9 @@ def test_topics_and_nodes_have_separate_metrics() -> None:
 def test_totals_are_counters_and_names_are_unique() -> None:
     metrics = java_metrics(report(), 2.0)
     assert all(
-        (each.kind is MetricKind.COUNTER) == each.name.endswith("-total") for each in metrics
+        (metric.kind is MetricKind.COUNTER) == metric.name.endswith("-total") for metric in metrics
     )
-    names = [(each.name, each.labels) for each in metrics]
+    names = [(metric.name, metric.labels) for metric in metrics]
     assert len(names) == len(set(names))
 
 

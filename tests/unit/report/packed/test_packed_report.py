@@ -18,12 +18,12 @@ from tests.unit.report.strategies import reports
 
 
 def test_every_partition_field_has_a_merge_rule() -> None:
-    assert {"topic", "partition", *RULES} == {each.name for each in fields(PartitionReport)}
+    assert {"topic", "partition", *RULES} == {field.name for field in fields(PartitionReport)}
 
 
 def test_every_broker_field_has_a_column() -> None:
     named = (*COUNTERS, *HISTOGRAMS)
-    assert {"node_id", "name", *named} == {each.name for each in fields(BrokerMetrics)}
+    assert {"node_id", "name", *named} == {field.name for field in fields(BrokerMetrics)}
 
 
 AS_COLUMNS, AS_OBJECTS = -1, 32

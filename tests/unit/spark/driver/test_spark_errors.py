@@ -33,7 +33,7 @@ def test_error_of_a_task() -> None:
     assert isinstance(error, UnknownTopicError)
     assert (error.topic, error.error) == ("evnets", "UNKNOWN_TOPIC_OR_PARTITION")
     assert error.hint == "create the topic"
-    assert [(each.topic, each.records) for each in error.statuses] == [("evnets", 1200)]
+    assert [(status.topic, status.records) for status in error.statuses] == [("evnets", 1200)]
 
 
 HIDDEN = """[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source writer: \

@@ -118,7 +118,7 @@ def test_partitions_with_findable_markers_are_named_first(
     report = DeliveryReport(partitions=(unknown, known))
     (found,) = results_of([TransactionMessage(report, WRITTEN, "nonce")])
     assert found.transaction is not None
-    assert [each.last_offset for each in found.transaction.partitions] == [7]
+    assert [partition.last_offset for partition in found.transaction.partitions] == [7]
     assert found.transaction.unnamed_partitions == found.transaction.unnamed_records == 1
 
 

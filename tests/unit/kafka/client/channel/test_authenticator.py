@@ -84,7 +84,7 @@ def test_login_with_several_messages() -> None:
     one.handle_authenticate(answer(b"signature"))
     assert one.resume(step(one)) is None
     assert script.challenges == [b"salt", b"signature"]
-    assert {type(each) for each in script.challenges} == {bytes}
+    assert {type(challenge) for challenge in script.challenges} == {bytes}
     assert one.lifetime == 0.0
 
 
