@@ -13,6 +13,7 @@ from datetime import timedelta
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import handshake, log_in
 from tools.support.raw_client import RawClient, batch, produce
@@ -89,7 +90,7 @@ def test_random_sasl_tokens(broker: EmbeddedBroker, mechanism: str) -> None:
         with RawClient(broker.bootstrap_servers) as client:
             handshake(client, mechanism)
             response = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=noise.randbytes(size))
-            assert response.error_code == 58
+            assert response.error_code == ErrorCode.sasl_authentication_failed
             assert client.closed()
     assert is_serving(broker)
 
@@ -112,7 +113,10 @@ def test_invalid_oauth_tokens(claims: str, caplog: pytest.LogCaptureFixture) -> 
         message = f"n,,\x01auth=Bearer {'.'.join(parts)}.\x01\x01"
         response = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message.encode())
         assert response.auth_bytes == b'{"status":"invalid_token"}'
-        assert client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\x01").error_code == 58
+        assert (
+            client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\x01").error_code
+            == ErrorCode.sasl_authentication_failed
+        )
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.transactions.player import Player
@@ -86,7 +87,7 @@ def test_find_coordinator(any_kafka: KafkaCluster | EmbeddedBroker, any_raw: Raw
         if found.error_code == 0:
             assert f"{found.host}:{found.port}" in any_kafka.bootstrap_servers
         else:  # Kafka first creates the topic for transactions.
-            assert found.error_code == 15
+            assert found.error_code == ErrorCode.coordinator_not_available
 
 
 def test_wrong_coordinator() -> None:

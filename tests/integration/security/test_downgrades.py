@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError, TlsError
-from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.integration.security.man_in_the_middle import (
     Captured,
@@ -27,7 +27,7 @@ from tests.support.tls_servers import openssl_server
 from tools.support.readers import count
 
 FAILURE_LIMIT_S = 30
-UNSUPPORTED_MECHANISM = as_error_code(33)
+UNSUPPORTED_MECHANISM = ErrorCode.unsupported_sasl_mechanism
 NO_PASSWORD_SENT = tuple(name for name in ALICE_LOGINS if name != "PLAIN")
 """Mechanisms that do not send the password."""
 HANDSHAKES = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, as_error_code
 from spark_kafka_sink.kafka.protocol.messages import build, response_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 
@@ -32,7 +32,7 @@ def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
     """Return the response to an unsupported version of ApiVersions (KIP-511), in version 0."""
     span = cluster.versions[ApiKey.API_VERSIONS]
     own = {"api_key": 18, "min_version": span.lowest, "max_version": span.highest}
-    refusal = {"error_code": as_error_code(35), "api_keys": [own]}
+    refusal = {"error_code": ErrorCode.unsupported_version, "api_keys": [own]}
     return response_frame(build(response_type(ApiKey.API_VERSIONS, 0), refusal), correlation_id)
 
 

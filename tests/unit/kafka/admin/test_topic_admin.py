@@ -6,6 +6,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthorizationError, ConfigError
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.scripted import blocking_client, code
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
@@ -103,7 +104,7 @@ def test_existing_topic_must_be_compacted(found: str, wanted: str, *, fits: bool
 def test_denied_configs_are_not_checked() -> None:
     cluster = Controller()
     cluster.create_codes = [EXISTS]
-    cluster.describe_code = 29
+    cluster.describe_code = ErrorCode.topic_authorization_failed
     assert not create(cluster)
 
 
@@ -150,6 +151,6 @@ def test_minimum_of_different_brokers_counts() -> None:
 
 def test_denied_broker_config_is_none() -> None:
     cluster = Controller()
-    cluster.describe_code = 31
+    cluster.describe_code = ErrorCode.cluster_authorization_failed
     with blocking_client(cluster) as client:
         assert TopicAdmin(client).broker_config("x", client.deadline(10)) is None

@@ -10,7 +10,7 @@ from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.client.connection import Connection, CorrelationError
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol.codec import decode
-from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.frame import FrameReader
 from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
@@ -42,7 +42,10 @@ def versions(correlation_id: int, version: int = 4, **ranges: tuple[int, int]) -
 
 def refusal(correlation_id: int, highest: int | None) -> bytes:
     keys = [{"api_key": 18, "min_version": 0, "max_version": highest}]
-    values = {"error_code": as_error_code(35), "api_keys": [] if highest is None else keys}
+    values = {
+        "error_code": ErrorCode.unsupported_version,
+        "api_keys": [] if highest is None else keys,
+    }
     return reply(ApiKey.API_VERSIONS, 0, correlation_id, values)
 
 
