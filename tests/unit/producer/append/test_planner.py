@@ -80,21 +80,6 @@ def test_no_rows() -> None:
     assert laid_out.offset_deltas.shape == (0,)
 
 
-def test_open_batch_is_continued_until_full() -> None:
-    laid_out = run([0, 0, 0], [100, 100, 100], 400, t0=OpenBatch(7, 250, 9))
-    spans = [(s.start, s.stop, s.first_delta, s.base_timestamp) for s in laid_out.segments]
-    assert spans == [(0, 1, 7, 9), (1, 3, 0, NOW)]
-
-
-def test_oversized_record_has_its_own_batch() -> None:
-    laid_out = run([0, 0, 0], [50, 5_000, 50], 400)
-    assert [(s.start, s.stop, s.opens) for s in laid_out.segments] == [
-        (0, 1, True),
-        (1, 2, True),
-        (2, 3, True),
-    ]
-
-
 def test_record_count_is_limited_by_delta_width() -> None:
     rows = MAX_BATCH_RECORDS + 5
     sizes = np.full(rows, 7, np.int64)

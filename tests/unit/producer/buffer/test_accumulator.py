@@ -260,11 +260,6 @@ def test_reserve_fails_after_max_block_ms() -> None:
     assert bench.memory.used == 1_000
 
 
-def test_empty_buffer_accepts_a_chunk_larger_than_itself(bench: Bench) -> None:
-    bench.accumulator.pool.reserve(50_000)
-    assert bench.memory.used == 50_000
-
-
 @pytest.mark.parametrize("wait", ["reserve", "flush", "topics"])
 def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -> None:
     bench = Bench(SystemClock(), max_block_ms=600_000)

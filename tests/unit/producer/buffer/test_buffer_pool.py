@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
+from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.producer.buffer.batch import Charge
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
@@ -38,12 +38,6 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_reservation_that_fits_does_not_wait(bench: Bench) -> None:
-    bench.pool.reserve(LIMIT)
-    assert bench.pool.used == LIMIT
-    assert (bench.wakes, bench.meters().buffer_waits) == (0, 0)
-
-
 def test_empty_pool_accepts_more_than_its_size(bench: Bench) -> None:
     assert bench.pool.fits(5 * LIMIT)
     bench.pool.reserve(5 * LIMIT)
@@ -70,13 +64,6 @@ def test_waiting_since_is_set_during_the_wait(bench: Bench) -> None:
     assert bench.pool.wait_for_room(done, 1)
     assert seen == [1.0]
     assert bench.pool.waiting_since is None
-
-
-def test_failed_session_reserves_nothing(bench: Bench) -> None:
-    bench.state.fail(DeliveryError("gone"))
-    with pytest.raises(DeliveryError, match="gone"):
-        bench.pool.reserve(1)
-    assert bench.pool.used == 0
 
 
 def test_shared_charge_is_released_with_its_last_holder(bench: Bench) -> None:

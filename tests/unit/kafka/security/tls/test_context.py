@@ -59,13 +59,6 @@ def test_certificates_in_an_option_may_be_on_one_line(tmp_path: Path, separator:
     handshake(context, server_context(tmp_path, SERVER), "127.0.0.1")
 
 
-def test_other_authority_is_rejected(tmp_path: Path) -> None:
-    other = CertificateAuthority("Another")
-    context = client_context(TlsConfig(truststore=pem_trust(other.certificate_pem)))
-    with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(context, server_context(tmp_path, SERVER), "localhost")
-
-
 def test_wrong_host_is_rejected_unless_the_check_is_disabled(tmp_path: Path) -> None:
     trust = pem_trust(AUTHORITY.certificate_pem)
     server = server_context(tmp_path, SERVER)
