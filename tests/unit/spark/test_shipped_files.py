@@ -8,6 +8,7 @@ from pyspark import SparkFiles
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
 
+pytestmark = pytest.mark.usefixtures("no_session")
 OPTIONS = {
     "kafka.bootstrap.servers": "h:9092",
     "kafka.security.protocol": "SSL",
@@ -57,7 +58,6 @@ def test_without_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert location("userFiles-of-the-driver") == str(tmp_path / "trust.p12")
 
 
-def test_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkFiles, "_sc", None)
+def test_without_spark() -> None:
     assert session_folder() is None
     assert location(None) == "trust.p12"

@@ -8,11 +8,7 @@ from pyspark import SparkConf, SparkContext
 
 from spark_kafka_sink.spark.internals import is_watched, only_errors_are_logged
 
-
-@pytest.fixture(autouse=True)
-def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the session of earlier tests in this process."""
-    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+pytestmark = pytest.mark.usefixtures("no_session")
 
 
 def _process(proc: Path, name: str, parent: int, *words: str) -> None:
