@@ -85,8 +85,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.kafka_partitions import repartition_by_kafka_partition
     from spark_kafka_sink.spark.last_report import last_report
     from spark_kafka_sink.spark.micro_batches import micro_batch_writer
-    from spark_kafka_sink.spark.registration import register, warm_up
+    from spark_kafka_sink.spark.registration import register
     from spark_kafka_sink.spark.spark_errors import error_of
+    from spark_kafka_sink.spark.warm_up import warm_up
     from spark_kafka_sink.spark.write import write
     from spark_kafka_sink.spark.write_progress import WriteProgress, progress
     from spark_kafka_sink.testing import assert_written
@@ -149,7 +150,7 @@ _MODULES = {
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.summary",
-    "warm_up": "spark_kafka_sink.spark.registration",
+    "warm_up": "spark_kafka_sink.spark.warm_up",
     "write": "spark_kafka_sink.spark.write",
 }
 """Modules of the names in `__all__`. No other names can be imported."""

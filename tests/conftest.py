@@ -164,8 +164,6 @@ def secured_kafka() -> Iterator[SecuredKafka]:
 @pytest.fixture(scope="session")
 def embedded_broker() -> Iterator[EmbeddedBroker]:
     """Run the embedded broker, shared by the session. It keeps records with old timestamps."""
-    from spark_kafka_sink import EmbeddedBroker
-
     with EmbeddedBroker(auto_create_topics=True, retention_check_ms=24 * 3_600_000) as broker:
         yield broker
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.formats.decoder import DecodedRecord
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
 STOP_SECONDS: Final = 10.0

@@ -23,9 +23,9 @@ from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyRe
 from spark_kafka_sink.kafka.admin.appender import ProduceHandler
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader

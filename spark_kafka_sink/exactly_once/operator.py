@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         ListedTransaction,
         TransactionDescription,
     )
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 SECONDS: Final = 30.0
 """Time limit in seconds for each request."""

@@ -26,9 +26,9 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import decision_record, decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.steps.commit import rejection_error
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
+from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.steps.torn import fate_of
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
@@ -39,7 +39,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer, TransactionAdmin
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, next_sequence
 from spark_kafka_sink.producer.transactions.state import FIRST_EPOCH, second_attempt_error

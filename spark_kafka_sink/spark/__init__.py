@@ -45,7 +45,8 @@ In reading order:
 - `arrow_batches`: the limit of the Arrow batches of `write`
 - `map_task`: the function that `write` runs in the tasks
 - `micro_batches`: `micro_batch_writer`, for `foreachBatch`
-- `registration`: registers the format with a session, and starts its Python workers
+- `registration`: registers the format with a session
+- `warm_up`: starts the Python workers of a session
 - `sessions`: checks of the session that is passed to a public function
 - `spark_errors`: converts exceptions of Spark to errors of this package
 - `kafka_partitions`: repartitions a DataFrame so that each Kafka partition is in one task

@@ -1,7 +1,7 @@
 """The writers of `format("kafkaprod")`, which Spark pickles, and the tasks' messages to it.
 
 Spark calls `write` in a task's Python worker, `commit` and `abort` in a Python worker on the
-driver.
+driver. These are different objects (design.md: new-writers).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
-except ImportError:  # PySpark 4.0: see `releases`
+except ImportError:  # PySpark 4.0: see `spark_releases`
     StreamArrowWriter = DataSourceArrowWriter  # type: ignore[assignment, misc]
 
 from spark_kafka_sink.spark.spark_errors import without_traceback

@@ -117,7 +117,7 @@ class Contract:
             raise ColumnError(
                 "topic option required when no 'topic' attribute is present",
                 hint=_rename(schema, "topic")
-                or "set .option('topic', ...) or add a column `topic`",
+                or "Set .option('topic', ...), or add a column `topic`.",
             )
         return cls(
             value=_required(schema, "value") if selected is None else _raw(selected.value),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter, KafkaProdWriter
 
 WARM_UP = "kafkaprod.warm-up"
-"""Option with which `registration.warm_up` starts workers; the value does not matter."""
+"""Option with which `warm_up` starts workers; the value does not matter."""
 
 
 class KafkaProdDataSource(DataSource):
@@ -143,7 +143,7 @@ def _only_writes() -> ConfigError:
 
 
 class WarmUpWriter(DataSourceArrowWriter):
-    """The writer with which `registration.warm_up` starts Python workers before a first write.
+    """The writer with which `warm_up` starts Python workers before a first write.
 
     It imports the modules of a write and discards all rows. It opens no connection.
 

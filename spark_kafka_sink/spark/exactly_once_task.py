@@ -27,7 +27,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     judge,
 )
 from spark_kafka_sink.exactly_once.shared_transaction import claim
-from spark_kafka_sink.exactly_once.steps.commit import rejection_error
+from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.task_transaction import (
     MAX_TOPICS,
     PartitionRange,

@@ -1,4 +1,4 @@
-"""Register the data source with a session, and start the Python workers of a session.
+"""Register the data source with a session.
 
 Spark looks up a Python data source in the session that is active in the calling thread
 (`DataSource.lookupDataSource` uses `SparkSession.getActiveSession`). PySpark makes a session active
@@ -9,18 +9,14 @@ required.
 
 from __future__ import annotations
 
-import logging
-import time
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink.spark.internals import use_this_python
-from spark_kafka_sink.spark.map_task import SCHEMA, load_task_modules
-from spark_kafka_sink.spark.preloading import COMMIT, PLANNING, load
 from spark_kafka_sink.spark.sessions import check_session, reject_wheel
 from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES, condition, without_data_sources
 
@@ -28,15 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 
-_LOG = logging.getLogger(__name__)
 _ALREADY_EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
-_IDLE_S = 30.0
-"""Seconds after which idle workers are used again; Spark stops them after a minute."""
 _lock = Lock()
 _known: WeakSet[SparkSession | ConnectSession] = WeakSet()
 """Sessions in which the format is registered. Guarded by `_lock`."""
-_warming_up: WeakKeyDictionary[SparkSession | ConnectSession, Thread] = WeakKeyDictionary()
-"""The latest warm-up of each session. Guarded by `_lock`."""
 
 
 def register(spark: SparkSession | ConnectSession) -> None:
@@ -77,64 +68,3 @@ def register(spark: SparkSession | ConnectSession) -> None:
             if condition(error) != _ALREADY_EXISTS:
                 raise
         _known.add(spark)
-
-
-def warm_up(spark: SparkSession | ConnectSession) -> Thread:
-    """Start the Python workers of a session in the background, so that its first write is faster.
-
-    It returns immediately; call it after creating the session, while the job prepares its rows::
-
-        warm_up(spark)
-
-    The workers serve `write` and the format. The modules that plan and commit a write are imported
-    into this process.
-
-    It can be called repeatedly: while workers are being started, it does nothing. If the session is
-    stopped in the meantime or Spark cannot start a worker, only a debug message is logged. The
-    Spark UI shows a job named "start Python workers of kafkaprod" with one task for each core.
-
-    Args:
-        spark: a session, classic or of Spark Connect.
-
-    Returns:
-        The thread; `join` it to wait until the workers have started.
-
-    Raises:
-        ConfigError: the argument is not a session, or the session is stopped.
-    """
-    check_session("warm_up(spark)", spark)
-    with _lock:
-        thread = _warming_up.get(spark)
-        if thread is None or not thread.is_alive():
-            thread = Thread(target=_warm_up, args=(spark,), name="kafkaprod-warm-up", daemon=True)
-            _warming_up[spark] = thread
-            thread.start()
-        return thread
-
-
-def _warm_up(spark: SparkSession | ConnectSession) -> None:
-    try:
-        _write_without_kafka(spark)
-    except Exception as error:  # noqa: BLE001 - the first write starts the workers itself
-        _LOG.debug("Python workers were not started in advance: %s", error)
-
-
-def _write_without_kafka(spark: SparkSession | ConnectSession) -> None:
-    """Run one task of both kinds of write for each core; both discard their rows."""
-    load((*PLANNING, *COMMIT))
-    cores = 1
-    if isinstance(spark, SparkSession):
-        cores = spark.sparkContext.defaultParallelism
-        spark.sparkContext.setJobDescription("start Python workers of kafkaprod")
-        spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
-        use_this_python(spark.sparkContext)
-    rows = spark.range(0, cores, 1, cores)
-    rows.mapInArrow(load_task_modules, SCHEMA).collect()
-    if not HAS_DATA_SOURCES:
-        return
-    idle_since = time.monotonic()
-    from spark_kafka_sink.spark.datasource import WARM_UP, KafkaProdDataSource
-
-    rows.write.format(KafkaProdDataSource.name()).option(WARM_UP, "").mode("append").save()
-    if time.monotonic() - idle_since > _IDLE_S:
-        rows.mapInArrow(load_task_modules, SCHEMA).collect()

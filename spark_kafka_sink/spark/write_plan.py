@@ -165,7 +165,7 @@ def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, 
 
 
 def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
-    """Detect problems on the driver that would fail every task: see `security.preflight`.
+    """Detect problems on the driver that would fail every task: see `security_checks`.
 
     Args:
         config: the sink's settings, as set by the user.

@@ -19,7 +19,7 @@ from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from tools.benchmarks import tables
 from tools.benchmarks.core import contestants as core
 from tools.benchmarks.kafka import PARTITIONS, MeasuredKafka, Plan, Workbench, new_topics

@@ -35,7 +35,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
 )
 from spark_kafka_sink.broker.partition.log_validator import RejectedBatchError
 from spark_kafka_sink.broker.storage.journal import TRANSACTION, Journal
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 

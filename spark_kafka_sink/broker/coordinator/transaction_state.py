@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
 NO_ID = -1

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.request_shapes import Result
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
 """The request's item for a topic, and the data of the topic's partitions."""

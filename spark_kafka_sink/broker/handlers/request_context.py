@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.protocol.versions import VersionRange
 
 REASON: Final = "reason"

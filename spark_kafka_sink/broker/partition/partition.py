@@ -24,7 +24,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
     ProducerStateManager,
 )
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.control_batch import (
     EndTransactionMarker,
     control_batch,

@@ -43,7 +43,7 @@ from spark_kafka_sink.broker.storage.log_storage import (
     StoredBatch,
 )
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 from spark_kafka_sink.kafka.records.record_batch import NO_TIMESTAMP, BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import read_records, records_section

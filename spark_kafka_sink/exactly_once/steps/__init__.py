@@ -4,6 +4,7 @@ In reading order:
 
 - `scope_client`: fence, read and append; timing; the checks before a decision
 - `commit`: the commit of a batch
+- `rejections`: the errors for batches that must not be written
 - `abort`: the abort of a batch
 - `torn`: the outcome of each transaction of a decided batch, and partially committed batches
 - `recovery`: finish decided batches, of this driver's scope and of earlier runs

@@ -38,7 +38,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import (
     TransactionAdmin,
     TransactionDescription,
 )
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from spark_kafka_sink.report.recreated_topics import check_current

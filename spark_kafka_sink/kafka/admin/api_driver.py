@@ -25,10 +25,11 @@ from spark_kafka_sink.kafka.admin.lookups import (
 )
 from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.closed_connections import closed_twice_error, is_closed
-from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import Values, encode_request
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import coordinators_in, find_coordinator
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 

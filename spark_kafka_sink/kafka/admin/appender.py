@@ -31,10 +31,10 @@ from spark_kafka_sink.kafka.admin.blocking_client import (
 )
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
 from spark_kafka_sink.kafka.admin.transaction_admin import EndTxnHandler, TransactionAdmin
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol import error_codes, produce
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import (
     OpenTransaction,
     add_partitions,

@@ -225,7 +225,7 @@ class BlockingClient:
         for node in list(self._queues):
             self._send_queued(node, now)
         self.metadata.maybe_send(self._network, now)
-        waits = (wait, self._network.next_deadline(now), self.metadata.seconds_until_due(now))
+        waits = (wait, self._network.seconds_until_due(now), self.metadata.seconds_until_due(now))
         for completion in self._network.poll(min(waits), self._client.clock.monotonic):
             self._complete(completion)
         self._fail_unreachable()

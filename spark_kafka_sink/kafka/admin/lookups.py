@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.kafka.client.metadata_updater import is_fatal
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 
 K = TypeVar("K", bound=Hashable)
 

@@ -38,9 +38,9 @@ from spark_kafka_sink.kafka.admin.topic_admin import (
     ListOffsetsHandler,
     TopicAdmin,
 )
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, consumer_record
 from spark_kafka_sink.kafka.records.control_batch import read_marker
 from spark_kafka_sink.kafka.records.record_decoder import read_records as decode_records

@@ -29,7 +29,6 @@ from spark_kafka_sink.kafka.admin.api_driver import (
 )
 from spark_kafka_sink.kafka.admin.blocking_client import denied, on_topic, on_transactional_id
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, Lookup
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol import transactions as requests
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import (
@@ -41,6 +40,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import (
     ErrorCode,
     error_name,
 )
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import (
     OPEN_STATES,
     OpenTransaction,

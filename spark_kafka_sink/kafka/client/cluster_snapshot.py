@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 
-UNASSIGNED = -1
-"""The partition number of records without a partition, also in failure reports.
-
-It equals Java's ``RecordMetadata.UNKNOWN_PARTITION``.
-"""
-
 NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20
 """Maximum accepted partition count of a topic, which is far above what Kafka supports."""
@@ -32,16 +26,6 @@ _RELIABLE_EPOCHS = 9
 """First version of Metadata with reliable leader epochs. Older versions can return stale epochs
 (KAFKA-9212).
 """
-
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic; `partition` is UNASSIGNED for records without a partition."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)

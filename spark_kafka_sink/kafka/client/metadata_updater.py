@@ -29,12 +29,7 @@ from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
-from spark_kafka_sink.kafka.client.cluster_snapshot import (
-    ClusterSnapshot,
-    Node,
-    TopicInfo,
-    TopicPartition,
-)
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node, TopicInfo
 from spark_kafka_sink.kafka.client.outages import Outages
 from spark_kafka_sink.kafka.client.request import Completion, Request
 from spark_kafka_sink.kafka.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorCode
@@ -46,6 +41,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.network_client import Network
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
 _DENIED = int(ErrorCode.topic_authorization_failed)

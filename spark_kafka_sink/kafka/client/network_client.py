@@ -224,7 +224,7 @@ class Network:
         done, self._done = self._done, []
         return done
 
-    def next_deadline(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Return the seconds until the next timeout or retry, or 1.0 if nothing is scheduled."""
         timeout = self._config.request_timeout_ms / 1000
         times = (due for broker in self._brokers.values() for due in broker.deadlines(timeout))

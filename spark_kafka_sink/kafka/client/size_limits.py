@@ -46,6 +46,8 @@ class BatchSizeLimits:
     def record_rejected(self, topic: str, size: int, now: float) -> int:
         """Record that a batch of `size` bytes was too large; limit batches to half of this size.
 
+        See design.md: batch-size-limit.
+
         Returns:
             The new limit in uncompressed bytes.
         """
@@ -75,6 +77,9 @@ class RequestSizeLimit:
         return self._safe
 
     def record_lost(self, size: int, now: float) -> None:
-        """Record that a connection ended while a request of `size` bytes was unanswered."""
+        """Record that a connection ended while a request of `size` bytes was unanswered.
+
+        See design.md: request-size-limit.
+        """
         if size > self._safe:
             self._lost_at = now

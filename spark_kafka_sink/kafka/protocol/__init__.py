@@ -7,6 +7,7 @@ In reading order:
 
 - `frame`: split a byte stream into frames, and gather buffers for sending
 - `error_codes`: Kafka's error codes by name, and groups of codes that are handled the same way
+- `topic_partition`: a partition of a topic
 - `codec`: encode and decode messages, with a check of every length
 - `acl`: operations and resource types of ACLs
 - `versions`: API keys, the versions that this client supports, and finalized features

@@ -3,7 +3,7 @@
 The message classes and the writer come from kio. This module contains the reader, because bytes
 from a socket must not exhaust memory or raise any error other than ProtocolError. Every length is
 compared with the remaining bytes before anything is sliced or allocated. Unknown tags are skipped
-(KIP-482), and unknown error codes remain numbers.
+(KIP-482), and unknown error codes remain numbers. See design.md: untrusted-bytes.
 
 Each reader takes (data, offset) and returns (value, next offset). A read past the end raises
 IndexError or struct.error, which `decode` converts to ProtocolError.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, split_records
 from spark_kafka_sink.producer.append.planner import MAX_BATCH_RECORDS, BatchLimits, Segment, plan
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice

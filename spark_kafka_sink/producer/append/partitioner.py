@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import PartitionerName
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import lengths_of
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, positive_murmur2
 from spark_kafka_sink.producer.append.route import Route, route_of

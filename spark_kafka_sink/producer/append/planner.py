@@ -169,6 +169,7 @@ class _Cutter:
         """
         starts, stops = bounds[:-1], bounds[1:]
         batches = self._batches(targets, starts, open_batch)
+        # Rows of a later chunk store the difference (design.md: create-time).
         bases = [batch.base_timestamp for batch in batches]
         records = [batch.records for batch in batches]
         filled = np.array([batch.size for batch in batches]) + self.ends[stops] - self.ends[starts]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

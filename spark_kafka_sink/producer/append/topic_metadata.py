@@ -185,7 +185,7 @@ class TopicMetadata:
             self._client.network.wakeup()
 
     def _remaining_s(self, names: tuple[str, ...]) -> float:
-        """Return how many seconds of max.block.ms are left for these topics."""
+        """Return how many seconds of max.block.ms are left (design.md: missing-topic)."""
         now = self._client.clock.monotonic()
         whole = self._config.max_block_ms / 1000
         return min((self._awaited.get(name, now + whole) for name in names), default=now) - now

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

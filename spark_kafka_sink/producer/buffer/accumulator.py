@@ -13,7 +13,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch, ProducerBatch
 from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 
@@ -175,7 +175,7 @@ class Accumulator:
 
         The lookup needs no lock, because `close_due` closes no batch during a plan.
         """
-        with self._lock:
+        with self._lock:  # No batch closes from here to `append` (design.md: plan-before-encode).
             self.state.raise_error()
             self._began = self.state.clock.monotonic()
             return self._open.get
@@ -247,7 +247,7 @@ class Accumulator:
         """
         with self._lock:
             if self._began is not None:
-                self._is_close_missed = self.next_linger(now) <= 0
+                self._is_close_missed = self.seconds_until_due(now) <= 0
                 return
             surplus = self._surplus()
             waiting_since = self.pool.waiting_since
@@ -265,7 +265,7 @@ class Accumulator:
                 surplus -= batch.payload_size
                 self._close(partition, CloseReason.LINGER if lingered else CloseReason.MEMORY)
 
-    def next_linger(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `close_due` must be called again."""
         with self._lock:
             oldest = next(iter(self._open.values()), None)
@@ -303,7 +303,7 @@ class Accumulator:
         """Return the first batch of a queue, or None if no batch may be drained now.
 
         A partition's batches wait for older unassigned batches of the topic, because these could be
-        assigned to the same partition.
+        assigned to the same partition (design.md: unassigned-first).
         """
         with self._lock:
             queue = self._queues.get(topic_partition)
@@ -520,6 +520,7 @@ class Accumulator:
             if batch.created_at > born_before:
                 continue
             for index, charge in enumerate(batch.charges):
+                # A slice would keep the whole chunk in memory (design.md: one-buffer-per-chunk).
                 if live[id(charge)] * COPY_DIVISOR < charge.size * (COPY_DIVISOR - 1):
                     self._copy_part(batch, index)
         self.state.notify()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
 class EncodedSlice(NamedTuple):

@@ -28,12 +28,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import (
-    NO_LEADER,
-    UNASSIGNED,
-    ClusterSnapshot,
-    TopicPartition,
-)
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER, ClusterSnapshot
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

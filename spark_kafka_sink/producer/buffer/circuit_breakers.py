@@ -26,7 +26,7 @@ from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, Thrott
 from spark_kafka_sink.producer.buffer.ramp import Ramp
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _SLOTS = 10
 """Number of slots in the window; outcomes expire one slot at a time."""

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.debug_log import Context
     from spark_kafka_sink.common.delivery_status import DeliveryStatus
-    from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerState
 

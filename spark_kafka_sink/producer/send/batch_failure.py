@@ -15,8 +15,8 @@ from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 

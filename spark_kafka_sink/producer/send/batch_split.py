@@ -23,7 +23,7 @@ from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import Codec
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.records.record_decoder import Record
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 
 if TYPE_CHECKING:
     from collections.abc import Collection

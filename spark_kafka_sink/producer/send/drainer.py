@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.sticky_partitioner import candidates, draw_order
 from spark_kafka_sink.producer.send.partition_state import DrainedBatch
 
@@ -128,7 +128,7 @@ class Drainer:
         drained = Drained(room, now, leaders - ready)
         for queue, led in waiting:
             leader = led.get(queue.partition)
-            if queue.partition == UNASSIGNED:
+            if queue.partition == UNASSIGNED:  # design.md: unassigned-queue
                 drained.stale |= not led and queue.topic in cluster.topics
                 drained.more |= self._drain_unassigned(queue, led, drained)
             elif leader is None:

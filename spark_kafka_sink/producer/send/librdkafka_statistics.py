@@ -20,7 +20,7 @@ from spark_kafka_sink.common.errors import text_of
 from spark_kafka_sink.common.logs import visible_logger
 from spark_kafka_sink.common.secret import redacted, split_query
 from spark_kafka_sink.kafka.client.channel.transport import State
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions.state import FAILED, ProducerTransactionState

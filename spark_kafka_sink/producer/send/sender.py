@@ -326,8 +326,8 @@ class Sender:
             return _FAILED_WAIT
         wait = min(
             _MAX_POLL_S,
-            max(self.accumulator.next_linger(now), 0.001),
-            self.client.network.next_deadline(now),
+            max(self.accumulator.seconds_until_due(now), 0.001),
+            self.client.network.seconds_until_due(now),
             self.client.metadata.seconds_until_due(now),
         )
         if self.transactions is not None:

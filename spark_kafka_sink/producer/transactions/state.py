@@ -18,9 +18,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.security.acl_commands import Acl
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as ForeignPartition
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,

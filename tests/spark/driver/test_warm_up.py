@@ -18,7 +18,7 @@ from spark_kafka_sink import (
     warm_up,
     write,
 )
-from spark_kafka_sink.spark import registration as module
+from spark_kafka_sink.spark import warm_up as module
 from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
 from tests.spark.support.append import append
 

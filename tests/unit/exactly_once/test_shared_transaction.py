@@ -18,7 +18,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
 )
 from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 
 SHARED = OpenTransaction(

@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     TransactionMetadata,
 )
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 ids = count(100)

@@ -9,7 +9,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     Nothing,
     Planning,
 )
-from spark_kafka_sink.exactly_once.steps.commit import rejection_error
+from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
 from tests.unit.exactly_once.log.decisions import ORDERS
 

@@ -14,8 +14,9 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, PartitionerName
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from tests.property.reference import partition_for_key

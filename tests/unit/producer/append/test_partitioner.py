@@ -10,7 +10,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import PartitionerName
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.route import Route

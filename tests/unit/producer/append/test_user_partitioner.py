@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 from tests.unit.producer.append.test_partitioner import (
     assign,
     partitioner,

@@ -1,7 +1,7 @@
 """An accumulator that a test fills and empties."""
 
 from spark_kafka_sink.common.clock import Clock
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool

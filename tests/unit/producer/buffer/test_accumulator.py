@@ -80,14 +80,14 @@ def test_unused_reservation_is_returned(bench: Bench) -> None:
 
 def test_batches_linger(bench: Bench) -> None:
     bench.put({0: 100})
-    assert bench.accumulator.next_linger(1.0) == pytest.approx(0.099)
+    assert bench.accumulator.seconds_until_due(1.0) == pytest.approx(0.099)
     bench.accumulator.close_due(1.098)
     assert bench.queued() == []
     bench.clock.advance(0.06)  # type: ignore[attr-defined]
     bench.put({1: 100})
     bench.accumulator.close_due(1.1)
     assert [batch.topic_partition for batch in bench.queued()] == [PLACES[0]]
-    assert bench.accumulator.next_linger(1.1) == pytest.approx(0.059)
+    assert bench.accumulator.seconds_until_due(1.1) == pytest.approx(0.059)
     bench.accumulator.close_due(1.161)
     assert len(bench.queued()) == 2
 
@@ -108,7 +108,7 @@ def test_sender_is_woken_only_if_it_would_miss_the_deadline_of_an_open_batch(
     linger_ms: int, wakes: int
 ) -> None:
     bench = Bench(ManualClock(seconds=1.0), linger_ms=linger_ms)
-    assert bench.accumulator.next_linger(1.0) <= (1.0 if wakes else linger_ms / 1000)
+    assert bench.accumulator.seconds_until_due(1.0) <= (1.0 if wakes else linger_ms / 1000)
     bench.put({0: 100})
     assert bench.wakes == wakes
 
@@ -142,7 +142,7 @@ def test_linger_starts_at_append_not_at_encoding(
     )
     ((_, batch),) = bench.accumulator.open_batches()
     assert batch.created_at == start
-    assert bench.accumulator.next_linger(start + 0.04) == pytest.approx(0.059)
+    assert bench.accumulator.seconds_until_due(start + 0.04) == pytest.approx(0.059)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_batch_is_sent_early_rather_than_late(linger_ms: int, closes_after: floa
     bench = Bench(ManualClock(1.0), linger_ms=linger_ms)
     bench.put({0: 100})
     created = bench.clock.monotonic()
-    assert bench.accumulator.next_linger(created) == pytest.approx(closes_after)
+    assert bench.accumulator.seconds_until_due(created) == pytest.approx(closes_after)
     bench.accumulator.close_due(created + closes_after - 0.0001)
     assert bench.queued() == []
     bench.accumulator.close_due(created + closes_after + 0.0001)

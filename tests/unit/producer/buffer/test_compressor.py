@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.compression import decompress
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.compressor import Compressor

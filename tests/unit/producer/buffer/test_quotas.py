@@ -6,11 +6,8 @@ from types import MappingProxyType
 
 import pytest
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import (
-    ClusterSnapshot,
-    TopicInfo,
-    TopicPartition,
-)
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, TopicInfo
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from tests.support.harness.offline import topic
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     Decision,
@@ -22,27 +22,76 @@ FACTS = Facts(
 PLAIN = replace(FACTS, idempotent=False)
 COMPLETE = Decision(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
 FAIL_NOT, FAIL_POSSIBLY = Decision(BatchAction.FAIL, NOT), Decision(BatchAction.FAIL, POSSIBLY)
-REFRESH_CODES = (3, 5, 6, 9, 13, 56, 72, 74, 100, 103, DISCONNECTED, NOT_SENT)
-RETRY_CODES = (2, 7, 19, 20)
+REFRESH_CODES = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.leader_not_available,
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.replica_not_available,
+    ErrorCode.network_exception,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.listener_not_found,
+    ErrorCode.fenced_leader_epoch,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.inconsistent_topic_id,
+    DISCONNECTED,
+    NOT_SENT,
+)
+RETRY_CODES = (
+    ErrorCode.corrupt_message,
+    ErrorCode.request_timed_out,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+)
 UNKNOWN_CODES = (9_999, -300, 32_767)
-UNCLEAR_CODES = (3, 6, 7, 20, 56, -1, DISCONNECTED, *UNKNOWN_CODES)
+UNCLEAR_CODES = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.request_timed_out,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.unknown_server_error,
+    DISCONNECTED,
+    *UNKNOWN_CODES,
+)
 
 TABLE = [
-    (0, BatchAction.COMPLETE, BatchAction.COMPLETE),
+    (ErrorCode.none, BatchAction.COMPLETE, BatchAction.COMPLETE),
     *[
         (code, BatchAction.REFRESH_AND_RETRY, BatchAction.REFRESH_AND_RETRY)
         for code in REFRESH_CODES
     ],
     *[(code, BatchAction.RETRY, BatchAction.RETRY) for code in RETRY_CODES],
-    (10, BatchAction.SPLIT, BatchAction.SPLIT),
-    (18, BatchAction.FAIL, BatchAction.FAIL),
-    (45, BatchAction.FAIL, BatchAction.FAIL),
-    (46, BatchAction.COMPLETE, BatchAction.FAIL),
-    (59, BatchAction.BUMP_AND_RETRY, BatchAction.FAIL),
-    (47, BatchAction.FAIL, BatchAction.FAIL),
-    *[(code, BatchAction.FATAL, BatchAction.FATAL) for code in (90, 49, 31, 53)],
-    *[(code, BatchAction.FAIL, BatchAction.FAIL) for code in (87, 32, 29, 17, 21, 43, 76)],
-    *[(code, BatchAction.FAIL, BatchAction.FAIL) for code in (-1, *UNKNOWN_CODES)],
+    (ErrorCode.message_too_large, BatchAction.SPLIT, BatchAction.SPLIT),
+    (ErrorCode.record_list_too_large, BatchAction.FAIL, BatchAction.FAIL),
+    (ErrorCode.out_of_order_sequence_number, BatchAction.FAIL, BatchAction.FAIL),
+    (ErrorCode.duplicate_sequence_number, BatchAction.COMPLETE, BatchAction.FAIL),
+    (ErrorCode.unknown_producer_id, BatchAction.BUMP_AND_RETRY, BatchAction.FAIL),
+    (ErrorCode.invalid_producer_epoch, BatchAction.FAIL, BatchAction.FAIL),
+    *[
+        (code, BatchAction.FATAL, BatchAction.FATAL)
+        for code in (
+            ErrorCode.producer_fenced,
+            ErrorCode.invalid_producer_id_mapping,
+            ErrorCode.cluster_authorization_failed,
+            ErrorCode.transactional_id_authorization_failed,
+        )
+    ],
+    *[
+        (code, BatchAction.FAIL, BatchAction.FAIL)
+        for code in (
+            ErrorCode.invalid_record,
+            ErrorCode.invalid_timestamp,
+            ErrorCode.topic_authorization_failed,
+            ErrorCode.invalid_topic_exception,
+            ErrorCode.invalid_required_acks,
+            ErrorCode.unsupported_for_message_format,
+            ErrorCode.unsupported_compression_type,
+        )
+    ],
+    *[
+        (code, BatchAction.FAIL, BatchAction.FAIL)
+        for code in (ErrorCode.unknown_server_error, *UNKNOWN_CODES)
+    ],
 ]
 
 

@@ -13,7 +13,22 @@ from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 PERSISTED = DeliveryStatus.PERSISTED
-RETRIABLE = (2, 3, 5, 6, 7, 9, 13, 19, 20, 56, 72, 74, 100, 103)
+RETRIABLE = (
+    ErrorCode.corrupt_message,
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.leader_not_available,
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.request_timed_out,
+    ErrorCode.replica_not_available,
+    ErrorCode.network_exception,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.listener_not_found,
+    ErrorCode.fenced_leader_epoch,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.inconsistent_topic_id,
+)
 
 
 def acknowledge_first(sim: World, count: int = 1) -> None:

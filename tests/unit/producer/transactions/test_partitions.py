@@ -1,6 +1,6 @@
 """Which partitions are added to a transaction, and for which batches."""
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.transactions.state import AddState, TransactionPartitions
 
 FIRST, SECOND, OTHER = (

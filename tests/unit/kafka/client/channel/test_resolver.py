@@ -127,7 +127,7 @@ def test_loop_waits_until_the_lookup_deadline() -> None:
     scene = NetworkScene(socket_connection_setup_timeout_ms=700)
     now = scene.clock.monotonic()
     scene.network.connect(NAMED, now)
-    assert scene.network.next_deadline(now) == pytest.approx(0.7)
+    assert scene.network.seconds_until_due(now) == pytest.approx(0.7)
     scene.close()
 
 

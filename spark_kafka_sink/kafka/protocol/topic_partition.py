@@ -1,0 +1,21 @@
+"""A partition of a topic."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+UNASSIGNED = -1
+"""The partition number of records without a partition, also in failure reports.
+
+It equals Java's ``RecordMetadata.UNKNOWN_PARTITION``.
+"""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; `partition` is UNASSIGNED for records without a partition."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
