@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.admin.conftest import connected
-from tests.unit.exactly_once.log.decisions import decided
+from tests.unit.exactly_once.decisions import decided
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 from tools.support.transactions import open_transaction

@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.steps.torn import settled
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, control_batch
 from tests.support.harness.scripted import blocking_client
-from tests.unit.exactly_once.log.decisions import task_transactions
+from tests.unit.exactly_once.decisions import task_transactions
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
 from tools.support.transactions import batch
 

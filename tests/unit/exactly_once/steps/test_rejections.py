@@ -11,7 +11,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
 )
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
-from tests.unit.exactly_once.log.decisions import ORDERS
+from tests.unit.exactly_once.decisions import ORDERS
 
 CALLER = Caller(query="new", batch="3")
 

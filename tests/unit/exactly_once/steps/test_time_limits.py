@@ -12,7 +12,7 @@ from spark_kafka_sink.exactly_once.steps.recovery import APPEND_SECONDS
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import ScriptedCluster, blocking_client
-from tests.unit.exactly_once.log.decisions import ORDERS, decided, task_transactions
+from tests.unit.exactly_once.decisions import ORDERS, decided, task_transactions
 
 MAX_BLOCK_S = 0.1
 LIMIT_S = 5.0

@@ -12,7 +12,7 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
-from tests.unit.exactly_once.log.decisions import ORDERS, task_transactions
+from tests.unit.exactly_once.decisions import ORDERS, task_transactions
 
 DECIDED = Decided("q", "17", task_transactions(2, partitions=2))
 FIRST, SECOND = (transaction.transactional_id for transaction in DECIDED.transactions)

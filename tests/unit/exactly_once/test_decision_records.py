@@ -19,7 +19,7 @@ from spark_kafka_sink.exactly_once.decision_record import (
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
-from tests.unit.exactly_once.log.decisions import ORDERS, decided, records
+from tests.unit.exactly_once.decisions import ORDERS, decided, records
 
 SMALL = 400
 DONE = DecisionRecord(state=Done("q", "17"), at_ms=1_763_790_000_000, transactions=9, records=90)
