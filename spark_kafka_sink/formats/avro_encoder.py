@@ -19,8 +19,13 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.avro_defaults import default_bytes
 from spark_kafka_sink.formats.avro_derivation import derive
-from spark_kafka_sink.formats.avro_schema import AvroSchema
-from spark_kafka_sink.formats.avro_unions import candidates, chosen_branches, closeness
+from spark_kafka_sink.formats.avro_schema import UUID_SIZE, AvroSchema
+from spark_kafka_sink.formats.avro_unions import (
+    MAX_WIDE_DIGITS,
+    candidates,
+    chosen_branches,
+    closeness,
+)
 from spark_kafka_sink.formats.cells import Cells, values_of
 from spark_kafka_sink.formats.column import Column, field_path, not_declared, unsupported
 from spark_kafka_sink.formats.decimal_cells import DecimalCells
@@ -52,7 +57,6 @@ _MAX_DIGITS: Final = 38
 _WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
 _UUID: Final = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 _ZERO_UUID: Final = b"00000000-0000-0000-0000-000000000000"
-_UUID_SIZE: Final = 16
 _WIDE_SIZE: Final = 32
 """Size of Arrow's 256-bit decimals in bytes."""
 _UNITS: Final = {
@@ -306,7 +310,7 @@ def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
     is_uuid: Any = pc.match_substring_regex(texts, _UUID).fill_null(False)
     cells.fail(~np.asarray(is_uuid), path, "is not a UUID")
     digits = values_of(pc.if_else(is_uuid, texts, _ZERO_UUID)).tobytes().decode()
-    offsets = np.arange(len(cells) + 1, dtype=np.int32) * np.int32(_UUID_SIZE)
+    offsets = np.arange(len(cells) + 1, dtype=np.int32) * np.int32(UUID_SIZE)
     out.column(binary_array(offsets, pa.py_buffer(bytes.fromhex(digits.replace("-", "")))))
 
 
@@ -336,7 +340,7 @@ def _write_wide_decimal(
 ) -> None:
     """Do the same as `_write_decimal` for decimals that can exceed 128 bits with this scale."""
     DecimalCells.of(cells).fitting(path, digits, cells.array.type.scale)
-    wide: Any = cells.array.cast(pa.decimal256(76, scale))
+    wide: Any = cells.array.cast(pa.decimal256(MAX_WIDE_DIGITS, scale))
     numbers = Cells(wide, cells.faults, cells.rows).words(_WIDE_SIZE)[:, ::-1]
     sign = (numbers[:, 0] >> 7) * np.uint8(255)
     differs = numbers != sign[:, None]

@@ -20,7 +20,7 @@ PRIMITIVES: Final = frozenset(
 )
 NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
 _COMPLEX: Final = NAMED | {"array", "map"}
-_UUID_SIZE: Final = 16
+UUID_SIZE: Final = 16
 _FIELDS: Final = ("fields", list)
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 """A name without namespace. As in Java, letters of all languages are allowed."""
@@ -107,7 +107,7 @@ class AvroSchema:
             return None
         if name == "decimal" and not _is_decimal(self.json):
             return None
-        is_uuid = name != "uuid" or self.json.get("size", _UUID_SIZE) == _UUID_SIZE
+        is_uuid = name != "uuid" or self.json.get("size", UUID_SIZE) == UUID_SIZE
         return name if is_uuid else None
 
     @property

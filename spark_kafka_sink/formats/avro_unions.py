@@ -35,7 +35,7 @@ _TIMES: Final = {
 """Start of the logical types that fit a column."""
 _OTHER_MEANING: Final = 5
 """Lowest rank of dates and times for integers."""
-_MAX_WIDE_DIGITS: Final = 76
+MAX_WIDE_DIGITS: Final = 76
 """Maximum number of digits of Arrow's 256-bit decimals."""
 _WITH_DEFAULTS: Final = 10
 """Added to the rank of a record that has fields without a column."""
@@ -210,7 +210,7 @@ def _of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
 def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
     digits, scale = schema.decimal_digits
     column_digits = column.type.precision - column.type.scale
-    if scale < column.type.scale or column_digits + scale > _MAX_WIDE_DIGITS:
+    if scale < column.type.scale or column_digits + scale > MAX_WIDE_DIGITS:
         return None
     return Closeness(0, digits < column_digits)
 

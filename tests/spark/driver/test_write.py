@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent
 
 MAX_REQUESTS = 70
-"""Requests to the JVM of one write in a session that has written before; about 25 are PySpark's."""
+"""Requests to the JVM of one write in a session that has written before, most of them PySpark's."""
 _FORGET_OBJECT = "m\n"
 """Start of a request that Python's garbage collection sends."""
 _SLEEP = "substring(java_method('java.lang.Thread', 'sleep', 100L), 1, 0)"
