@@ -83,13 +83,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
     from spark_kafka_sink.spark.kafka_partitions import repartition_by_kafka_partition
-    from spark_kafka_sink.spark.last_report import last_report
     from spark_kafka_sink.spark.micro_batches import micro_batch_writer
     from spark_kafka_sink.spark.registration import register
-    from spark_kafka_sink.spark.spark_errors import error_of
+    from spark_kafka_sink.spark.reports.last_report import last_report
+    from spark_kafka_sink.spark.reports.write_progress import WriteProgress, progress
+    from spark_kafka_sink.spark.runtime.spark_errors import error_of
     from spark_kafka_sink.spark.warm_up import warm_up
     from spark_kafka_sink.spark.write import write
-    from spark_kafka_sink.spark.write_progress import WriteProgress, progress
     from spark_kafka_sink.testing import assert_written
 
 __all__ = [
@@ -138,14 +138,14 @@ _MODULES = {
     "DeliveryStatus": "spark_kafka_sink.common.delivery_status",
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
-    "WriteProgress": "spark_kafka_sink.spark.write_progress",
+    "WriteProgress": "spark_kafka_sink.spark.reports.write_progress",
     "WriteStatus": "spark_kafka_sink.report.delivery_counters",
     "advise": "spark_kafka_sink.report.advice_rules",
     "assert_written": "spark_kafka_sink.testing",
-    "error_of": "spark_kafka_sink.spark.spark_errors",
-    "last_report": "spark_kafka_sink.spark.last_report",
+    "error_of": "spark_kafka_sink.spark.runtime.spark_errors",
+    "last_report": "spark_kafka_sink.spark.reports.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.micro_batches",
-    "progress": "spark_kafka_sink.spark.write_progress",
+    "progress": "spark_kafka_sink.spark.reports.write_progress",
     "read_records": "spark_kafka_sink.kafka.admin.topic_reader",
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
@@ -158,7 +158,7 @@ _MODULES = {
 
 def load_ipython_extension(shell: object) -> None:
     """Show errors of this package without a traceback, after `%load_ext spark_kafka_sink`."""
-    from spark_kafka_sink.spark.spark_errors import show_errors_briefly
+    from spark_kafka_sink.spark.runtime.spark_errors import show_errors_briefly
 
     show_errors_briefly(shell)
 

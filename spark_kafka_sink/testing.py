@@ -134,7 +134,7 @@ def _decoded_rows(
 ) -> _Rows:
     """Return the frame's rows after serializing and decoding them, and the decoded records."""
     from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
-    from spark_kafka_sink.spark.expected import Expected
+    from spark_kafka_sink.spark.rows.expected import Expected
 
     rows_of_frame = Expected.of(frame, config)
     names = [name for name in rows_of_frame.names if _compared(name, topic)]

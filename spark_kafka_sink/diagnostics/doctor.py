@@ -11,8 +11,12 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics import broker_queries, connection_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
-from spark_kafka_sink.formats.registry import Candidate, Registry
-from spark_kafka_sink.formats.schemas_and_subjects import given_source, message_of, subject_of
+from spark_kafka_sink.formats.registry.registry import Candidate, Registry
+from spark_kafka_sink.formats.registry.schemas_and_subjects import (
+    given_source,
+    message_of,
+    subject_of,
+)
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call, CallOutcome
 from spark_kafka_sink.kafka.protocol.messages import encode_request
 from spark_kafka_sink.kafka.protocol.versions import ApiKey

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.avro_schema import AvroSchema
+from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
 from spark_kafka_sink.formats.plan import Source
-from spark_kafka_sink.formats.protobuf_files import files_of
-from spark_kafka_sink.formats.protobuf_framing import read_indexes
-from spark_kafka_sink.formats.protobuf_schema import ProtoSchema
-from spark_kafka_sink.formats.protobuf_source import completed
-from spark_kafka_sink.formats.schemas_and_subjects import given_source
+from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
+from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
+from spark_kafka_sink.formats.protobuf.protobuf_source import completed
+from spark_kafka_sink.formats.registry.schemas_and_subjects import given_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.formats import PartFormat
     from spark_kafka_sink.config.sink_config import SinkConfig
-    from spark_kafka_sink.formats.registry import Registry
+    from spark_kafka_sink.formats.registry.registry import Registry
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
 _USER: Final = "decoding records"
@@ -90,7 +90,7 @@ class _Decoder:
         self.registry: Registry | None = None
         registry = None if formats is None else formats.registry
         if registry is not None and not registry.is_mock:
-            from spark_kafka_sink.formats.registry import Registry
+            from spark_kafka_sink.formats.registry.registry import Registry
 
             self.registry = Registry(registry, config.producer.security.sasl)
 
@@ -197,7 +197,7 @@ def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
 
-    from spark_kafka_sink.formats.protobuf_text import accepted  # needs Google's runtime
+    from spark_kafka_sink.formats.protobuf.protobuf_text import accepted  # needs Google's runtime
 
     pool: Any = descriptor_pool.DescriptorPool()
     for file in completed(files_of(schema)):

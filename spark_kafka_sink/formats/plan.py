@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.config.formats import Format
-    from spark_kafka_sink.formats.cells import Cells
-    from spark_kafka_sink.formats.row_encoder import RowEncoder
+    from spark_kafka_sink.formats.columns.cells import Cells
+    from spark_kafka_sink.formats.encoding.row_encoder import RowEncoder
 
     Check: TypeAlias = Callable[[Cells, bool], None]
     """Adds faults for entries that do not fit; none of the entries is null.
@@ -130,5 +130,6 @@ def compile_encoder(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
 
 def _module(format_: Format) -> _FormatModule:
     """Import and return the module of this format, without the other formats' modules."""
-    name = f"spark_kafka_sink.formats.{format_.payload.value}_encoder"
+    payload = format_.payload.value
+    name = f"spark_kafka_sink.formats.{payload}.{payload}_encoder"
     return cast("_FormatModule", import_module(name))

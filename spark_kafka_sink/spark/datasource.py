@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.spark.preloading import COMMIT, PLANNING, TASK, load
-from spark_kafka_sink.spark.spark_errors import without_traceback
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES, without_data_sources
+from spark_kafka_sink.spark.runtime.preloading import COMMIT, PLANNING, TASK, load
+from spark_kafka_sink.spark.runtime.spark_errors import without_traceback
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES, without_data_sources
 
 if not HAS_DATA_SOURCES:
     raise without_data_sources("KafkaProdDataSource")
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter, KafkaProdWriter
+    from spark_kafka_sink.spark.writers.data_source_writers import (
+        KafkaProdStreamWriter,
+        KafkaProdWriter,
+    )
 
 WARM_UP = "kafkaprod.warm-up"
 """Option with which `warm_up` starts workers; the value does not matter."""
@@ -99,12 +102,12 @@ class KafkaProdDataSource(DataSource):
                 "delete and recreate the topic. If you called saveAsTable or createOrReplace on an "
                 "existing table, Spark has already dropped the table: create it again.",
             )
-        from spark_kafka_sink.spark.data_source_writers import KafkaProdWriter
         from spark_kafka_sink.spark.write_plan import (
             plan_batch,
             warn_of_displayed_secrets,
             write_options,
         )
+        from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdWriter
 
         warn_of_displayed_secrets(write_options(schema, self.options))
         job = plan_batch(self.options, schema)
@@ -129,8 +132,8 @@ class KafkaProdDataSource(DataSource):
                 "output mode complete: a Kafka topic cannot be overwritten by every micro-batch",
                 hint="Use .outputMode('append').",
             )
-        from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter
         from spark_kafka_sink.spark.write_plan import plan_stream
+        from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdStreamWriter
 
         return KafkaProdStreamWriter(*plan_stream(self.options, schema, planning=self._plans))
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
-from spark_kafka_sink.spark import report_folder as folders
-from spark_kafka_sink.spark.internals import QUERY_ID
+from spark_kafka_sink.spark.reports import report_folder as folders
+from spark_kafka_sink.spark.runtime.internals import QUERY_ID
 from spark_kafka_sink.spark.write import options_of, write
 
 if TYPE_CHECKING:

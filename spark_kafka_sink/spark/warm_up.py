@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from spark_kafka_sink.spark.internals import use_this_python
-from spark_kafka_sink.spark.map_task import SCHEMA, load_task_modules
-from spark_kafka_sink.spark.preloading import COMMIT, PLANNING, load
-from spark_kafka_sink.spark.sessions import check_session
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.internals import use_this_python
+from spark_kafka_sink.spark.runtime.preloading import COMMIT, PLANNING, load
+from spark_kafka_sink.spark.runtime.sessions import check_session
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.writers.map_task import SCHEMA, load_task_modules
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession

@@ -26,8 +26,13 @@ from pyspark.util import inheritable_thread_target
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.spark.arrow_batches import without_measuring
-from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID, use_this_python
-from spark_kafka_sink.spark.map_task import (
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, batch_number
+from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, use_this_python
+from spark_kafka_sink.spark.runtime.sessions import check_session, reject_wheel, require_pandas
+from spark_kafka_sink.spark.runtime.spark_errors import error_of
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.write_plan import plan_batch, warn_of_displayed_secrets, write_options
+from spark_kafka_sink.spark.writers.map_task import (
     SCHEMA,
     ByWrite,
     Finished,
@@ -35,11 +40,6 @@ from spark_kafka_sink.spark.map_task import (
     run_task,
     run_task_without_rows,
 )
-from spark_kafka_sink.spark.sessions import check_session, reject_wheel, require_pandas
-from spark_kafka_sink.spark.spark_errors import error_of
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
-from spark_kafka_sink.spark.write_origin import WriteOrigin, batch_number
-from spark_kafka_sink.spark.write_plan import plan_batch, warn_of_displayed_secrets, write_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.spark.writer import WriteJob
+    from spark_kafka_sink.spark.writers.task_writer import WriteJob
 
 _PLAIN_NAME: Final = re.compile(r"\w+")
 _finished: WeakKeyDictionary[SparkContext, Finished] = WeakKeyDictionary()

@@ -32,13 +32,13 @@ from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
-from spark_kafka_sink.spark import report_folder as folders
-from spark_kafka_sink.spark.continuous_processing import reject_continuous
-from spark_kafka_sink.spark.dataframe_schema import Contract, warn_of_misnamed_columns
-from spark_kafka_sink.spark.internals import latest_query_start, only_errors_are_logged
-from spark_kafka_sink.spark.worker_context import with_shipped_files
-from spark_kafka_sink.spark.write_origin import WriteOrigin
-from spark_kafka_sink.spark.writer import TaskWriter, WriteEnd, WriteJob
+from spark_kafka_sink.spark.reports import report_folder as folders
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.runtime.continuous_processing import reject_continuous
+from spark_kafka_sink.spark.runtime.internals import latest_query_start, only_errors_are_logged
+from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
+from spark_kafka_sink.spark.schema.dataframe_schema import Contract, warn_of_misnamed_columns
+from spark_kafka_sink.spark.writers.task_writer import TaskWriter, WriteEnd, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,13 +78,17 @@ def plan_batch(
     _check_brokers(config, contract)
     contract, config = _with_schemas(contract, schema, config)
     if config.exactly_once.exactly_once:
-        from spark_kafka_sink.spark.exactly_once_driver import plan_write  # rarely needed
+        from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
+            plan_write,  # rarely needed
+        )
 
         job = plan_write(config, contract, origin)
     else:
         job = WriteJob(TaskWriter(config, contract, origin), WriteEnd(config, origin))
     if config.report_path is not None and job.task.must_write:
-        from spark_kafka_sink.spark.publication import Publication  # imports the report's modules
+        from spark_kafka_sink.spark.reports.publication import (
+            Publication,  # imports the report's modules
+        )
 
         Publication.of(config, origin).announce()
     return job
@@ -118,7 +122,9 @@ def plan_stream(
             origin.plan_file.store(origin.planned)
     config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
-        from spark_kafka_sink.spark import exactly_once_driver as exactly_once  # rarely needed
+        from spark_kafka_sink.spark.exactly_once import (
+            exactly_once_driver as exactly_once,  # rarely needed
+        )
 
         exactly_once.check_stream_options(config, options)
         task = exactly_once.plan_micro_batch(config, contract, origin) if planning else None
@@ -141,7 +147,7 @@ def _with_schemas(
     """
     if config.formats is None:
         return contract, config
-    from spark_kafka_sink.spark import format_plans  # needed only for formats
+    from spark_kafka_sink.spark.schema import format_plans  # needed only for formats
 
     located = replace(config, producer=with_shipped_files(config.producer))
     start = None
@@ -153,7 +159,7 @@ def _with_schemas(
 
 
 def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, str]) -> None:
-    from spark_kafka_sink.spark.publication import check_report_folder
+    from spark_kafka_sink.spark.reports.publication import check_report_folder
 
     reject_continuous()
     warn_of_displayed_secrets(options)

@@ -18,11 +18,11 @@ from pyspark.sql import functions as sf
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
-from spark_kafka_sink.formats.row_faults import RowFaults
 from tests.spark.support.append import append
 from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
-from tests.unit.formats.json_reference import ZONE
+from tests.unit.formats.json.json_reference import ZONE
 
 _SETTINGS = {"spark.sql.session.timeZone": ZONE, "spark.sql.timestampType": "TIMESTAMP_NTZ"}
 """The second setting maps Arrow timestamps without time zone to TIMESTAMP_NTZ."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.spark.spark_releases import ARROW_BATCH_BYTES
+from spark_kafka_sink.spark.runtime.spark_releases import ARROW_BATCH_BYTES
 from tests.spark.support.children import run_child
 from tests.spark.support.sink import Sink
 from tools.support.jars import ROOT

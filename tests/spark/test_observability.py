@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import DataFrame
 
 from spark_kafka_sink import DeliveryReport, progress
-from spark_kafka_sink.spark.write_progress import WriteProgress
+from spark_kafka_sink.spark.reports.write_progress import WriteProgress
 from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink
 

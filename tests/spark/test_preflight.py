@@ -15,8 +15,8 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.spark.dataframe_schema import Contract
-from spark_kafka_sink.spark.spark_errors import error_of
+from spark_kafka_sink.spark.runtime.spark_errors import error_of
+from spark_kafka_sink.spark.schema.dataframe_schema import Contract
 from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink
 

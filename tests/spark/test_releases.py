@@ -26,7 +26,7 @@ from spark_kafka_sink import (
 )
 from spark_kafka_sink.report.arrow_advice import UNMEASURED
 from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.write import write
 from tools.support.readers import by_confluent
 

@@ -45,7 +45,8 @@ def test_errors_and_the_broker_are_loaded_without_spark() -> None:
 
 def test_plain_write_does_not_load_cryptography() -> None:
     code = (
-        "import sys, spark_kafka_sink.spark.datasource, spark_kafka_sink.spark.writer; "
+        "import sys, spark_kafka_sink.spark.datasource; "
+        "import spark_kafka_sink.spark.writers.task_writer; "
         "from spark_kafka_sink.kafka.client.client import Client; "
         "from spark_kafka_sink.config.sink_config import ProducerConfig; "
         "Client(ProducerConfig.parse({'kafka.bootstrap.servers': 'h:9092'})).close(); "
@@ -107,8 +108,8 @@ def test_planning_worker_queries_brokers_without_records_and_transactions() -> N
 
 def test_task_loads_only_the_libraries_that_it_uses() -> None:
     code = (
-        "import spark_kafka_sink.spark.writer, spark_kafka_sink.spark.rows_from_arrow, "
-        "spark_kafka_sink.producer.session; "
+        "import spark_kafka_sink.spark.writers.task_writer; "
+        "import spark_kafka_sink.spark.rows.rows_from_arrow, spark_kafka_sink.producer.session; "
         "from spark_kafka_sink.kafka.client.channel.transport import resolve; "
         "resolve('localhost', 9092)"
     )
@@ -122,7 +123,7 @@ def test_committing_worker_loads_no_arrow(pyspark: set[str]) -> None:
     code = (
         f"import pickle; writer = pickle.loads(bytes.fromhex('{pickled}')); "
         "from spark_kafka_sink import DeliveryReport; "
-        "from spark_kafka_sink.spark.commit_messages import DeliveryMessage; "
+        "from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage; "
         "writer.commit([DeliveryMessage(DeliveryReport())])"
     )
     assert loaded(code) & (HEAVY | PRODUCING) == pyspark

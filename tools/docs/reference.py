@@ -47,9 +47,9 @@ from spark_kafka_sink.config.security.security_names import (
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS, SecurityOptions
 from spark_kafka_sink.config.throttling import ThrottlingOptions
 from spark_kafka_sink.config.topic_creation import TopicCreation
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
-from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
-from spark_kafka_sink.formats.row_faults import RowFaults
+from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.send.error_policy import BatchAction, Facts, decide
@@ -68,7 +68,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
-from spark_kafka_sink.spark.format_plans import arrow_schema
+from spark_kafka_sink.spark.schema.format_plans import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
 _PREFIX = "kafka."

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import pyspark
 
-from spark_kafka_sink.spark import preloading
+from spark_kafka_sink.spark.runtime import preloading
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.kafka import MeasuredKafka
 from tools.benchmarks.results import describe

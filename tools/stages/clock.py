@@ -20,8 +20,8 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from spark_kafka_sink.spark.data_source_writers import CommitMessage, KafkaProdWriter
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from spark_kafka_sink.spark.writers.data_source_writers import CommitMessage, KafkaProdWriter
 
 
 class _Nested(threading.local):
@@ -80,7 +80,7 @@ READ = Stage("writer", "pyspark reads Arrow batches from the JVM", "")
 WRITE = Stage("writer", "the rest of the writer", "")
 STAGES = (
     READ,
-    Stage("writer", "columns are read and checked", "spark.rows_from_arrow:read_rows"),
+    Stage("writer", "columns are read and checked", "spark.rows.rows_from_arrow:read_rows"),
     Stage("writer", "sizes", "producer.append.validator:size_bounds"),
     Stage(
         "writer",

@@ -28,20 +28,24 @@ from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark import exactly_once_task, internals
-from spark_kafka_sink.spark.abort_files import PlanFile
-from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-from spark_kafka_sink.spark.dataframe_schema import Contract
-from spark_kafka_sink.spark.exactly_once_driver import (
+from spark_kafka_sink.spark.exactly_once import exactly_once_task
+from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
     ExactlyOnceEnd,
     plan_micro_batch,
     plan_write,
     stream_scope,
 )
-from spark_kafka_sink.spark.exactly_once_task import TransactionalTaskWriter, TransactionMessage
-from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID
-from spark_kafka_sink.spark.write_origin import WriteOrigin
-from spark_kafka_sink.spark.writer import WriteJob
+from spark_kafka_sink.spark.exactly_once.exactly_once_task import (
+    TransactionalTaskWriter,
+    TransactionMessage,
+)
+from spark_kafka_sink.spark.reports.abort_files import PlanFile
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.runtime import internals
+from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID
+from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.writers.task_writer import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
-from spark_kafka_sink.formats.protobuf_framing import read_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
 from tests.integration.support.columnar import write_rows
 from tests.support.apicurio import VERSIONS, apicurio
 from tests.support.protoc import compile_files, message_class

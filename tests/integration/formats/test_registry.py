@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
-from spark_kafka_sink.spark import format_plans
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from spark_kafka_sink.spark.schema import format_plans
 from tests.integration.support.columnar import write_rows
 from tests.support.schema_registry import SmallRegistry, guid_of, running
 

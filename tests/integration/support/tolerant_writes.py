@@ -11,8 +11,8 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.dataframe_schema import Contract
-from spark_kafka_sink.spark.rows_from_arrow import read_rows
+from spark_kafka_sink.spark.rows.rows_from_arrow import read_rows
+from spark_kafka_sink.spark.schema.dataframe_schema import Contract
 from tests.integration.support.producer_writes import rows
 from tools.support.readers import ForeignRecord
 

@@ -9,7 +9,7 @@ from spark_kafka_sink import write
 from spark_kafka_sink.report.arrow_advice import UNMEASURED
 from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
 from spark_kafka_sink.spark.arrow_batches import row_width
-from spark_kafka_sink.spark.spark_releases import ARROW_BATCH_BYTES
+from spark_kafka_sink.spark.runtime.spark_releases import ARROW_BATCH_BYTES
 from tests.spark.support.sink import Sink
 
 NUMBERS = ("id", "id / 7D AS ratio", "timestamp_millis(id) AS at", "struct(id, true AS ok) AS pair")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.spark.internals import PROBES
+from spark_kafka_sink.spark.runtime.internals import PROBES
 from tests.spark.support.probes_child import ROWS, SITE, WRITES
 
 _FAILS = {("local_property", "exactly-once-stream"): "TransactionError"}

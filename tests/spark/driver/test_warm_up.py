@@ -19,7 +19,7 @@ from spark_kafka_sink import (
     write,
 )
 from spark_kafka_sink.spark import warm_up as module
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.support.append import append
 
 _FORMAT_KINDS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink import write
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

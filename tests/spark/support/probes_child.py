@@ -1,4 +1,4 @@
-"""Write without each probe of `spark.internals` in turn: `probes_child FOLDER`.
+"""Write without each probe of `spark.runtime.internals` in turn: `probes_child FOLDER`.
 
 A `sitecustomize.py` in FOLDER, which each Python process of Spark loads, makes the probe fail whose
 name is in the file `removed`. The outcome of each write is printed as JSON.
@@ -16,8 +16,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker, error_of, micro_batch_writer
-from spark_kafka_sink.spark.internals import PROBES
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.internals import PROBES
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ ROWS = 30
 SITE = """
 from dataclasses import replace
 from pathlib import Path
-from spark_kafka_sink.spark.internals import PROBES
+from spark_kafka_sink.spark.runtime.internals import PROBES
 
 def failing(name, read):
     def probe(*args, **kwargs):

@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewTopic
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from spark_kafka_sink import write
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.support.append import append
 
 if TYPE_CHECKING:

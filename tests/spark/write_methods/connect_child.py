@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spark_kafka_sink.spark.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.write_methods.batch import BATCH
 from tests.spark.write_methods.early_worker import write_python
 from tests.spark.write_methods.pipelines import CONNECT

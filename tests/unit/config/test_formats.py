@@ -6,7 +6,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import FieldsInclude, Format, FormatsConfig
 from spark_kafka_sink.config.schema_registry import RegistryConfig, SchemaIdFraming, SubjectStrategy
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.formats.schemas_and_subjects import subject_by
+from spark_kafka_sink.formats.registry.schemas_and_subjects import subject_by
 
 SERVERS = {"kafka.bootstrap.servers": "a:1", "topic": "t"}
 REGISTRY = {"value.format": "avro-confluent", "schema.registry.url": "http://r:8081"}

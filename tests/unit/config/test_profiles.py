@@ -13,7 +13,7 @@ from spark_kafka_sink.config.options import DEVIATIONS
 from spark_kafka_sink.config.profiles import find_file, load_profile
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.report.arrow_advice import UNMEASURED
-from spark_kafka_sink.spark.slices import MAX_SLICE_BYTES
+from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES
 
 NAMED = [profile for profile in Profile if profile is not Profile.NONE]
 

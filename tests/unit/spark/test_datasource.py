@@ -8,7 +8,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.spark.data_source_writers import KafkaProdWriter
+from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdWriter
 
 SOURCE = KafkaProdDataSource({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark import SparkFiles
 
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
+from spark_kafka_sink.spark.runtime.worker_context import session_folder, with_shipped_files
 
 pytestmark = pytest.mark.usefixtures("no_session")
 OPTIONS = {

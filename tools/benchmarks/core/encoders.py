@@ -17,8 +17,8 @@ from typing import Any
 
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.sink_config import ProducerConfig
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder, derive_schema
-from spark_kafka_sink.formats.row_faults import RowFaults
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, size_bounds, split_records

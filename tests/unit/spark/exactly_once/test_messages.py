@@ -19,8 +19,8 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.spark import exactly_once_task as messages
-from spark_kafka_sink.spark.exactly_once_task import (
+from spark_kafka_sink.spark.exactly_once import exactly_once_task as messages
+from spark_kafka_sink.spark.exactly_once.exactly_once_task import (
     TransactionMessage,
     results_of,
     transactions_of,

@@ -11,8 +11,8 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
 )
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.spark import transaction_timeouts as timeouts
-from spark_kafka_sink.spark.transaction_timeouts import (
+from spark_kafka_sink.spark.exactly_once import transaction_timeouts as timeouts
+from spark_kafka_sink.spark.exactly_once.transaction_timeouts import (
     NEVER_MS,
     broker_cap_ms,
     oldest,

@@ -26,12 +26,12 @@ from spark_kafka_sink.report.packed_report import PackedReport
 from spark_kafka_sink.report.recreated_topics import WrittenTopic
 from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
-from spark_kafka_sink.spark import exactly_once_driver as writers
-from spark_kafka_sink.spark.abort_files import PlanFile, Planned
-from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-from spark_kafka_sink.spark.exactly_once_driver import ExactlyOnceEnd, stream_scope
-from spark_kafka_sink.spark.exactly_once_task import TransactionMessage
-from spark_kafka_sink.spark.write_origin import WriteOrigin
+from spark_kafka_sink.spark.exactly_once import exactly_once_driver as writers
+from spark_kafka_sink.spark.exactly_once.exactly_once_driver import ExactlyOnceEnd, stream_scope
+from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionMessage
+from spark_kafka_sink.spark.reports.abort_files import PlanFile, Planned
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
 
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
 DONE = TransactionMessage(DeliveryReport(tasks=1), EMPTY, "nonce")

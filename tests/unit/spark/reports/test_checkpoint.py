@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.report_folder import StreamIdentity, latest, query_id
-from spark_kafka_sink.spark.write_origin import WriteOrigin
+from spark_kafka_sink.spark.reports.report_folder import StreamIdentity, latest, query_id
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 
 def test_query_id_is_read(tmp_path: Path) -> None:

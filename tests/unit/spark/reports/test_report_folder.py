@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
-from spark_kafka_sink.spark.report_folder import ReportFolder, latest
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
 
 BATCH = DeliveryReport(written_at="2", tasks=1)
 ONE = DeliveryReport(query_id="id-1", query_name="one", batch_id=7, written_at="1")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.spark.report_folder import (
+from spark_kafka_sink.spark.reports.report_folder import (
     StreamIdentity,
     micro_batch_path,
     own_report_path,
@@ -91,7 +91,7 @@ def test_subfolder_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 def test_other_processes_of_the_application_log_nothing(tmp_path: Path) -> None:
     """Spark plans the micro-batches of one stream in several processes."""
     code = (
-        "from pathlib import Path; from spark_kafka_sink.spark import report_folder; "
+        "from pathlib import Path; from spark_kafka_sink.spark.reports import report_folder; "
         f"report_folder.warn_of_own_path('r', 'r/second', Path({str(tmp_path)!r}))"
     )
     told = [

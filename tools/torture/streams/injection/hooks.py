@@ -147,8 +147,8 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
 }
 
 
-_WRITER = "spark_kafka_sink.spark.writer"
-_DATA_SOURCE = "spark_kafka_sink.spark.data_source_writers"
+_WRITER = "spark_kafka_sink.spark.writers.task_writer"
+_DATA_SOURCE = "spark_kafka_sink.spark.writers.data_source_writers"
 _SESSION = "spark_kafka_sink.producer.session"
 TASK, JOB = "task", "job"
 """Values of `Point.scope` that are not argument names."""

@@ -1,0 +1,94 @@
+"""Encode the defaults of Avro fields that have no column.
+
+Source: the Avro 1.12 specification, "Complex Types, Records".
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_kafka_sink.formats.avro.avro_schema import invalid_schema
+from spark_kafka_sink.kafka.records.varint import varint
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
+
+_MISFITS: Final = (KeyError, TypeError, ValueError, OverflowError, struct.error, AttributeError)
+"""Exceptions that encoding raises for a default that does not fit its type."""
+_JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    "int": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+}
+_STRUCTS: Final = {"boolean": "<?", "float": "<f", "double": "<d"}
+
+
+def default_bytes(schema: AvroSchema, value: Any) -> bytes:
+    """Return the encoding of a field's default.
+
+    Raises:
+        ConfigError: the default does not fit its type.
+    """
+    try:
+        return _encoded(schema, value)
+    except (*_MISFITS, RecursionError):  # Defaults of a recursive record can be infinite.
+        problem = f"the default {json.dumps(value)} does not fit the type {schema.full_name}"
+        raise invalid_schema(problem) from None
+
+
+def _encoded(schema: AvroSchema, value: Any) -> bytes:
+    if schema.kind == "union":
+        return _union(schema, value)
+    if schema.kind in ("record", "error"):
+        return b"".join(
+            _encoded(part, value[name] if name in value else field["default"])
+            for name, part, field in schema.fields
+        )
+    if schema.kind in ("array", "map"):
+        if schema.kind == "array":
+            part = schema.part(schema.json["items"])
+            items = [_encoded(part, item) for item in value]
+        else:
+            part = schema.part(schema.json["values"])
+            items = [_string(name.encode()) + _encoded(part, item) for name, item in value.items()]
+        return b"".join([varint(len(items)), *items, b"\0"] if items else [b"\0"])
+    return _scalar(schema, value)
+
+
+def _union(schema: AvroSchema, value: Any) -> bytes:
+    """Return the encoding of a value with the first union branch that fits."""
+    for index, branch in enumerate(schema.branches):
+        try:
+            return varint(index) + _encoded(branch, value)
+        except _MISFITS:
+            continue
+    raise ValueError
+
+
+def _string(value: bytes) -> bytes:
+    return varint(len(value)) + value
+
+
+def _scalar(schema: AvroSchema, value: Any) -> bytes:
+    kind = schema.kind
+    if type(value) not in _JSON_TYPES.get(kind, (str,)):
+        raise TypeError
+    if kind in _STRUCTS:
+        return struct.pack(_STRUCTS[kind], value)
+    if kind in ("int", "long"):
+        struct.pack("<i" if kind == "int" else "<q", value)  # This checks the range.
+        return varint(value)
+    if kind == "enum":
+        return varint(schema.json["symbols"].index(value))
+    if kind == "fixed" and len(value) != schema.json["size"]:
+        raise ValueError
+    if kind == "fixed":
+        return bytes(value.encode("latin-1"))
+    if kind == "bytes":
+        return _string(value.encode("latin-1"))
+    return _string(value.encode()) if kind == "string" else b""

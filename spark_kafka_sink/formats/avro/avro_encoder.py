@@ -1,0 +1,398 @@
+"""Avro's binary encoding.
+
+Columns are matched to a record's fields by name, in the order of the schema. A narrower column can
+be written to a wider field. A wider integer column can be written to a narrower field: a number
+that does not fit is a fault of its row. A field without a column gets its default, or null.
+
+Source: the Avro 1.12 specification, "Binary Encoding".
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.avro.avro_defaults import default_bytes
+from spark_kafka_sink.formats.avro.avro_derivation import derive
+from spark_kafka_sink.formats.avro.avro_schema import UUID_SIZE, AvroSchema
+from spark_kafka_sink.formats.avro.avro_unions import (
+    MAX_WIDE_DIGITS,
+    candidates,
+    chosen_branches,
+    closeness,
+)
+from spark_kafka_sink.formats.columns.cells import Cells, values_of
+from spark_kafka_sink.formats.columns.column import Column, field_path, not_declared, unsupported
+from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.encoding.row_encoder import (
+    Node,
+    RowEncoder,
+    write_required,
+    write_valid,
+)
+from spark_kafka_sink.formats.encoding.row_writer import RowWriter, grouped
+from spark_kafka_sink.formats.encoding.scalar_writers import (
+    write_boolean,
+    write_bytes,
+    write_float,
+    write_nothing,
+    write_symbol,
+)
+from spark_kafka_sink.formats.encoding.varints import zigzag
+from spark_kafka_sink.kafka.records.columns import binary_array
+from spark_kafka_sink.kafka.records.varint import varint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.formats.plan import FieldPlan
+
+__all__ = ["compile_plan", "derive"]
+
+_BITS: Final = {"int": 32, "long": 64}
+_MAX_DIGITS: Final = 38
+"""Maximum number of digits of 128-bit decimals."""
+_WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
+_UUID: Final = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
+_ZERO_UUID: Final = b"00000000-0000-0000-0000-000000000000"
+_WIDE_SIZE: Final = 32
+"""Size of Arrow's 256-bit decimals in bytes."""
+_UNITS: Final = {
+    "time-millis": (1, 1_000_000),
+    "time-micros": (1, 1000),
+    **{
+        f"{zone}timestamp-{unit}": factors
+        for zone in ("", "local-")
+        for unit, factors in (("millis", (1, 1000)), ("nanos", (1000, 1)))
+    },
+}
+"""Factor and divisor that convert a column's unit, nanoseconds for times and otherwise
+microseconds, to the unit of a logical type. Both are 1 for other types.
+"""
+
+
+def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
+    """See `plan.compile_encoder`."""
+    schema = AvroSchema.parse(plan.schema or "", plan.message)
+    column = Column.of(type_)
+    if not plan.is_single and not (plan.fields is not None and _is_single(schema)):
+        return RowEncoder(_value(schema, column), plan.framing.prefix)
+    if len(column.parts) != 1:
+        raise ColumnError(
+            f"the Avro type {schema.full_name} is written from one column, but there are "
+            f"{len(column.parts)}: {', '.join(part.name for part in column.parts)}",
+            hint="List one column in value.fields or key.fields, or use the schema of a record.",
+        )
+    if plan.format.has_registry and schema.kind == "bytes":
+        # With a registry, clients in Java and Python write and read bytes without their length.
+        node = _bare_bytes(column.parts[0])
+    else:
+        node = _value(schema, column.parts[0])
+    return RowEncoder(node, plan.framing.prefix, is_single=True)
+
+
+def _is_single(schema: AvroSchema) -> bool:
+    return not any(branch.is_record for branch in schema.branches)
+
+
+def _bare_bytes(column: Column) -> Node:
+    if column.shape not in (Shape.BYTES, Shape.TEXT):
+        raise unsupported(column, "Avro bytes with a schema registry")
+    return lambda cells, out: out.column(cells.strings())
+
+
+def _value(schema: AvroSchema, column: Column) -> Node:
+    """Return the writer of a field, item or value. It accepts null only in a union with null.
+
+    Raises:
+        ColumnError: the schema does not accept the column's type.
+    """
+    if schema.kind == "null" and column.shape is Shape.NULL:
+        return write_nothing
+    if schema.kind != "union":
+        return partial(write_required, _node(schema, column), column.path)
+    kinds = [branch.kind for branch in schema.branches]
+    nodes = [
+        (varint(index), _node(branch, column)) for index, branch in chosen_branches(schema, column)
+    ]
+    if not nodes and (column.shape is not Shape.NULL or "null" not in kinds):
+        raise _no_branch(schema, column)
+    null = varint(kinds.index("null")) if "null" in kinds else None
+    if len(nodes) == 1:
+        ((branch, node),) = nodes
+        if null is None:
+            return partial(write_required, node, column.path, before=branch)
+        return partial(_write_nullable, node, branch, null)
+    return partial(_write_first_fitting, nodes, null, column.path)
+
+
+def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
+    """Return the error for a column that no branch of a union accepts, with the reasons."""
+    reasons: list[ColumnError] = []
+    for _, branch in candidates(schema, column):
+        try:
+            _node(branch, column)
+        except ColumnError as error:
+            reasons.append(error)
+    if len(reasons) == 1:
+        return reasons[0]
+    return ColumnError(
+        f"{column.label} fits no branch of the Avro union"
+        + "".join(f"; {error.message}" for error in reasons),
+        hint="Cast the column, or add its type to the union.",
+    )
+
+
+def _node(schema: AvroSchema, column: Column) -> Node:
+    """Return the writer of a type other than a union."""
+    if column.shape is Shape.NULL:
+        return write_nothing
+    if column.shape is Shape.STRUCT and schema.is_record:
+        return _record(schema, column)
+    if column.shape is Shape.LIST and schema.kind == "array":
+        return partial(_write_array, _value(schema.part(schema.json["items"]), column.parts[0]))
+    if column.shape is Shape.MAP and schema.kind == "map":
+        return _map(schema, *column.parts)
+    if closeness(schema, column) is None:
+        logical = f" ({schema.logical})" if schema.logical else ""
+        raise unsupported(column, f"Avro {schema.full_name}{logical}")
+    if column.shape is Shape.DECIMAL:
+        return _decimal(schema, column)
+    return _scalar(schema, column)
+
+
+def _record(schema: AvroSchema, column: Column) -> Node:
+    columns = {part.name: (index, part) for index, part in enumerate(column.parts)}
+    fields: list[tuple[int, Node] | bytes] = []
+    for name, type_, declared in schema.fields:
+        if name in columns:
+            index, part = columns.pop(name)
+            fields.append((index, _value(type_, part)))
+        else:
+            fields.append(_missing(type_, declared, schema, column))
+    for _, unknown in columns.values():
+        raise not_declared(unknown, schema.full_name)
+    return partial(_write_record, fields)
+
+
+def _missing(
+    type_: AvroSchema, declared: dict[str, Any], record: AvroSchema, column: Column
+) -> bytes:
+    """Return the encoded default of a field without a column, or null if it is only nullable."""
+    if "default" in declared:
+        return default_bytes(type_, declared["default"])
+    if type_.accepts_null:
+        kinds = [branch.kind for branch in type_.branches]
+        return varint(kinds.index("null")) if type_.kind == "union" else b""
+    raise ColumnError(
+        f"the field `{field_path(column.path, declared['name'])}` of {record.full_name} has no "
+        "column and no default",
+        hint="Add the column, or a default to the schema.",
+    )
+
+
+def _map(schema: AvroSchema, key: Column, value: Column) -> Node:
+    if key.shape not in (Shape.TEXT, Shape.NULL):
+        raise unsupported(key, "the key of an Avro map")
+    name = write_nothing if key.shape is Shape.NULL else _text(key.path)
+    return partial(_write_map, name, _value(schema.part(schema.json["values"]), value))
+
+
+def _text(path: str | None) -> Node:
+    """Return the writer of bytes with their length. With a path, they must be UTF-8."""
+    return partial(write_bytes, path, is_zigzag=True)
+
+
+def _scalar(schema: AvroSchema, column: Column) -> Node:
+    """Return the writer of a type that has no other type below it, except decimals."""
+    match schema.kind:
+        case "boolean":
+            return write_boolean
+        case "float" | "double":
+            return partial(write_float, _WIDTHS[schema.kind], column.path)
+        case "string" if schema.logical == "uuid":
+            return partial(_write_uuid, column.path)
+        case "string" | "bytes":
+            return _text(column.path if schema.kind == "string" else None)
+        case "enum":
+            numbers = {symbol: number for number, symbol in enumerate(schema.json["symbols"])}
+            return partial(write_symbol, numbers, column.path, is_zigzag=True)
+        case "fixed" if column.shape is Shape.TEXT:
+            return partial(_write_uuid_bytes, column.path)
+        case "fixed":
+            return partial(_write_fixed, schema.json["size"], column.path)
+    return _integer(schema, column)
+
+
+def _integer(schema: AvroSchema, column: Column) -> Node:
+    """Return the writer of an integer, date, time or interval, with a check of its range."""
+    is_number = column.shape is Shape.INTEGER
+    factor, divisor = (1, 1) if is_number else _UNITS.get(schema.logical or "", (1, 1))
+    bits = _BITS[schema.kind]
+    is_checked = (is_number and column.type.bit_width > bits) or factor > 1
+    low, high = -((1 << bits - 1) // factor), ((1 << bits - 1) - 1) // factor
+
+    def write(cells: Cells, out: RowWriter) -> None:
+        values = cells.integers()
+        if divisor > 1:
+            if schema.is_exact:
+                cells.fail(values % divisor != 0, column.path, "has more digits than its type")
+            values = values // divisor
+        if is_checked:
+            bad = (values < low) | (values > high)
+            cells.fail(bad, column.path, f"has a number beyond {bits} bits")
+        out.varints(zigzag(values * factor if factor > 1 else values))
+
+    return write
+
+
+def _decimal(schema: AvroSchema, column: Column) -> Node:
+    digits, scale = schema.decimal_digits
+    size = schema.json["size"] if schema.kind == "fixed" else None
+    is_wide = min(digits, column.type.precision - column.type.scale) + scale > _MAX_DIGITS
+    write = _write_wide_decimal if is_wide else _write_decimal
+    return partial(write, digits, scale, size, column.path)
+
+
+def _write_first_fitting(
+    branches: Sequence[tuple[bytes, Node]],
+    null: bytes | None,
+    path: str,
+    cells: Cells,
+    out: RowWriter,
+) -> None:
+    """Append each value with the first branch that it fits, after the number of the branch.
+
+    A value that fits no branch is a fault of its row.
+    """
+    valid = cells.valid()
+    if null is None:
+        cells.fail_nulls(path)
+    elif valid is not None:
+        out.flags(valid, b"", null)
+    rest = np.ones(len(cells), np.bool_) if valid is None else valid
+    for number, node in branches:
+        if not rest.any():
+            return
+        faults = RowFaults(len(cells))
+        inner = RowWriter(len(cells))
+        inner.constant(number)
+        # All values are encoded, as a selection would copy them; `append` drops those that fail.
+        node(Cells(cells.array, faults), inner)
+        fits = rest.copy()
+        fits[faults.rows] = False
+        out.append(inner, fits)
+        rest = rest & ~fits
+    cells.fail(rest, path, "fits no branch of the union")
+
+
+def _write_nullable(node: Node, branch: bytes, null: bytes, cells: Cells, out: RowWriter) -> None:
+    """Append a union value: the number of its branch, then the value."""
+    valid = cells.valid()
+    if valid is None:
+        out.constant(branch)
+    else:
+        out.flags(valid, branch, null)
+    write_valid(node, cells, out)
+
+
+def _write_uuid(path: str, cells: Cells, out: RowWriter) -> None:
+    is_uuid: Any = pc.match_substring_regex(cells.strings(), _UUID)
+    cells.fail(~np.asarray(is_uuid.fill_null(True)), path, "is not a UUID")
+    write_bytes(path, cells, out, is_zigzag=True)
+
+
+def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
+    """Append the 16 bytes of UUIDs that are texts."""
+    texts: Any = cells.strings()
+    is_uuid: Any = pc.match_substring_regex(texts, _UUID).fill_null(False)
+    cells.fail(~np.asarray(is_uuid), path, "is not a UUID")
+    digits = values_of(pc.if_else(is_uuid, texts, _ZERO_UUID)).tobytes().decode()
+    offsets = np.arange(len(cells) + 1, dtype=np.int32) * np.int32(UUID_SIZE)
+    out.column(binary_array(offsets, pa.py_buffer(bytes.fromhex(digits.replace("-", "")))))
+
+
+def _write_fixed(size: int, path: str, cells: Cells, out: RowWriter) -> None:
+    column = cells.strings()
+    lengths = np.asarray(pc.binary_length(column).fill_null(size))
+    cells.fail(lengths != size, path, f"is not {size} bytes long")
+    out.column(column)
+
+
+def _write_decimal(
+    digits: int, scale: int, size: int | None, path: str, cells: Cells, out: RowWriter
+) -> None:
+    """Append decimals in two's complement.
+
+    If `size` is None, each value is encoded in as few bytes as possible.
+    """
+    decimals = DecimalCells.of(cells).fitting(path, digits, scale)
+    sizes = np.array([size]) if size is not None else decimals.sizes()
+    if size is None:
+        out.varints(zigzag(sizes))
+    out.big_endian(decimals.low, decimals.high, sizes)
+
+
+def _write_wide_decimal(
+    digits: int, scale: int, size: int | None, path: str, cells: Cells, out: RowWriter
+) -> None:
+    """Do the same as `_write_decimal` for decimals that can exceed 128 bits with this scale."""
+    DecimalCells.of(cells).fitting(path, digits, cells.array.type.scale)
+    wide: Any = cells.array.cast(pa.decimal256(MAX_WIDE_DIGITS, scale))
+    numbers = Cells(wide, cells.faults, cells.rows).words(_WIDE_SIZE)[:, ::-1]
+    sign = (numbers[:, 0] >> 7) * np.uint8(255)
+    differs = numbers != sign[:, None]
+    first = np.where(differs.any(1), differs.argmax(1), _WIDE_SIZE - 1)
+    needed = numbers[np.arange(len(numbers)), first] >> 7 != sign >> 7
+    sizes = _WIDE_SIZE - first + needed if size is None else np.full(len(numbers), size)
+    if size is None:
+        out.varints(zigzag(sizes))
+    for _ in range(_WIDE_SIZE, size or 0):
+        out.flags(sign > 0, b"\xff", b"\0")
+    sizes = np.minimum(sizes, _WIDE_SIZE)
+    kept = numbers[np.arange(_WIDE_SIZE) >= _WIDE_SIZE - sizes[:, None]]
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
+    out.column(binary_array(offsets, pa.py_buffer(kept.tobytes())))
+
+
+def _write_array(item: Node, cells: Cells, out: RowWriter) -> None:
+    offsets, items = cells.items()
+    inner = RowWriter(len(items))
+    item(items, inner)
+    _write_block(out, inner, offsets)
+
+
+def _write_map(key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
+    offsets, entries = cells.items()
+    inner = RowWriter(len(entries))
+    key(entries.field(0), inner)
+    value(entries.field(1), inner)
+    _write_block(out, inner, offsets)
+
+
+def _write_block(out: RowWriter, items: RowWriter, offsets: Any) -> None:
+    """Append one block: the item count, the items, and 0. Append only 0 if there are no items."""
+    counts = np.diff(offsets)
+    out.varints(zigzag(counts))
+    out.column(grouped(items.join(), offsets))
+    out.flags(counts > 0, b"\0")
+
+
+def _write_record(fields: list[tuple[int, Node] | bytes], cells: Cells, out: RowWriter) -> None:
+    """Append the fields in the order of the schema.
+
+    Each field is the index of a column and its writer, or a constant.
+    """
+    for field in fields:
+        if isinstance(field, bytes):
+            out.constant(field)
+        else:
+            index, node = field
+            node(cells.field(index), out)

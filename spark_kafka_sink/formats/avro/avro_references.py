@@ -1,0 +1,95 @@
+"""Join an Avro schema with the registered schemas to which it refers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_kafka_sink.formats.avro.avro_schema import NAMED, PRIMITIVES, full_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_PARTS: Final = ("type", "items", "values")
+"""Attributes that contain types."""
+
+
+def inlined(schema: Any, referenced: Mapping[str, Any]) -> Any:
+    """Return an Avro schema with each type that it does not declare, where it is first used.
+
+    As in Java, types are known by their full names, also those inside of a referenced schema.
+
+    Args:
+        schema: the schema.
+        referenced: the schemas by the names of the references.
+    """
+    types = _Types(referenced)
+    for part in referenced.values():
+        types.collect(part, "")
+    return types.join(schema, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Types:
+    """The types of the referenced schemas.
+
+    Attributes:
+        referenced: the schemas by the names of the references.
+        by_name: the named types, with their namespaces, by full name.
+        declared: full names of the types that the result declares so far.
+    """
+
+    referenced: Mapping[str, Any]
+    by_name: dict[str, Any] = field(default_factory=dict)
+    declared: set[str] = field(default_factory=set)
+
+    def collect(self, node: Any, space: str) -> Any:
+        """Collect the named types of a schema in a namespace."""
+        if _is_named(node):
+            name = _full_name(node, space)
+            space, _, simple = name.rpartition(".")
+            self.by_name[name] = {**node, "name": simple, "namespace": space}
+        return _with_parts(node, space, self.collect)
+
+    def join(self, node: Any, space: str) -> Any:
+        """Return a type in a namespace with the types that it does not declare."""
+        if isinstance(node, str):
+            return self._resolved(node, space)
+        if _is_named(node):
+            name = _full_name(node, space)
+            if name in self.declared:
+                return name
+            self.declared.add(name)
+            space = name.rpartition(".")[0]
+        return _with_parts(node, space, self.join)
+
+    def _resolved(self, node: str, space: str) -> Any:
+        if node in PRIMITIVES:
+            return node
+        for name in (full_name(node, space), node):
+            if name in self.declared:
+                return name
+            if name in self.by_name:
+                return self.join(self.by_name[name], "")
+        return self.join(self.referenced[node], "") if node in self.referenced else node
+
+
+def _is_named(node: Any) -> bool:
+    kind = node.get("type") if isinstance(node, dict) else None
+    return isinstance(kind, str) and kind in NAMED
+
+
+def _full_name(node: Mapping[str, Any], space: str) -> str:
+    own = node.get("namespace")
+    return full_name(str(node.get("name")), space if own is None else str(own))
+
+
+def _with_parts(node: Any, space: str, change: Callable[[Any, str], Any]) -> Any:
+    """Return a type with the changed types of its branches, items, values and fields."""
+    if isinstance(node, list):
+        return [change(branch, space) for branch in node]
+    if not isinstance(node, dict):
+        return node
+    changed = {part: change(node[part], space) for part in _PARTS if part in node}
+    fields = [{**field, "type": change(field["type"], space)} for field in node.get("fields", ())]
+    return {**node, **changed, **({"fields": fields} if "fields" in node else {})}

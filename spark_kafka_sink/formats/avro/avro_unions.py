@@ -1,0 +1,224 @@
+"""Match columns to Avro types, and choose the branches of unions on the driver.
+
+Branches are ranked: the column's own type, as in Java's `GenericData.resolveUnion`; types that
+represent every value exactly; types that some values do not fit. Both `string` and `enum` are a
+string column's own types, and all decimals are a decimal column's, in the order of the union. Times
+in microseconds and nanoseconds are a time column's own types, and precede those in milliseconds,
+which only cut a value if they are the only branch for it. An integer column is written to a date or
+time only if the union has no number that accepts it. A struct is written as the record with exactly
+its fields. If several records have them, it is the one with the closest types among those that
+every value fits; the schema's `record` must name one if that leaves none or several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.columns.shape import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
+    from spark_kafka_sink.formats.columns.column import Column
+
+_EXACT_BITS: Final = {"float": 24, "double": 53}
+"""Number of bits of the integers that a floating-point number represents exactly."""
+_TIMES: Final = {
+    Shape.DATE: "date",
+    Shape.TIME: "time",
+    Shape.TIMESTAMP: "timestamp",
+    Shape.LOCAL_TIMESTAMP: "local-timestamp",
+}
+"""Start of the logical types that fit a column."""
+_OTHER_MEANING: Final = 5
+"""Lowest rank of dates and times for integers."""
+MAX_WIDE_DIGITS: Final = 76
+"""Maximum number of digits of Arrow's 256-bit decimals."""
+_WITH_DEFAULTS: Final = 10
+"""Added to the rank of a record that has fields without a column."""
+
+
+class Closeness(NamedTuple):
+    """How close an Avro type is to a column's type. The lowest rank is the closest."""
+
+    rank: int
+    is_partial: bool = False
+    """True if some values do not fit the type, or lose digits."""
+
+
+def chosen_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
+    """Return the numbers and types of the branches for a column; empty if no branch accepts it.
+
+    A value that does not fit a branch goes to the next.
+
+    Raises:
+        ColumnError: several records fit equally.
+    """
+    ranked: list[tuple[Closeness, int, AvroSchema]] = []
+    for index, branch in candidates(union, column):
+        fit = closeness(branch, column)
+        if fit is not None:
+            ranked.append((fit, index, branch))
+    if column.shape is Shape.STRUCT:
+        return _chosen_record(ranked, column)
+    ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
+    # Values that a number branch does not fit are bad rows, not times.
+    ranked = [entry for entry in ranked if entry[0].rank < _OTHER_MEANING] or ranked[:1]
+    total = next(
+        (number for number, entry in enumerate(ranked, 1) if not entry[0].is_partial), None
+    )
+    chosen = ranked[:total]
+    return [(index, replace(branch, is_exact=len(chosen) > 1)) for _, index, branch in chosen]
+
+
+def _chosen_record(
+    ranked: Sequence[tuple[Closeness, int, AvroSchema]], column: Column
+) -> list[tuple[int, AvroSchema]]:
+    """Return the number and type of the record for a struct; empty if no record accepts it.
+
+    Raises:
+        ColumnError: several records fit equally, or each has a type that some values do not fit.
+    """
+    has_exact_fields = any(fit.rank < _WITH_DEFAULTS for fit, _, _ in ranked)
+    ranked = [entry for entry in ranked if (entry[0].rank < _WITH_DEFAULTS) is has_exact_fields]
+    total = [entry for entry in ranked if not entry[0].is_partial]
+    lowest = min((fit.rank for fit, _, _ in total), default=None)
+    closest = [entry for entry in total if entry[0].rank == lowest] or ranked
+    if len(closest) > 1:
+        raise _ambiguous(column, [branch for _, _, branch in closest])
+    return [(index, branch) for _, index, branch in closest]
+
+
+def candidates(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
+    """Return all branches except null; for a struct, the record that the schema selects.
+
+    Raises:
+        ColumnError: the schema selects several records.
+    """
+    selected = union.selected(union.branches) if column.shape is Shape.STRUCT else []
+    if len(selected) > 1:
+        raise _ambiguous(column, selected)
+    branches = [pair for pair in enumerate(union.branches) if pair[1].kind != "null"]
+    return [pair for pair in branches if pair[1] in selected] or branches
+
+
+def _ambiguous(column: Column, records: Sequence[AvroSchema]) -> ColumnError:
+    names = ", ".join(record.full_name for record in records)
+    return ColumnError(
+        f"{column.label} fits several records of the Avro union: {names}",
+        hint="Set value.schema.name (for the key, key.schema.name) to the full name of one.",
+    )
+
+
+def closeness(schema: AvroSchema, column: Column) -> Closeness | None:
+    """Return how close a type is to a column's type, or None if it cannot represent the column."""
+    key = id(schema.json), schema.namespace, id(column)
+    if key not in schema.fits:
+        schema.fits[key] = _closeness(schema, column)
+    fit: Closeness | None = schema.fits[key]
+    return fit
+
+
+def _closeness(schema: AvroSchema, column: Column) -> Closeness | None:
+    if schema.kind == "union":
+        pairs = [closeness(branch, column) for _, branch in candidates(schema, column)]
+        fits = [fit for fit in pairs if fit is not None]
+        is_partial = all(fit.is_partial for fit in fits)
+        return Closeness(min(fits).rank, is_partial) if fits else None
+    if schema.kind == "null":
+        return Closeness(0) if column.shape is Shape.NULL else None
+    match column.shape, schema.kind:
+        case Shape.NULL, _:
+            return Closeness(0)
+        case Shape.STRUCT, "record" | "error":
+            return _of_record(schema, column)
+        case Shape.LIST, "array":
+            return closeness(schema.part(schema.json["items"]), column.parts[0])
+        case Shape.MAP, "map" if column.parts[0].shape in (Shape.TEXT, Shape.NULL):
+            return closeness(schema.part(schema.json["values"]), column.parts[1])
+        case Shape.INTEGER, _:
+            return _of_integers(schema, column.type.bit_width)
+    return _of_others(schema, column)
+
+
+def _of_record(schema: AvroSchema, column: Column) -> Closeness | None:
+    parts = {part.name: part for part in column.parts}
+    fits: list[Closeness] = []
+    defaults = 0
+    for name, type_, declared in schema.fields:
+        part = parts.pop(name, None)
+        if part is not None:
+            fit = closeness(type_, part)
+            if fit is None:
+                return None
+            fits.append(fit)
+        elif "default" in declared or type_.accepts_null:
+            defaults = _WITH_DEFAULTS
+        else:
+            return None
+    if parts:
+        return None
+    rank = max((fit.rank for fit in fits), default=0)
+    return Closeness(defaults + rank, any(fit.is_partial for fit in fits))
+
+
+def _of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
+    if schema.kind in _EXACT_BITS:
+        is_exact = bits <= _EXACT_BITS[schema.kind]
+        return Closeness(2) if is_exact else Closeness(4, is_partial=True)
+    if schema.kind not in ("int", "long"):
+        return None
+    if schema.logical is not None:
+        is_partial = bits > 32 and schema.kind == "int"
+        return Closeness(_OTHER_MEANING + is_partial, is_partial)
+    if bits > 32:
+        return Closeness(0) if schema.kind == "long" else Closeness(3, is_partial=True)
+    return Closeness(int(schema.kind == "long"))
+
+
+def _of_others(schema: AvroSchema, column: Column) -> Closeness | None:
+    logical = schema.logical or ""
+    match column.shape, schema.kind:
+        case (Shape.BOOLEAN, "boolean") | (Shape.TEXT, "string"):
+            return Closeness(0, is_partial=logical == "uuid")
+        case Shape.FLOAT, "float" | "double":
+            return _of_floats(schema, column.type.bit_width)
+        case Shape.DECIMAL, _ if logical == "decimal":
+            return _of_decimals(schema, column)
+        case Shape.TEXT, "enum":
+            return Closeness(0, is_partial=True)
+        case (Shape.TEXT | Shape.BYTES, "bytes") if logical != "decimal":
+            return Closeness(0 if column.shape is Shape.BYTES else 2)
+        case (Shape.TEXT, "fixed") if logical == "uuid":
+            return Closeness(3, is_partial=True)
+        case (Shape.BYTES, "fixed") if logical != "decimal":
+            return Closeness(3, is_partial=True)
+        case Shape.BYTES, "string":
+            return Closeness(4, is_partial=True)
+    return _of_times(column.shape, schema.kind, logical)
+
+
+def _of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
+    if schema.kind == "double":
+        return Closeness(int(bits == 32))
+    return Closeness(0) if bits == 32 else None
+
+
+def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
+    digits, scale = schema.decimal_digits
+    column_digits = column.type.precision - column.type.scale
+    if scale < column.type.scale or column_digits + scale > MAX_WIDE_DIGITS:
+        return None
+    return Closeness(0, digits < column_digits)
+
+
+def _of_times(shape: Shape, kind: str, logical: str) -> Closeness | None:
+    if shape is Shape.INTERVAL:
+        return Closeness(0) if kind == "long" and not logical else None
+    start, _, unit = logical.rpartition("-")
+    if _TIMES.get(shape) != (start or logical):
+        return None
+    return Closeness(int(unit == "millis"), is_partial=unit in ("millis", "nanos"))

@@ -1,0 +1,11 @@
+"""The columns of a batch: their types, names, entries and faults, for all formats.
+
+In reading order:
+
+- `shape`: the format-independent meaning of a column's type
+- `column`: the types of columns at any depth, and their paths
+- `names`: the names that a format allows
+- `row_faults`: faults of rows that do not fit a schema
+- `cells`: the entries of a column in a batch
+- `decimal_cells`: decimals as pairs of 64-bit numbers
+"""

@@ -1,0 +1,137 @@
+"""Format integers and decimals as text, for all rows at once.
+
+Digits are looked up four at a time. Text of more than eight bytes is written as several words.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.kafka.records.columns import REGISTER_SIZE, VarintBytes
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.formats.columns.cells import Mask
+    from spark_kafka_sink.formats.encoding.row_writer import Numbers, RowWriter
+    from spark_kafka_sink.formats.encoding.varints import Words
+
+
+_GROUP: Final = 8
+"""Number of digits in a word."""
+_BASE: Final = np.uint64(10**_GROUP)
+_HALF: Final = np.uint64(10**4)
+_BYTE_BITS: Final = np.uint64(3)
+_WHOLE: Final = np.uint64(REGISTER_SIZE)
+_LONG_DIGITS: Final = 18
+"""Maximum number of digits for which decimals use the fast path."""
+
+
+def write_integers(out: RowWriter, values: Numbers) -> None:
+    """Append signed integers."""
+    write_sign(out, values < 0)
+    write_digits(out, magnitudes(values))
+
+
+def write_sign(out: RowWriter, negative: Mask) -> None:
+    """Append a minus sign in the rows where the mask is True."""
+    if negative.any():
+        out.flags(negative, b"-")
+
+
+def magnitudes(values: Numbers) -> Words:
+    """Return absolute values. The result is also correct for the smallest integer."""
+    sign = values >> 63
+    return ((values ^ sign) - sign).view(np.uint64)
+
+
+def write_digits(out: RowWriter, values: Words) -> None:
+    """Append unsigned integers, without leading zeros."""
+    if not len(values):
+        return
+    low, high = int(values.min()), int(values.max())
+    write_last_digits(out, values, _digit_counts(values, low, high), len(str(high)))
+
+
+def write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
+    """Append the last digits of numbers below 10**most, in groups of eight.
+
+    `sizes` is the number of digits in each row.
+    """
+    groups = [values]
+    for _ in range((most - 1) // _GROUP):
+        above = groups[-1] // _BASE
+        groups[-1:] = [groups[-1] - above * _BASE, above]
+    for number, group in reversed([*enumerate(groups)]):
+        below = number * _GROUP
+        digits = np.clip(sizes - below, 0, _GROUP).view(np.uint64)
+        out.word(last_digits(group, digits, min(most - below, _GROUP)))
+
+
+def last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
+    """Return the last digits of numbers of up to eight digits."""
+    table = four_digits()
+    if largest <= 4:
+        four = table.take(values.view(np.int64))
+        return VarintBytes(four >> ((np.uint64(4) - sizes) << _BYTE_BITS), sizes, largest)
+    first = values // _HALF
+    second = values - first * _HALF
+    digits = table.take(first.view(np.int64)) | (table.take(second.view(np.int64)) << np.uint64(32))
+    return VarintBytes(digits >> ((_WHOLE - sizes) << _BYTE_BITS), sizes, largest)
+
+
+@cache
+def four_digits() -> Words:
+    """Return the four digits of the numbers 0 to 9999, each in the lower half of a word."""
+    text = np.array([b"%04d" % number for number in range(10_000)], "S4")
+    return text.view(np.uint32).astype(np.uint64)
+
+
+def _digit_counts(values: Words, low: int, high: int) -> Numbers:
+    """Return the number of digits in each value; shape (1,) if it is the same for all values."""
+    least, most = len(str(low)), len(str(high))
+    counts = np.full(1 if least == most else len(values), least, np.int64)
+    for digits in range(least, most):
+        counts += values >= np.uint64(10**digits)
+    return counts
+
+
+def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
+    """Append 128-bit decimals without an exponent.
+
+    Args:
+        out: receives the text.
+        low: lower 64 bits of the unscaled values, shape (n,).
+        high: upper 64 bits, shape (n,).
+        scale: number of digits after the point.
+    """
+    if scale <= _LONG_DIGITS and np.array_equal(low >> 63, high):
+        write_sign(out, low < 0)
+        values = magnitudes(low)
+        whole = values // np.uint64(10**scale)
+        write_digits(out, whole)
+        if scale:
+            out.constant(b".")
+            rest = values - whole * np.uint64(10**scale)
+            write_last_digits(out, rest, np.array([scale]), scale)
+    else:
+        _write_long_decimals(out, low, high, scale)
+
+
+def _write_long_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
+    """Append decimals of more than 64 bits, in groups of 18 digits that Arrow's division yields."""
+    words = np.column_stack((low, high))
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(words).data)]
+    integers: Any = pa.Array.from_buffers(pa.decimal128(38, 0), len(low), buffers)
+    digits = pc.cast(integers, pa.string())
+    negative = high < 0
+    write_sign(out, negative)
+    plain = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), max(scale + 1, 1), "0")
+    before = pc.utf8_slice_codeunits(plain, 0, -scale) if scale else plain
+    out.column(before.cast(pa.binary()))
+    if scale:
+        out.constant(b".")
+        out.column(pc.utf8_slice_codeunits(plain, -scale).cast(pa.binary()))

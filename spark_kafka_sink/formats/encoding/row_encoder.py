@@ -1,0 +1,76 @@
+"""Encode structs as rows, with a function for each column that handles its nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from spark_kafka_sink.formats.columns.cells import Cells
+from spark_kafka_sink.formats.encoding.row_writer import RowWriter, spread, with_nulls
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.formats.columns.row_faults import RowFaults
+
+
+Node: TypeAlias = Callable[[Cells, RowWriter], None]
+"""Appends the value of each cell of one column, or of one level of a nested column, in one format.
+Cells of structs, lists and maps must not be null. For other null cells, any bytes can be appended.
+"""
+
+
+def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
+    """Append `before` and the value of each cell that is not null, and nothing for null cells."""
+    valid = cells.valid()
+    if valid is None:
+        out.constant(before)
+        node(cells, out)
+    elif pa.types.is_nested(cells.array.type):
+        inner = RowWriter(int(valid.sum()))
+        inner.constant(before)
+        node(cells.without_nulls(), inner)
+        out.column(spread(inner.join(), valid))
+    elif valid.any():
+        inner = RowWriter(len(cells))
+        inner.constant(before)
+        node(cells, inner)
+        out.append(inner, valid)
+
+
+def write_required(
+    node: Node, path: str, cells: Cells, out: RowWriter, before: bytes = b""
+) -> None:
+    """Do the same as `write_valid`, but record null cells as faults."""
+    cells.fail_nulls(path)
+    write_valid(node, cells, out, before)
+
+
+@dataclass(frozen=True, slots=True)
+class RowEncoder:
+    """Encodes structs of one Arrow type."""
+
+    root: Node
+    prefix: bytes
+    is_single: bool = False
+    """True to encode the only field of the structs instead of the structs."""
+
+    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
+        """Return n rows, which are the bytes after the prefix, or null for a null value.
+
+        Rows that do not fit the schema are added to `faults`; their bytes are undefined.
+
+        Args:
+            values: n structs of the type for which the encoder was compiled; can be a slice.
+            faults: collects the faults of these n rows.
+        """
+        cells = Cells(values, faults)
+        if self.is_single:
+            cells = cells.field(0)
+        valid, cells = cells.valid(), cells.without_nulls()
+        out = RowWriter(len(cells))
+        out.constant(self.prefix)
+        self.root(cells, out)
+        rows = out.join()
+        return rows if valid is None else with_nulls(spread(rows, valid), valid)

@@ -1,0 +1,164 @@
+"""Format dates, times, time zone offsets and intervals as text, for all rows at once.
+
+Dates, times of day and fractions of a second are looked up in tables of texts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.formats.encoding.number_text import (
+    last_digits,
+    magnitudes,
+    write_digits,
+    write_sign,
+)
+from spark_kafka_sink.kafka.records.columns import VarintBytes
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.formats.encoding.row_writer import Numbers, RowWriter
+    from spark_kafka_sink.formats.encoding.varints import Words
+
+
+_BYTE_BITS: Final = np.uint64(3)
+DAY_US: Final = 86_400_000_000
+_DAY_MS: Final = 86_400_000
+_FIRST_DAY: Final = -25567
+"""First day in the table: 1900-01-01, in days since 1970."""
+_LAST_DAY: Final = 65744
+"""Last day in the table: 2150-01-01, in days since 1970."""
+
+
+def write_dates(out: RowWriter, days: Numbers, end: bytes = b"") -> None:
+    """Append dates as YYYY-MM-DD.
+
+    Args:
+        out: receives the text.
+        days: days since 1970.
+        end: written after each date; at most one byte.
+    """
+    if not len(days):
+        return
+    if int(days.min()) < _FIRST_DAY or int(days.max()) >= _LAST_DAY:
+        _write_any_dates(out, days)
+        out.constant(end)
+        return
+    months, last = _dates()
+    row = days - _FIRST_DAY
+    out.fixed(months.take(row), 8)
+    bits = np.uint64(int.from_bytes(b"\0\0" + end, "little"))
+    out.fixed(last.take(row) | bits, 2 + len(end))
+
+
+@cache
+def _dates() -> tuple[Words, Words]:
+    """Return the texts "YYYY-MM-" and "DD" for the days of the table."""
+    days = np.arange(_FIRST_DAY, _LAST_DAY).astype("datetime64[D]")
+    text = np.datetime_as_string(days).astype("S16").view(np.uint64).reshape(-1, 2)
+    return np.ascontiguousarray(text[:, 0]), np.ascontiguousarray(text[:, 1])
+
+
+def _write_any_dates(out: RowWriter, days: Numbers) -> None:
+    """Append dates of any year. Each distinct date is formatted once."""
+    encoded = pa.array(days).dictionary_encode()
+    distinct = np.asarray(encoded.dictionary).astype("datetime64[D]")
+    text = [_any_date(date).encode() for date in np.datetime_as_string(distinct)]
+    out.column(pa.array(text, pa.binary()).take(encoded.indices))
+
+
+def _any_date(text: str) -> str:
+    """Return a date as Java writes it: years have four digits; with more, or negative, a sign."""
+    year, rest = text[:-6], text[-6:]
+    if year.startswith("-"):
+        return f"-{year[1:]:0>4}{rest}"
+    return f"+{text}" if len(year) > 4 else text
+
+
+def write_timestamps(out: RowWriter, micros: Numbers, offsets: Numbers | None = None) -> None:
+    """Append local times as YYYY-MM-DDTHH:MM:SS.mmm, rounded down to milliseconds.
+
+    Args:
+        out: receives the text.
+        micros: microseconds since 1970; UTC, or local times without `offsets`.
+        offsets: UTC offsets in seconds, shape (n,) or (1,).
+    """
+    days = micros // DAY_US
+    millis = (micros - days * DAY_US) // 1000
+    if offsets is not None:  # The sum of `micros` and an offset can exceed 64 bits.
+        millis += offsets * 1000
+        next_days = millis // _DAY_MS
+        days, millis = days + next_days, millis - next_days * _DAY_MS
+    seconds = millis // 1000
+    write_dates(out, days, b"T")
+    out.fixed(_seconds_of_day().take(seconds), 8)
+    out.fixed(_fractions().take(millis - seconds * 1000), 4)
+
+
+@cache
+def _seconds_of_day() -> Words:
+    """Return the text "HH:MM:SS" for each second of a day."""
+    seconds = np.arange(86_400).astype("datetime64[s]")
+    text: Words = np.array([time[11:] for time in np.datetime_as_string(seconds)], "S8").view("u8")
+    return text
+
+
+@cache
+def _fractions() -> Words:
+    """Return the texts ".000" to ".999"."""
+    return np.array([b".%03d" % number for number in range(1000)], "S8").view(np.uint64)
+
+
+def write_times(out: RowWriter, micros: Numbers) -> None:
+    """Append times of day as HH:MM:SS, with a fraction of up to six digits unless it is zero."""
+    seconds = micros // 1_000_000
+    out.fixed(_seconds_of_day().take(seconds), 8)
+    write_fractions(out, micros - seconds * 1_000_000)
+
+
+def write_fractions(out: RowWriter, micros: Numbers) -> None:
+    """Append fractions of a second without trailing zeros. Nothing is appended for 0."""
+    if not micros.any():
+        return
+    sizes = np.full(len(micros), 7, np.int64)
+    for zeros in range(1, 6):
+        sizes -= micros % 10**zeros == 0
+    sizes[micros == 0] = 0
+    digits = last_digits(micros.astype(np.uint64), np.array([6], np.uint64), 6).bytes
+    kept = (np.uint64(1) << (sizes.view(np.uint64) << _BYTE_BITS)) - np.uint64(1)
+    text = ((digits << np.uint64(8)) | np.uint64(ord("."))) & kept
+    out.word(VarintBytes(text, sizes.view(np.uint64), 7))
+
+
+def write_offsets(out: RowWriter, seconds: Numbers) -> None:
+    """Append UTC offsets as Z, +HH:MM or +HH:MM:SS.
+
+    The shape of `seconds` is (n,), or (1,) if all offsets are equal.
+    """
+    if len(seconds) == 1:
+        out.constant(_offset_text(int(seconds[0])))
+        return
+    encoded: Any = pa.array(seconds).dictionary_encode()
+    text = [_offset_text(offset) for offset in encoded.dictionary.to_pylist()]
+    out.column(pa.array(text, pa.binary()).take(encoded.indices))
+
+
+def _offset_text(seconds: int) -> bytes:
+    if not seconds:
+        return b"Z"
+    minutes, rest = divmod(abs(seconds), 60)
+    text = f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+    return f"{text}:{rest:02d}".encode() if rest else text.encode()
+
+
+def write_interval(out: RowWriter, micros: Numbers) -> None:
+    """Append day-time intervals as [-]D HH:MM:SS[.ffffff]."""
+    write_sign(out, micros < 0)
+    size = magnitudes(micros)
+    days = size // np.uint64(DAY_US)
+    write_digits(out, days)
+    out.constant(b" ")
+    write_times(out, (size - days * np.uint64(DAY_US)).view(np.int64))

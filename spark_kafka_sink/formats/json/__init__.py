@@ -1,0 +1,8 @@
+"""JSON as Spark's `to_json` writes it, and JSON Schema.
+
+In reading order:
+
+- `json_encoder`: JSON as Spark's `to_json` writes it, and JSON Schema
+- `json_checks`: checks of rows against a JSON Schema
+- `json_schema`: match a given JSON Schema to columns, and create the checks
+"""

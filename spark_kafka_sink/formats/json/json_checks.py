@@ -1,0 +1,235 @@
+"""Checks of rows against a JSON Schema, which the driver creates and tasks execute.
+
+A check adds faults for entries that do not fit. Entries that are null are checked where they are
+written: by the check of the field, list or map that contains them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.formats.columns.cells import Cells
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.json.json_encoder import names_of
+
+_PATTERN_PARTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+"""An escape, a character class, or another character."""
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.formats.columns.cells import Mask
+    from spark_kafka_sink.formats.columns.column import Column
+    from spark_kafka_sink.formats.plan import Check
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of the checks."""
+
+    checks: tuple[Check, ...]
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        for check in self.checks:
+            check(cells, writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of the checks. Each is applied only to entries that fit none before it."""
+
+    checks: tuple[Check, ...]
+    path: str
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        pending = np.arange(len(cells))
+        for check in self.checks:
+            if not len(pending):
+                return
+            faults = RowFaults(len(pending))
+            check(Cells(cells.array.take(pending), faults), writes_nulls)
+            pending = pending[faults.rows]
+        bad = np.zeros(len(cells), np.bool_)
+        bad[pending] = True
+        cells.fail(bad, self.path, "fits none of the alternatives in the schema")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a field, the items of a list or the values of a map must be.
+
+    Attributes:
+        check: the check of entries that are not null; None if all fit.
+        path: the path of the entries.
+        rejects_null: True if the entries must not be written as null.
+        rejects_omission: True if a field must not be omitted.
+    """
+
+    check: Check | None
+    path: str
+    rejects_null: bool
+    rejects_omission: bool = False
+
+    def apply(self, cells: Cells, *, is_written: bool, writes_nulls: bool) -> None:
+        """Check entries; `is_written` is True if nulls are written, not omitted."""
+        if self.rejects_null if is_written else self.rejects_omission:
+            cells.fail_nulls(self.path)
+        if self.check is not None:
+            self.check(cells.without_nulls(), writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of structs."""
+
+    number: int
+    part: Part
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        field = cells.field(self.number)
+        self.part.apply(field, is_written=writes_nulls, writes_nulls=writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of lists from position `first` up to `last`."""
+
+    part: Part
+    first: int
+    last: int | None
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        offsets, items = cells.items()
+        if self.first or self.last is not None:
+            indexes = np.arange(len(items)) - np.repeat(offsets[:-1], np.diff(offsets))
+            selected = indexes >= self.first
+            items = items.where(selected if self.last is None else selected & (indexes < self.last))
+        self.part.apply(items, is_written=True, writes_nulls=writes_nulls)
+
+
+def python_pattern(pattern: str) -> str | None:
+    r"""Return Python's form of a JavaScript pattern, or None if Python cannot match it.
+
+    In JavaScript, ``$`` does not match before a line feed at the end, and classes such as ``\d``
+    contain ASCII characters only.
+    """
+    parts = _PATTERN_PARTS.finditer(pattern)
+    text = "".join(r"\Z" if part[0] == "$" else part[0] for part in parts)
+    try:
+        return re.compile(f"(?a:{text})").pattern
+    except re.error:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryNames:
+    """Names of map entries: those listed or matched by a pattern, or all others."""
+
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    is_rest: bool = False
+
+    def includes(self, name: str) -> bool:
+        """Return True if this is one of the names."""
+        is_match = name in self.names or any(re.search(pattern, name) for pattern in self.patterns)
+        return is_match is not self.is_rest
+
+    def select(self, keys: Cells, column: Column) -> Mask:
+        """Return a mask of the entries with these names."""
+        encoded: Any = names_of(column, keys).dictionary_encode()
+        names = (name.decode(errors="replace") for name in encoded.dictionary.to_pylist())
+        matches: Mask = np.array([self.includes(name) for name in names], np.bool_)
+        return matches.take(np.asarray(encoded.indices))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryValues:
+    """The values of maps, or those of entries with some names."""
+
+    part: Part
+    key: Column
+    names: EntryNames | None = None
+
+    def __call__(self, cells: Cells, writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        _, entries = cells.items()
+        values = entries.field(1)
+        if self.names is not None:
+            values = values.where(self.names.select(entries.field(0), self.key))
+        self.part.apply(values, is_written=True, writes_nulls=writes_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredKey:
+    """A key that each map must have."""
+
+    name: str
+    path: str
+    key: Column
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        offsets, entries = cells.items()
+        matches = np.flatnonzero(EntryNames((self.name,)).select(entries.field(0), self.key))
+        bad = np.ones(len(cells), np.bool_)
+        bad[np.searchsorted(offsets, matches, "right") - 1] = False
+        cells.fail(bad, self.path, f"has no key {self.name!r}, which the schema requires")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values in an `enum` or `const`; texts for a column that is written as text."""
+
+    allowed: tuple[Any, ...]
+    column: Column
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        is_text = isinstance(self.allowed[0], str)
+        values: Any = names_of(self.column, cells) if is_text else cells.array
+        known: Any = pc.is_in(values, value_set=pa.array(self.allowed, values.type))
+        bad = ~np.asarray(known.to_numpy(zero_copy_only=False), np.bool_)
+        cells.fail(bad, self.column.path, "is not in the schema's `enum`")
+
+
+@dataclass(frozen=True, slots=True)
+class Finite:
+    """Numbers other than NaN and infinities, which are written as texts."""
+
+    path: str
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        bad = ~np.isfinite(cells.numbers())
+        cells.fail(bad, self.path, "is NaN or infinite, which JSON numbers cannot be")
+
+
+@dataclass(frozen=True, slots=True)
+class NotFinite:
+    """NaN and infinities, which are written as texts."""
+
+    path: str
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        cells.fail(np.isfinite(cells.numbers()), self.path, "is written as a number, not as text")
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No entry at all."""
+
+    path: str
+
+    def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
+        """Check entries; see `Check`."""
+        bad = np.ones(len(cells), np.bool_)
+        cells.fail(bad, self.path, "is not allowed by the schema at this position or key")

@@ -1,0 +1,276 @@
+"""JSON as Spark's `to_json` writes it, and JSON Schema.
+
+Null fields are omitted unless the plan includes them; nulls in arrays and maps are written.
+Timestamps have milliseconds and the zone's offset, and decimals keep their scale. Binary values are
+base64, NaN and infinities are strings. Decimals have no exponent, which Spark writes if they have
+more than six zeros after the point. Map keys that are dates or times are text, not Spark's internal
+number.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
+from spark_kafka_sink.formats.columns.column import Column, unsupported
+from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
+from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.encoding.float_text import write_floats
+from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
+from spark_kafka_sink.formats.encoding.row_encoder import Node, RowEncoder, write_valid
+from spark_kafka_sink.formats.encoding.row_writer import RowWriter, grouped
+from spark_kafka_sink.formats.encoding.scalar_writers import write_nothing
+from spark_kafka_sink.formats.encoding.string_text import base64_column, escaped
+from spark_kafka_sink.formats.encoding.time_text import (
+    write_dates,
+    write_interval,
+    write_offsets,
+    write_times,
+    write_timestamps,
+)
+from spark_kafka_sink.formats.plan import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_kafka_sink.formats.columns.cells import Cells, Mask
+    from spark_kafka_sink.formats.encoding.row_writer import Numbers
+    from spark_kafka_sink.formats.plan import FieldPlan
+
+_PLAIN: Final[dict[Shape, Node]] = {
+    Shape.NULL: write_nothing,
+    Shape.BOOLEAN: lambda cells, out: out.flags(cells.numbers(), b"true", b"false"),
+    Shape.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
+    Shape.FLOAT: lambda cells, out: write_floats(out, cells.numbers()),
+}
+_SCHEMA_VERSION: Final = "http://json-schema.org/draft-07/schema#"
+_SCHEMAS: Final[dict[Shape, dict[str, Any]]] = {
+    Shape.NULL: {"type": "null"},
+    Shape.BOOLEAN: {"type": "boolean"},
+    Shape.INTEGER: {"type": "integer"},
+    Shape.FLOAT: {"oneOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]},
+    Shape.DECIMAL: {"type": "number"},
+    Shape.BYTES: {"type": "string", "contentEncoding": "base64"},
+    Shape.DATE: {"type": "string", "format": "date"},
+    Shape.TIMESTAMP: {"type": "string", "format": "date-time"},
+}
+"""JSON Schemas of plain values. All other plain values are strings."""
+
+
+def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
+    """See `plan.compile_encoder`."""
+    root = _Compiler(plan.zone, bool(plan.writes_nulls)).node(Column.of(type_))
+    return RowEncoder(root, plan.framing.prefix)
+
+
+def _write_decimal(scale: int, cells: Cells, out: RowWriter) -> None:
+    decimals = DecimalCells.of(cells)
+    write_decimals(out, decimals.low, decimals.high, scale)
+
+
+def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
+    out.column(escaped(cells.utf8(path)))
+
+
+def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
+    """Append timestamps; `zone` is None for timestamps without time zone."""
+    micros = cells.integers()
+    if zone is None:
+        write_timestamps(out, micros)
+    else:
+        offsets = utc_offsets(micros, zone)
+        write_timestamps(out, micros, offsets)
+        write_offsets(out, offsets)
+
+
+def _write_interval(cells: Cells, out: RowWriter) -> None:
+    out.constant(b"INTERVAL '")
+    write_interval(out, cells.integers())
+    out.constant(b"' DAY TO SECOND")
+
+
+def _write_float_name(cells: Cells, out: RowWriter) -> None:
+    write_floats(out, cells.numbers(), quote=b"")
+
+
+def _write_quoted(node: Node, cells: Cells, out: RowWriter) -> None:
+    out.constant(b'"')
+    node(cells, out)
+    out.constant(b'"')
+
+
+def _write_list(item: Node, cells: Cells, out: RowWriter) -> None:
+    offsets, items = cells.items()
+    inner = RowWriter(len(items))
+    _write_or_null(item, items, inner)
+    _write_items(inner, offsets, b"[]", out)
+
+
+def _write_map(key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
+    offsets, entries = cells.items()
+    inner = RowWriter(len(entries))
+    key(entries.field(0), inner)
+    inner.constant(b":")
+    _write_or_null(value, entries.field(1), inner)
+    _write_items(inner, offsets, b"{}", out)
+
+
+def _write_or_null(node: Node, cells: Cells, out: RowWriter) -> None:
+    write_valid(node, cells, out)
+    valid = cells.valid()
+    if valid is not None:
+        out.flags(~valid, b"null")
+
+
+def _write_items(items: RowWriter, offsets: Numbers, ends: bytes, out: RowWriter) -> None:
+    """Append the items of arrays or objects between `ends`, separated by commas."""
+    is_full = np.diff(offsets) > 0
+    is_last = np.zeros(items.rows, np.bool_)
+    is_last[offsets[1:][is_full] - 1] = True
+    if items.rows:
+        items.flags(is_last, ends[1:], b",")
+    out.constant(ends[:1])
+    out.column(grouped(items.join(), offsets))
+    out.flags(is_full, b"", ends[1:])
+
+
+def _write_object(
+    fields: list[tuple[bytes, Node]], cells: Cells, out: RowWriter, *, writes_nulls: bool
+) -> None:
+    """Append an object. Each field consists of its name (quoted, with a colon) and its writer."""
+    out.constant(b"{")
+    before: Mask | None = np.zeros(len(cells), np.bool_)
+    """The rows in which an earlier field was written; None for all rows."""
+    for number, (name, node) in enumerate(fields):
+        field = cells.field(number)
+        if writes_nulls:
+            out.constant(b"," + name if number else name)
+            _write_or_null(node, field, out)
+        else:
+            before = _write_field(name, node, field, out, before)
+    out.constant(b"}")
+
+
+def _write_field(
+    name: bytes, node: Node, field: Cells, out: RowWriter, before: Mask | None
+) -> Mask | None:
+    """Append a field unless it is null. Return the rows in which a field precedes the next one."""
+    valid = field.valid()
+    if before is None:
+        write_valid(node, field, out, b"," + name)
+        return None
+    comma = before if valid is None else before & valid
+    if comma.any():
+        out.flags(comma, b",")
+    write_valid(node, field, out, name)
+    return None if valid is None else before | valid
+
+
+_QUOTED: Final[dict[Shape, Node]] = {
+    Shape.BYTES: lambda cells, out: out.column(base64_column(cells.strings())),
+    Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
+    Shape.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
+    Shape.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
+    Shape.INTERVAL: _write_interval,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    zone: str
+    writes_nulls: bool
+
+    def node(self, column: Column) -> Node:
+        """Return the writer of a column.
+
+        Raises:
+            ColumnError: the type cannot be written as JSON.
+        """
+        quoted = self._quoted(column)
+        if quoted is not None:
+            return partial(_write_quoted, quoted)
+        if column.shape is Shape.STRUCT:
+            fields = [
+                (f"{json.dumps(part.name, ensure_ascii=False)}:".encode(), self.node(part))
+                for part in column.parts
+            ]
+            return partial(_write_object, fields, writes_nulls=self.writes_nulls)
+        if column.shape is Shape.LIST:
+            return partial(_write_list, self.node(column.parts[0]))
+        if column.shape is Shape.MAP:
+            return self._map(*column.parts)
+        if column.shape is Shape.DECIMAL:
+            return partial(_write_decimal, column.type.scale)
+        if column.shape not in _PLAIN:
+            raise unsupported(column, "JSON")
+        return _PLAIN[column.shape]
+
+    def _quoted(self, column: Column) -> Node | None:
+        """Return the writer of text without its quotes, or None for types that are not text."""
+        if column.shape is Shape.TEXT:
+            return partial(_write_text, column.path)
+        if column.shape is Shape.TIMESTAMP:
+            check_zone(self.zone)  # once per plan, and only if a column needs it
+            return partial(_write_timestamp, self.zone)
+        return _QUOTED.get(column.shape)
+
+    def _map(self, key: Column, value: Column) -> Node:
+        if key.shape in (Shape.STRUCT, Shape.LIST, Shape.MAP):
+            raise unsupported(key, "the name of a JSON field")
+        return partial(_write_map, partial(_write_quoted, self.name(key)), self.node(value))
+
+    def name(self, key: Column) -> Node:
+        """Return the writer of map keys as names of JSON fields, without quotes."""
+        if key.shape is Shape.FLOAT:
+            return _write_float_name
+        return self._quoted(key) or self.node(key)
+
+
+def names_of(key: Column, cells: Cells) -> pa.BinaryArray:
+    """Return map keys, which are not timestamps with time zone, as names of JSON fields."""
+    if key.shape is Shape.TEXT:
+        return cells.strings()
+    out = RowWriter(len(cells))
+    _Compiler("UTC", writes_nulls=False).name(key)(cells, out)
+    return out.join()
+
+
+def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
+    """Derive a JSON Schema; see `plan.derive_schema`.
+
+    Objects are closed (`additionalProperties` is false), so that a registry accepts a new optional
+    field as backward compatible.
+    """
+    column = Column.of(type_)
+    _Compiler("UTC", writes_nulls=False).node(column)
+    full_name = f"{namespace}.{name}" if namespace else name
+    schema = {"$schema": _SCHEMA_VERSION, "title": full_name, **_schema_of(column)}
+    return Source(json.dumps(schema, separators=(",", ":")), full_name)
+
+
+def _schema_of(column: Column) -> dict[str, Any]:
+    if column.shape is Shape.LIST:
+        return {"type": "array", "items": _field_schema(column.parts[0])}
+    if column.shape is Shape.MAP:
+        return {"type": "object", "additionalProperties": _field_schema(column.parts[1])}
+    if column.shape is not Shape.STRUCT:
+        return _SCHEMAS.get(column.shape, {"type": "string"})
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {part.name: _field_schema(part) for part in column.parts},
+        "additionalProperties": False,
+    }
+    required = [part.name for part in column.parts if not part.is_nullable]
+    return {**schema, "required": required} if required else schema
+
+
+def _field_schema(column: Column) -> dict[str, Any]:
+    schema = _schema_of(column)
+    if not column.is_nullable or column.shape is Shape.NULL:
+        return schema
+    return {"oneOf": [{"type": "null"}, *schema.get("oneOf", [schema])]}

@@ -1,0 +1,15 @@
+"""Protobuf: schemas, features, `.proto` text and the binary encoding.
+
+In reading order:
+
+- `protobuf_wire`: read and write Protobuf messages without a schema
+- `protobuf_files`: the files of a Protobuf schema
+- `protobuf_kind`: the types and labels of fields
+- `protobuf_features`: the features of editions that affect the encoding
+- `protobuf_schema`: messages, fields and enums of a Protobuf schema
+- `protobuf_framing`: the position of a message in its file, after the schema id
+- `protobuf_derivation`: derive a Protobuf message from columns
+- `protobuf_encoder`: Protobuf's binary encoding
+- `protobuf_source`: read Protobuf schemas, and compile `.proto` text, on the driver
+- `protobuf_text`: print Protobuf schemas as `.proto` text, on the driver
+"""

@@ -1,0 +1,174 @@
+"""Derive a Protobuf message from columns."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.columns.column import Column, unsupported
+from spark_kafka_sink.formats.columns.names import Names
+from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.plan import Source
+from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
+from spark_kafka_sink.formats.protobuf.protobuf_schema import DURATION, TIMESTAMP
+from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NAMES: Final = Names(
+    "Protobuf", re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII), "a letter at the start"
+)
+_FILES: Final = {
+    TIMESTAMP: "google/protobuf/timestamp.proto",
+    DURATION: "google/protobuf/duration.proto",
+}
+_KINDS: Final = {
+    Shape.BOOLEAN: Kind.BOOL,
+    Shape.DECIMAL: Kind.STRING,
+    Shape.TEXT: Kind.STRING,
+    Shape.BYTES: Kind.BYTES,
+    Shape.DATE: Kind.INT32,
+    Shape.TIME: Kind.INT64,
+    Shape.LOCAL_TIMESTAMP: Kind.INT64,
+}
+"""Dates are encoded as days; timestamps without time zone and times of day as microseconds."""
+_SIZED_KINDS: Final = {
+    Shape.INTEGER: (Kind.INT32, Kind.INT64),
+    Shape.FLOAT: (Kind.FLOAT, Kind.DOUBLE),
+}
+_WELL_KNOWN: Final = {Shape.TIMESTAMP: TIMESTAMP, Shape.INTERVAL: DURATION}
+_KEYS: Final = (
+    Shape.INTEGER,
+    Shape.BOOLEAN,
+    Shape.TEXT,
+    Shape.DATE,
+    Shape.TIME,
+    Shape.LOCAL_TIMESTAMP,
+)
+
+
+def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
+    """Derive the descriptor of a file with one message; see `plan.derive_schema`.
+
+    Fields are numbered in column order. A nullable column is `optional`.
+    """
+    full_name = _NAMES.check_record(name, namespace)
+    message = _message(Column.of(type_), name, full_name)
+    imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
+    file = sized_field(1, f"{full_name.replace('.', '/')}.proto".encode())
+    file += sized_field(2, namespace.encode()) if namespace else b""
+    file += b"".join(sized_field(3, name.encode()) for name in imports)
+    file += sized_field(4, message) + sized_field(12, b"proto3")
+    return Source(base64.b64encode(file).decode(), full_name, full_name)
+
+
+def _message(column: Column, name: str, full_name: str) -> bytes:
+    fields, nested = b"", b""
+    choices: list[bytes] = []
+    """The oneof that Protobuf requires for each optional field."""
+    used = _field_names(column)
+    """Names in the message's scope."""
+    for number, part in enumerate(column.parts, 1):
+        _NAMES.check(part)
+        type_, below = _declared(part, full_name, _unused(part.name, used))
+        field = sized_field(1, part.name.encode()) + number_field(3, number) + type_
+        if part.is_nullable and part.shape in (*_KINDS, *_SIZED_KINDS):
+            field += number_field(9, len(choices)) + number_field(17, 1)
+            choices.append(sized_field(8, sized_field(1, f"_{part.name}".encode())))
+        fields += sized_field(2, field)
+        nested += below
+    return sized_field(1, name.encode()) + fields + nested + b"".join(choices)
+
+
+def _field_names(column: Column) -> set[str]:
+    """Return the names of a struct's fields and of the messages of map entries.
+
+    Raises:
+        ColumnError: two of them are equal, or the names of two fields in JSON, as protoc forbids.
+    """
+    names: dict[str, Column] = {part.name: part for part in column.parts}
+    json_names: dict[str, Column] = {}
+    for part in column.parts:
+        camel_case = _camel_case(part.name)
+        others = [json_names.setdefault(part.name[:1] + camel_case[1:], part)]
+        if part.shape is Shape.MAP:
+            others.append(names.setdefault(f"{camel_case}Entry", part))
+        for other in others:
+            if other is not part:
+                raise ColumnError(
+                    f"columns `{other.path}` and `{part.path}` have the same name in Protobuf",
+                    hint="Rename one of them: protoc adds Entry to the name of a map, and ignores "
+                    "underscores.",
+                )
+    return {*names}
+
+
+def _camel_case(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def _unused(column: str, used: set[str]) -> str:
+    """Return an unused name for a nested message."""
+    name = _camel_case(column)
+    chosen, number = name, 2
+    while chosen in used:
+        chosen, number = f"{name}{number}", number + 1
+    used.add(chosen)
+    return chosen
+
+
+def _declared(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
+    """Return a field's declaration without its name and number, and its nested messages."""
+    if column.shape is Shape.MAP:
+        return _map(column, owner, name)
+    is_list = column.shape is Shape.LIST
+    return _single(
+        column.parts[0] if is_list else column,
+        owner,
+        name,
+        Label.REPEATED if is_list else Label.OPTIONAL,
+    )
+
+
+def _single(
+    column: Column, owner: str, name: str, label: int = Label.OPTIONAL
+) -> tuple[bytes, bytes]:
+    """Return the same as `_declared` for a column that is neither a list nor a map."""
+    if column.shape is Shape.STRUCT:
+        full_name = f"{owner}.{name}"
+        nested = sized_field(3, _message(column, name, full_name))
+        return _type(label, Kind.MESSAGE, full_name), nested
+    if column.shape in (Shape.LIST, Shape.MAP):
+        hint = "Put it into a struct with one field."
+        raise unsupported(column, "an item or value in Protobuf", hint)
+    if column.shape in _WELL_KNOWN:
+        return _type(label, Kind.MESSAGE, _WELL_KNOWN[column.shape]), b""
+    if column.shape in _SIZED_KINDS:
+        return _type(label, _SIZED_KINDS[column.shape][column.type.bit_width == 64]), b""
+    if column.shape not in _KINDS:
+        raise unsupported(column, "Protobuf")
+    return _type(label, _KINDS[column.shape]), b""
+
+
+def _type(label: int, kind: Kind, name: str = "") -> bytes:
+    named = sized_field(6, f".{name}".encode()) if name else b""
+    return number_field(4, label) + number_field(5, kind) + named
+
+
+def _map(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
+    """Return the declaration of a map, whose entries are nested messages."""
+    key, value = column.parts
+    if key.shape not in _KEYS:
+        raise unsupported(key, "the key of a Protobuf map")
+    value_type, nested = _single(value, owner, name)
+    entry_name = f"{_camel_case(column.name)}Entry"
+    entry = sized_field(1, entry_name.encode())
+    types = (("key", _single(key, owner, name)[0]), ("value", value_type))
+    for number, (part, type_) in enumerate(types, 1):
+        entry += sized_field(2, sized_field(1, part.encode()) + number_field(3, number) + type_)
+    entry += sized_field(7, number_field(7, 1))
+    declared = _type(Label.REPEATED, Kind.MESSAGE, f"{owner}.{entry_name}")
+    return declared, sized_field(3, entry) + nested

@@ -1,0 +1,389 @@
+"""Protobuf's binary encoding.
+
+Columns are matched to a message's fields by name. Nulls, empty lists and empty maps are not
+encoded. A null item of a list, a null value of a map, and a second member of a oneof are faults.
+
+Source: Protocol Buffers, "Encoding".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.formats.columns.column import Column, field_path, not_declared, unsupported
+from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
+from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.encoding.number_text import write_decimals
+from spark_kafka_sink.formats.encoding.row_encoder import (
+    Node,
+    RowEncoder,
+    write_required,
+    write_valid,
+)
+from spark_kafka_sink.formats.encoding.row_writer import RowWriter, grouped
+from spark_kafka_sink.formats.encoding.scalar_writers import (
+    write_boolean,
+    write_bytes,
+    write_float,
+    write_nothing,
+    write_symbol,
+)
+from spark_kafka_sink.formats.encoding.varints import zigzag
+from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
+from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind
+from spark_kafka_sink.formats.protobuf.protobuf_schema import (
+    DURATION,
+    TIMESTAMP,
+    WRAPPERS,
+    ProtoField,
+    ProtoMessage,
+    ProtoSchema,
+)
+from spark_kafka_sink.formats.protobuf.protobuf_wire import tag
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.formats.columns.cells import Cells
+    from spark_kafka_sink.formats.plan import FieldPlan
+
+__all__ = ["compile_plan", "derive"]
+_VARINT, _EIGHT, _SIZED, _START, _END, _FOUR = range(6)
+"""Wire types."""
+_WIRE_TYPES: Final = {
+    **dict.fromkeys((Kind.DOUBLE, Kind.FIXED64, Kind.SFIXED64), _EIGHT),
+    **dict.fromkeys((Kind.FLOAT, Kind.FIXED32, Kind.SFIXED32), _FOUR),
+    **dict.fromkeys((Kind.STRING, Kind.BYTES, Kind.MESSAGE), _SIZED),
+    Kind.GROUP: _START,
+}
+"""Wire types by kind. All other kinds are varints."""
+_RANGES: Final = {
+    **dict.fromkeys((Kind.INT32, Kind.SINT32, Kind.SFIXED32), (-(1 << 31), (1 << 31) - 1)),
+    **dict.fromkeys((Kind.UINT32, Kind.FIXED32), (0, (1 << 32) - 1)),
+    **dict.fromkeys((Kind.UINT64, Kind.FIXED64), (0, (1 << 63) - 1)),
+    **dict.fromkeys((Kind.INT64, Kind.SINT64, Kind.SFIXED64), (-(1 << 63), (1 << 63) - 1)),
+}
+"""Minimum and maximum column value that each integer kind accepts."""
+_MICROS: Final = {
+    TIMESTAMP: (-62_135_596_800_000_000, 253_402_300_799_999_999),
+    DURATION: (-315_576_000_000_999_999, 315_576_000_000_999_999),
+}
+"""Minimum and maximum in microseconds, which readers check: years 1 to 9999, and 10,000 years."""
+_FIXED: Final = {Kind.FIXED32: 4, Kind.SFIXED32: 4, Kind.FIXED64: 8, Kind.SFIXED64: 8}
+_SIGNED: Final = (Kind.SINT32, Kind.SINT64)
+
+
+def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
+    """See `plan.compile_encoder`."""
+    schema = ProtoSchema.parse(plan.schema or "")
+    root = _Compiler(schema).message(schema.message(plan.message), Column.of(type_))
+    return RowEncoder(root, plan.framing.prefix)
+
+
+def _tag(field: ProtoField) -> bytes:
+    return tag(field.number, _WIRE_TYPES.get(field.kind, _VARINT))
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    schema: ProtoSchema
+
+    def message(self, message: ProtoMessage, column: Column) -> Node:
+        """Return the writer of a struct.
+
+        Raises:
+            ColumnError: a column is not a field or has a different type, or a required field is
+                missing.
+        """
+        known = {field.name: field for field in message.fields}
+        fields: list[tuple[int, int, Node]] = []
+        oneofs: dict[str, list[tuple[int, str]]] = {}
+        for index, part in enumerate(column.parts):
+            field = known.pop(part.name, None)
+            if field is None:
+                raise not_declared(part, message.name)
+            node = (
+                self._single(field, part, is_required=True)
+                if message.is_map_entry
+                else self._field(field, part)
+            )
+            fields.append((field.number, index, node))
+            if field.oneof:
+                oneofs.setdefault(field.oneof, []).append((index, part.path))
+        for field in known.values():
+            if field.is_required:
+                raise ColumnError(
+                    f"the required field `{field_path(column.path, field.name)}` of "
+                    f"{message.name} has no column",
+                    hint="Add the column, or make the field optional.",
+                )
+        fields.sort(key=lambda field: field[0])
+        body: Node = partial(_write_message, [(index, node) for _, index, node in fields])
+        for name, members in oneofs.items():
+            body = partial(_write_oneof, name, members, body) if len(members) > 1 else body
+        return body
+
+    def _field(self, field: ProtoField, column: Column) -> Node:
+        """Return the function that writes a field with its tag. It writes nothing for null."""
+        if column.shape is Shape.NULL:
+            nothing: Node = partial(write_required, write_nothing, column.path)
+            return nothing if field.is_required else write_nothing
+        if not field.is_repeated:
+            return self._single(field, column, is_required=field.is_required)
+        entry = self.schema.messages.get(field.type_name)
+        if column.shape is Shape.MAP and entry and entry.is_map_entry:
+            ends = sorted(entry.fields, key=lambda end: end.number)
+            key, value = (
+                self._single(end, part, is_required=True)
+                for end, part in zip(ends, column.parts, strict=True)
+            )
+            return partial(write_valid, partial(_write_map, _tag(field), key, value))
+        if column.shape is not Shape.LIST:
+            raise unsupported(column, f"the repeated Protobuf field {field.name}")
+        (items,) = column.parts
+        item = self._value(field, items)
+        if field.is_packed and _WIRE_TYPES.get(field.kind) not in (_SIZED, _START):
+            node = partial(_write_packed, tag(field.number, _SIZED), item, items.path)
+        else:
+            node = partial(_write_repeated, _tag(field), item, items.path)
+        return partial(write_valid, node)
+
+    def _single(self, field: ProtoField, column: Column, *, is_required: bool) -> Node:
+        node = self._value(field, column)
+        if is_required:
+            return partial(write_required, node, column.path, before=_tag(field))
+        return partial(write_valid, node, before=_tag(field))
+
+    def _value(self, field: ProtoField, column: Column) -> Node:
+        """Return the writer of a value without its tag."""
+        node: Node | None
+        if column.shape is Shape.NULL:
+            node = write_nothing
+        elif field.kind is Kind.ENUM:
+            node = self._enum(field.type_name, column)
+        elif field.kind is Kind.GROUP:
+            body = self._body(field.type_name, column)
+            node = body and partial(_write_group, body, tag(field.number, _END))
+        elif field.kind is Kind.MESSAGE:
+            body = self._body(field.type_name, column)
+            node = body and partial(_write_embedded, body)
+        else:
+            node = _scalar(field.kind, column)
+        if node is None:
+            target = field.type_name or field.kind.name.lower()
+            raise unsupported(column, f"Protobuf {target}")
+        return node
+
+    def _enum(self, name: str, column: Column) -> Node | None:
+        if name not in self.schema.enums:
+            raise _missing(name)
+        enum = self.schema.enums[name]
+        if column.shape is Shape.TEXT:
+            return partial(write_symbol, enum.numbers, column.path, is_zigzag=False)
+        if column.shape is not Shape.INTEGER:
+            return None
+        node = _integer(Kind.INT32, column)
+        if not enum.is_closed:
+            return node
+        numbers = np.array([*enum.numbers.values()])
+        return node and partial(_write_closed, numbers, column.path, node)
+
+    def _body(self, name: str, column: Column) -> Node | None:
+        """Return the writer of a message without its length."""
+        if (name, column.shape) in ((TIMESTAMP, Shape.TIMESTAMP), (DURATION, Shape.INTERVAL)):
+            return partial(_write_seconds, name, column.path)
+        if name in WRAPPERS and column.shape is not Shape.STRUCT:
+            kind = WRAPPERS[name]
+            node = _scalar(kind, column)
+            return node and partial(_write_wrapped, tag(1, _WIRE_TYPES.get(kind, _VARINT)), node)
+        if name not in self.schema.messages:
+            raise _missing(name)
+        if column.shape is Shape.STRUCT:
+            return self.message(self.schema.messages[name], column)
+        return None
+
+
+def _missing(name: str) -> ConfigError:
+    return ConfigError(
+        f"the Protobuf schema does not contain {name}, which a field needs",
+        hint="Create the descriptor set with `protoc --include_imports`.",
+    )
+
+
+def _scalar(kind: Kind, column: Column) -> Node | None:
+    """Return the writer of a plain value, or None if the column has a different type."""
+    shape = column.shape
+    if shape is Shape.DECIMAL and not column.type.scale and kind in (Kind.UINT64, Kind.FIXED64):
+        return partial(_write_unsigned, kind, column.path)
+    if kind in _RANGES:
+        return _integer(kind, column)
+    if shape is Shape.FLOAT and kind in (Kind.FLOAT, Kind.DOUBLE):
+        is_double = kind is Kind.DOUBLE
+        fits = is_double or column.type == pa.float32()
+        return (
+            partial(write_float, np.float64 if is_double else np.float32, column.path)
+            if fits
+            else None
+        )
+    if kind is Kind.BOOL and shape is Shape.BOOLEAN:
+        return write_boolean
+    if kind is Kind.STRING and shape is Shape.DECIMAL:
+        return partial(_write_embedded, partial(_write_decimal_text, column.type.scale))
+    if kind in (Kind.STRING, Kind.BYTES) and shape in (Shape.TEXT, Shape.BYTES):
+        return partial(write_bytes, column.path if kind is Kind.STRING else None)
+    return None
+
+
+def _integer(kind: Kind, column: Column) -> Node | None:
+    is_other = (column.shape, kind) in (
+        (Shape.DATE, Kind.INT32),
+        (Shape.LOCAL_TIMESTAMP, Kind.INT64),
+        (Shape.TIME, Kind.INT64),
+    )
+    if column.shape is not Shape.INTEGER and not is_other:
+        return None
+    (low, high), half = _RANGES[kind], 1 << column.type.bit_width - 1
+    is_checked = -half < low or half - 1 > high
+    divisor = 1000 if column.shape is Shape.TIME else 1
+
+    def write(cells: Cells, out: RowWriter) -> None:
+        values = cells.integers()
+        if divisor > 1:
+            values = values // divisor
+        if is_checked:
+            bad = (values < low) | (values > high)
+            problem = f"has a number out of the range of {kind.name.lower()}"
+            cells.fail(bad, column.path, problem)
+        words = zigzag(values) if kind in _SIGNED else values.view(np.uint64)
+        if kind in _FIXED:
+            size = _FIXED[kind]
+            out.fixed(words & np.uint64((1 << 8 * size) - 1), size)
+        else:
+            out.varints(words)
+
+    return write
+
+
+def _write_unsigned(kind: Kind, path: str, cells: Cells, out: RowWriter) -> None:
+    """Append decimals without digits after the point as 64-bit numbers."""
+    decimals = DecimalCells.of(cells)
+    cells.fail(decimals.high != 0, path, f"has a number out of the range of {kind.name.lower()}")
+    words = np.ascontiguousarray(decimals.low).view(np.uint64)
+    if kind in _FIXED:
+        out.fixed(words, _FIXED[kind])
+    else:
+        out.varints(words)
+
+
+def _write_decimal_text(scale: int, cells: Cells, out: RowWriter) -> None:
+    decimals = DecimalCells.of(cells)
+    write_decimals(out, decimals.low, decimals.high, scale)
+
+
+def _write_seconds(name: str, path: str, cells: Cells, out: RowWriter) -> None:
+    """Append seconds and nanoseconds of a Timestamp or Duration.
+
+    In a Duration, both have the same sign.
+    """
+    micros, (low, high) = cells.integers(), _MICROS[name]
+    cells.fail((micros < low) | (micros > high), path, f"is out of the range of {name}")
+    seconds = micros // 1_000_000
+    if pa.types.is_duration(cells.array.type):
+        seconds += (micros < 0) & (micros % 1_000_000 != 0)
+    nanos = (micros - seconds * 1_000_000) * 1000
+    out.constant(tag(1, _VARINT))
+    out.varints(seconds.view(np.uint64))
+    out.constant(tag(2, _VARINT))
+    out.varints(nanos.view(np.uint64))
+
+
+def _write_wrapped(start: bytes, node: Node, cells: Cells, out: RowWriter) -> None:
+    """Append the only field of a wrapper message."""
+    out.constant(start)
+    node(cells, out)
+
+
+def _write_embedded(body: Node, cells: Cells, out: RowWriter) -> None:
+    """Append the output of `body`, preceded by its length."""
+    inner = RowWriter(len(cells))
+    body(cells, inner)
+    out.varints(inner.sizes().view(np.uint64))
+    out.append(inner)
+
+
+def _write_group(body: Node, end: bytes, cells: Cells, out: RowWriter) -> None:
+    """Append the output of `body`, followed by the end tag."""
+    body(cells, out)
+    out.constant(end)
+
+
+def _write_closed(
+    numbers: NDArray[np.int64], path: str, node: Node, cells: Cells, out: RowWriter
+) -> None:
+    """Append the numbers of a closed enum. Unknown numbers are faults."""
+    cells.fail(~np.isin(cells.integers(), numbers), path, "is not in the enum")
+    node(cells, out)
+
+
+def _items(item: Node, path: str, cells: Cells, before: bytes) -> tuple[np.ndarray, pa.BinaryArray]:
+    """Return the item counts, and one row per list with its items, each preceded by `before`."""
+    offsets, items = cells.items()
+    inner = RowWriter(len(items))
+    write_required(item, path, items, inner, before)
+    return np.diff(offsets), grouped(inner.join(), offsets)
+
+
+def _write_repeated(start: bytes, item: Node, path: str, cells: Cells, out: RowWriter) -> None:
+    """Append every item of a list after its tag."""
+    out.column(_items(item, path, cells, start)[1])
+
+
+def _write_packed(start: bytes, item: Node, path: str, cells: Cells, out: RowWriter) -> None:
+    """Append the items of a list after one tag and their length."""
+    counts, rows = _items(item, path, cells, b"")
+    packed = RowWriter(len(cells))
+    packed.constant(start)
+    packed.sized(rows)
+    out.append(packed, counts > 0)
+
+
+def _write_map(start: bytes, key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
+    """Append each entry of a map as a message, after its tag."""
+
+    def write_entry(entries: Cells, entry: RowWriter) -> None:
+        key(entries.field(0), entry)
+        value(entries.field(1), entry)
+
+    offsets, entries = cells.items()
+    inner = RowWriter(len(entries))
+    inner.constant(start)
+    _write_embedded(write_entry, entries, inner)
+    out.column(grouped(inner.join(), offsets))
+
+
+def _write_message(fields: list[tuple[int, Node]], cells: Cells, out: RowWriter) -> None:
+    """Append the fields of a message, each with the index of its column."""
+    for index, node in fields:
+        node(cells.field(index), out)
+
+
+def _write_oneof(
+    name: str, members: list[tuple[int, str]], message: Node, cells: Cells, out: RowWriter
+) -> None:
+    """Append a message. Rows with several members of the oneof are faults."""
+    is_set = np.zeros(len(cells), np.bool_)
+    for index, path in members:
+        member = cells.field(index)
+        valid = member.valid()
+        is_valid = np.ones(len(cells), np.bool_) if valid is None else valid
+        member.fail(
+            is_set & is_valid, path, f"is set, but also another member of the oneof `{name}`"
+        )
+        is_set |= is_valid
+    message(cells, out)

@@ -1,0 +1,128 @@
+"""Features of Protobuf files, messages and fields, which determine how fields are encoded.
+
+A file of an edition sets them as options. Files with the syntax proto2 or proto3 have fixed ones.
+Source: Protocol Buffers, "Feature Settings for Editions".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.protobuf.protobuf_wire import number_of, parts_of, text_of
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.formats.protobuf.protobuf_wire import Parsed
+
+_NAMES: Final = {
+    1: "field_presence",
+    2: "enum_type",
+    3: "repeated_field_encoding",
+    5: "message_encoding",
+}
+"""Features by number in ``FeatureSet``."""
+_WITHOUT_EFFECT: Final = frozenset({4, 6, 7, 8})
+"""Features that do not affect the encoding: UTF-8 validation, JSON, names, visibility."""
+_FIRST_EXTENSION: Final = 1000
+"""Extensions from this number on are features of a language's generated code."""
+_EDITIONS: Final = {1000: "2023", 1001: "2024"}
+_FILE_OPTIONS, _FILE_FEATURES = 8, 50
+
+
+class Presence(IntEnum):
+    """``FeatureSet.FieldPresence``."""
+
+    EXPLICIT = 1
+    IMPLICIT = 2
+    LEGACY_REQUIRED = 3
+
+
+class EnumType(IntEnum):
+    """``FeatureSet.EnumType``: readers of a closed enum drop unknown numbers."""
+
+    OPEN = 1
+    CLOSED = 2
+
+
+class RepeatedEncoding(IntEnum):
+    """``FeatureSet.RepeatedFieldEncoding``."""
+
+    PACKED = 1
+    EXPANDED = 2
+
+
+class MessageEncoding(IntEnum):
+    """``FeatureSet.MessageEncoding``."""
+
+    LENGTH_PREFIXED = 1
+    DELIMITED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The features that affect the encoding; by default those of editions."""
+
+    presence: Presence = Presence.EXPLICIT
+    enum_type: EnumType = EnumType.OPEN
+    repeated: RepeatedEncoding = RepeatedEncoding.PACKED
+    message: MessageEncoding = MessageEncoding.LENGTH_PREFIXED
+
+    @classmethod
+    def of_file(cls, file: Parsed) -> Features:
+        """Return the features of a FileDescriptorProto.
+
+        Raises:
+            ConfigError: the edition or a feature is unknown.
+        """
+        syntax, edition = text_of(file, 12) or "proto2", number_of(file, 14)
+        if syntax == "proto2":
+            return cls(enum_type=EnumType.CLOSED, repeated=RepeatedEncoding.EXPANDED)
+        if syntax == "proto3":
+            return cls(presence=Presence.IMPLICIT)
+        if edition not in _EDITIONS:
+            raise ConfigError(
+                f"the Protobuf file {text_of(file, 1)} has the unsupported edition {edition}",
+                hint=f"Use proto2, proto3, or an edition of {', '.join(_EDITIONS.values())}.",
+            )
+        return cls().with_options(file, _FILE_OPTIONS, _FILE_FEATURES)
+
+    def with_options(self, owner: Parsed, options: int, features: int) -> Features:
+        """Return the features of a part of a file, which inherits the ones that it does not set.
+
+        Args:
+            owner: the descriptor of the part.
+            options: the number of its options.
+            features: the number of the features in the options.
+
+        Raises:
+            ConfigError: a feature is unknown.
+        """
+        merged = self
+        for chosen in parts_of(owner, options):
+            for feature_set in parts_of(chosen, features):
+                for number, values in feature_set.items():
+                    merged = merged._with(number, values[-1])
+        return merged
+
+    def _with(self, number: int, value: Any) -> Features:
+        if number >= _FIRST_EXTENSION or number in _WITHOUT_EFFECT:
+            return self
+        try:
+            match number:
+                case 1:
+                    return replace(self, presence=Presence(value))
+                case 2:
+                    return replace(self, enum_type=EnumType(value))
+                case 3:
+                    return replace(self, repeated=RepeatedEncoding(value))
+                case 5:
+                    return replace(self, message=MessageEncoding(value))
+        except ValueError:
+            pass
+        raise ConfigError(
+            f"the Protobuf schema sets the feature {_NAMES.get(number, number)} to the unsupported "
+            f"value {value!r}",
+            hint="Remove the feature, or upgrade spark-kafka-sink.",
+        )

@@ -1,0 +1,74 @@
+"""The files of a Protobuf schema: a FileDescriptorSet or a FileDescriptorProto in base64."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.protobuf.protobuf_wire import parse, sized_field, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class ProtoFile(NamedTuple):
+    """A file: its name, the files that it imports, and its FileDescriptorProto."""
+
+    name: str
+    imports: tuple[str, ...]
+    data: bytes
+
+
+def files_of(text: str) -> list[ProtoFile]:
+    """Return the files of a schema, main file last.
+
+    Raises:
+        ConfigError: the text is not a descriptor in base64.
+    """
+    try:
+        return parsed_files(base64.b64decode("".join(text.split()), validate=True))
+    except ValueError:
+        raise ConfigError(
+            "the Protobuf schema is not a descriptor in base64",
+            hint="Create one with `protoc --include_imports --descriptor_set_out=FILE`.",
+        ) from None
+
+
+def parsed_files(data: bytes) -> list[ProtoFile]:
+    """Return the files of a serialized descriptor, main file last.
+
+    Raises:
+        ValueError: the bytes are not a descriptor.
+    """
+    try:
+        parsed = parse(data)
+        # A set contains only files; a file contains more than its name.
+        return [_file(item) for item in (parsed[1] if parsed.keys() == {1} else [data])]
+    except (IndexError, AttributeError, TypeError) as error:
+        raise ValueError from error
+
+
+def _file(data: bytes) -> ProtoFile:
+    parsed = parse(data)
+    # Field 15 contains the imports of options in edition 2024.
+    imports = (*parsed.get(3, ()), *parsed.get(15, ()))
+    return ProtoFile(text_of(parsed, 1), tuple(bytes(name).decode() for name in imports), data)
+
+
+def set_of(files: Iterable[bytes]) -> str:
+    """Return a FileDescriptorSet of files in base64. The main file comes last."""
+    return base64.b64encode(b"".join(sized_field(1, data) for data in files)).decode()
+
+
+def main_of(files: Sequence[ProtoFile]) -> ProtoFile:
+    """Return the file whose messages a record can contain.
+
+    It is the last file, or its public import if the file contains nothing else.
+    """
+    main = files[-1]
+    parsed = parse(main.data)
+    public = [main.imports[number] for number in parsed.get(10, ())]
+    if 4 in parsed or len(public) != 1:
+        return main
+    return next((file for file in files if file.name == public[0]), main)

@@ -1,0 +1,237 @@
+"""The messages and enums of a Protobuf schema, with the encoding of each field.
+
+A schema is a FileDescriptorSet in base64 (google/protobuf/descriptor.proto), main file last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.protobuf.protobuf_features import (
+    EnumType,
+    Features,
+    MessageEncoding,
+    Presence,
+    RepeatedEncoding,
+)
+from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_of
+from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
+from spark_kafka_sink.formats.protobuf.protobuf_wire import number_of, parse, parts_of, text_of
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.formats.protobuf.protobuf_wire import Parsed
+
+
+TIMESTAMP: Final = "google.protobuf.Timestamp"
+DURATION: Final = "google.protobuf.Duration"
+WRAPPERS: Final = {
+    f"google.protobuf.{kind.name.capitalize().replace('Ui', 'UI')}Value": kind
+    for kind in (Kind.DOUBLE, Kind.FLOAT, Kind.INT64, Kind.UINT64, Kind.INT32, Kind.UINT32)
+    + (Kind.BOOL, Kind.STRING, Kind.BYTES)
+}
+"""Wrapper messages, which have one field of a plain type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoField:
+    """A field of a message.
+
+    Attributes:
+        name: the name, which is the column's name.
+        number: the number in the encoding.
+        kind: the type; GROUP also for delimited messages of editions.
+        type_name: full name of the message or enum; empty for other kinds.
+        is_repeated: True for lists and maps.
+        is_required: True if readers reject messages without the field.
+        is_packed: True if the numbers of a list share one tag.
+        oneof: name of the oneof of which the field is a member; empty if there is none.
+    """
+
+    name: str
+    number: int
+    kind: Kind
+    type_name: str
+    is_repeated: bool
+    is_required: bool
+    is_packed: bool
+    oneof: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoMessage:
+    """A message. An entry of a map is a message with the fields `key` and `value`."""
+
+    name: str
+    fields: tuple[ProtoField, ...]
+    is_map_entry: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoEnum:
+    """An enum. Readers of a closed enum drop numbers that it does not declare."""
+
+    numbers: dict[str, int]
+    is_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoSchema:
+    """The messages and enums of a file and of its imports, by full name.
+
+    `main` contains the positions of the main file's messages, as used in the registry's framing:
+    the position in the file, followed by positions within outer messages. As in Java, messages
+    that fields declare (entries of maps, groups) are not counted.
+    """
+
+    messages: dict[str, ProtoMessage]
+    enums: dict[str, ProtoEnum]
+    main: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def parse(cls, text: str) -> ProtoSchema:
+        """Parse a schema.
+
+        Raises:
+            ConfigError: the text is not a descriptor, or has unsupported features.
+        """
+        files = files_of(text)
+        main, declared = main_of(files), _Declared({}, {}, {})
+        for file in files:
+            declared.add_file(parse(file.data), is_main=file is main)
+        messages = {name: declared.message(name) for name in declared.messages}
+        return cls(messages, declared.enums, declared.main)
+
+    def message(self, name: str | None) -> ProtoMessage:
+        """Return the message with this full name, or the first message if the name is None.
+
+        Raises:
+            ConfigError: there is no such message.
+        """
+        chosen = name or next(iter(self.main), None)
+        if chosen not in self.main:
+            raise ConfigError(
+                f"the Protobuf schema has no message {chosen!r}",
+                hint=f"It has {', '.join(self.main) or 'no messages'}.",
+            )
+        return self.messages[chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What the files declare. Fields are read at the end, because they can refer to any of it."""
+
+    messages: dict[str, tuple[Parsed, Features]]
+    """Messages, and the features that their fields inherit."""
+    enums: dict[str, ProtoEnum]
+    main: dict[str, tuple[int, ...]]
+
+    def add_file(self, file: Parsed, *, is_main: bool) -> None:
+        """Add the messages and enums of a file."""
+        features, package = Features.of_file(file), text_of(file, 2)
+        groups = _groups(parts_of(file, 7))
+        self._add_messages(parts_of(file, 4), groups, package, () if is_main else None, features)
+        self._add_enums(parts_of(file, 5), package, features)
+
+    def _add_messages(
+        self,
+        messages: list[Parsed],
+        groups: set[str],
+        scope: str,
+        outer_indexes: tuple[int, ...] | None,
+        features: Features,
+    ) -> None:
+        """Add messages of a scope.
+
+        Args:
+            messages: the descriptors.
+            groups: the names of those that are groups.
+            scope: the package or the outer message.
+            outer_indexes: the position of the outer message; empty for the main file, None in an
+                import.
+            features: the features of the scope.
+        """
+        position = 0
+        for message in messages:
+            simple_name, below = text_of(message, 1), None
+            name = _within(scope, simple_name)
+            own = features.with_options(message, 7, 12)
+            self.messages[name] = message, own
+            if outer_indexes is not None and simple_name not in groups and not _is_entry(message):
+                below = self.main[name] = (*outer_indexes, position)
+                position += 1
+            inner_groups = _groups(parts_of(message, 2) + parts_of(message, 6))
+            self._add_messages(parts_of(message, 3), inner_groups, name, below, own)
+            self._add_enums(parts_of(message, 4), name, own)
+
+    def _add_enums(self, enums: list[Parsed], scope: str, features: Features) -> None:
+        for enum in enums:
+            numbers = {text_of(value, 1): number_of(value, 2) for value in parts_of(enum, 2)}
+            kind = features.with_options(enum, 3, 7).enum_type
+            self.enums[_within(scope, text_of(enum, 1))] = ProtoEnum(
+                numbers, is_closed=kind is EnumType.CLOSED
+            )
+
+    def message(self, name: str) -> ProtoMessage:
+        """Return a message with its fields."""
+        message, _ = self.messages[name]
+        fields = tuple(self._field(name, field) for field in parts_of(message, 2))
+        return ProtoMessage(name, fields, _is_entry(message))
+
+    def _field(self, owner: str, field: Parsed) -> ProtoField:
+        message, features = self.messages[owner]
+        oneof = ""
+        if 9 in field and not number_of(field, 17):  # Not the oneof that `optional` implies.
+            parsed = parts_of(message, 8)[number_of(field, 9)]
+            oneof, features = text_of(parsed, 1), features.with_options(parsed, 2, 1)
+        features = features.with_options(field, 8, 21)
+        packed = [number_of(options, 2) for options in parts_of(field, 8) if 2 in options]
+        label = number_of(field, 4, Label.OPTIONAL)
+        is_required = features.presence is Presence.LEGACY_REQUIRED or label == Label.REQUIRED
+        type_name = self._resolved(text_of(field, 6), owner)
+        return ProtoField(
+            name=text_of(field, 1),
+            number=number_of(field, 3),
+            kind=self._kind(owner, field, type_name, features),
+            type_name=type_name,
+            is_repeated=label == Label.REPEATED,
+            is_required=is_required,
+            is_packed=bool(packed[-1]) if packed else features.repeated is RepeatedEncoding.PACKED,
+            oneof=oneof,
+        )
+
+    def _resolved(self, name: str, scope: str) -> str:
+        """Return the full name of a type. Registries also return names relative to a message."""
+        if not name or name.startswith("."):
+            return name[1:]
+        while scope:
+            inner = _within(scope, name)
+            if inner in self.messages or inner in self.enums:
+                return inner
+            scope = scope.rpartition(".")[0]
+        return name
+
+    def _kind(self, owner: str, field: Parsed, type_name: str, features: Features) -> Kind:
+        # Registries also return descriptors whose fields have the name of a type, but no kind.
+        unset = Kind.ENUM if type_name in self.enums else Kind.MESSAGE
+        kind = Kind(number_of(field, 5, unset))
+        if kind is not Kind.MESSAGE or features.message is MessageEncoding.LENGTH_PREFIXED:
+            return kind
+        # Entries of maps and their values always have a length.
+        parts = (self.messages.get(name) for name in (owner, type_name))
+        is_in_map = any(_is_entry(part[0]) for part in parts if part)
+        return Kind.MESSAGE if is_in_map else Kind.GROUP
+
+
+def _is_entry(message: Parsed) -> bool:
+    return any(number_of(options, 7) for options in parts_of(message, 7))
+
+
+def _groups(fields: list[Parsed]) -> set[str]:
+    """Return the names of the messages that proto2 groups declare."""
+    return {text_of(f, 6).rpartition(".")[2] for f in fields if number_of(f, 5) == Kind.GROUP}
+
+
+def _within(scope: str, name: str) -> str:
+    return f"{scope}.{name}" if scope else name

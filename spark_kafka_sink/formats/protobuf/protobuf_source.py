@@ -1,0 +1,215 @@
+"""Read Protobuf schemas from options, files and registries, on the driver.
+
+A schema is `.proto` text, a serialized descriptor, or a descriptor in base64. Text is compiled by
+`protoc`. The result is a descriptor set in base64 that contains the imports.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.optional_dependencies import require_extra
+from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.formats.protobuf.protobuf_files import (
+    ProtoFile,
+    files_of,
+    parsed_files,
+    set_of,
+)
+from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Content = str | bytes
+
+BUILT_IN: Final = ("google/protobuf/", "google/type/", "confluent/")
+"""Prefixes of the files that registries provide."""
+_PACKAGES: Final = {"google/": "", "confluent/": "confluent_kafka.schema_registry."}
+"""Python packages that contain descriptors of well-known files, by prefix."""
+_IMPORT: Final = re.compile(r"""\bimport\s+(?:public\s+|weak\s+|option\s+)?["']([^"']+)["']""")
+_NAME: Final = re.compile(r"(?!.*\.\.)[\w.][\w./+@ -]*", re.ASCII)
+"""File names that protoc can read below a folder."""
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
+_WARNING: Final = re.compile(r"WARNING|W\d{4} |.*: warning: ")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_TIMEOUT_S: Final = 120
+_MAX_CHARS: Final = 1_000
+"""Maximum length of a message of protoc, in characters."""
+
+
+def descriptor_set(
+    content: Content, load: Callable[[str], Content | None], name: str = "schema.proto"
+) -> str:
+    """Return a schema with its imports as a descriptor set in base64.
+
+    Args:
+        content: the main file, or a descriptor set whose last file is the main file.
+        load: returns an imported file, or None if it is not found.
+        name: name of the main file.
+
+    Raises:
+        ConfigError: the schema cannot be read, or protoc or the `protobuf` extra is missing.
+    """
+    texts: dict[str, str] = {}
+    files: dict[str, ProtoFile] = {}
+
+    def add(name: str, content: Content) -> str:
+        """Add a file and its imports; return its name."""
+        parsed = _parsed(content)
+        if isinstance(parsed, str):
+            texts[name] = parsed
+            imports = _IMPORT.findall(parsed)
+        else:
+            # A descriptor from a registry has a name of the registry's choice.
+            *others, main = parsed
+            files.update({file.name: file for file in (*others, _renamed(main, name))})
+            imports = [imported for file in parsed for imported in file.imports]
+        for imported in imports:
+            if imported not in texts and imported not in files:
+                imported_content = load(imported)
+                if imported_content is not None:
+                    add(imported, imported_content)
+        return name
+
+    add(name, content)
+    if texts:
+        files |= _compiled(texts, files)
+    return set_of(file.data for file in _with_imports(name, files))
+
+
+def completed(files: list[ProtoFile]) -> list[ProtoFile]:
+    """Return the main file after its imports, including those that registries provide."""
+    return _with_imports(files[-1].name, {file.name: file for file in files})
+
+
+def _parsed(content: Content) -> str | list[ProtoFile]:
+    """Return the text of a `.proto` file, or the files of a descriptor.
+
+    Raises:
+        ConfigError: the content is neither of them.
+    """
+    try:
+        if isinstance(content, bytes):
+            text = content.decode("utf-8-sig", errors="replace")
+            # Descriptors contain control characters, which precede names and numbers.
+            if _CONTROL.search(text):
+                return parsed_files(content)
+            content = text
+        return files_of(content) if _BASE64.fullmatch(content) else content
+    except ValueError:
+        raise ConfigError(
+            "the Protobuf schema is neither .proto text nor a descriptor",
+            hint="Create one with `protoc --include_imports --descriptor_set_out=FILE`.",
+        ) from None
+
+
+def _with_imports(main: str, files: Mapping[str, ProtoFile]) -> list[ProtoFile]:
+    """Return the files that a file needs, each after its imports. Unknown imports are left out."""
+    ordered: dict[str, ProtoFile | None] = {}
+
+    def add(name: str) -> None:
+        if name in ordered:
+            return
+        file = files.get(name) or _well_known(name)
+        ordered[name] = None  # A cycle of imports must not end in a recursion.
+        for imported in () if file is None else file.imports:
+            add(imported)
+        del ordered[name]
+        ordered[name] = file
+
+    add(main)
+    return [file for file in ordered.values() if file is not None]
+
+
+@lru_cache(maxsize=256)
+def _well_known(name: str) -> ProtoFile | None:
+    """Return a file of which a Python package contains the descriptor, or None."""
+    prefix = next((prefix for prefix in _PACKAGES if name.startswith(prefix)), None)
+    if prefix is None or not name.endswith(".proto") or not _NAME.fullmatch(name):
+        return None
+    module = name.removesuffix(".proto").replace("/", ".").replace("-", "_")
+    # Older releases of Confluent's client have confluent/type/* in another folder.
+    for candidate in dict.fromkeys((module, module.replace("confluent.type.", "confluent.types."))):
+        try:
+            descriptor = import_module(f"{_PACKAGES[prefix]}{candidate}_pb2").DESCRIPTOR
+        except Exception:  # noqa: BLE001, S112 - generated code rejects other runtimes
+            continue
+        (file,) = parsed_files(descriptor.serialized_pb)
+        return _renamed(file, name)
+    return None
+
+
+def _renamed(file: ProtoFile, name: str) -> ProtoFile:
+    if file.name == name:
+        return file
+    # A second name replaces the first.
+    return file._replace(name=name, data=file.data + sized_field(1, name.encode()))
+
+
+def _compiled(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> dict[str, ProtoFile]:
+    """Return the descriptors of `.proto` texts and of their imports; `files` are other imports.
+
+    Raises:
+        ConfigError: protoc is not installed, or rejects a text.
+    """
+    imports = {name for text in texts.values() for name in _IMPORT.findall(text)}
+    known = [file for name in sorted(imports) for file in _with_imports(name, files)]
+    known_set = b"".join(
+        sized_field(1, data) for data in {file.name: file.data for file in known}.values()
+    )
+    data = _protoc(tuple(texts.items()), known_set)
+    return {file.name: file for file in parsed_files(data)}
+
+
+@lru_cache(maxsize=16)
+def _protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
+    """Return the descriptor set of `.proto` texts. `imports` is a set of other files."""
+    require_extra("protobuf", "a Protobuf schema as text")
+    with TemporaryDirectory(prefix="kafkaprod-proto-") as folder:
+        for name, text in texts:
+            if not _NAME.fullmatch(name):
+                raise ConfigError(f"the Protobuf file name {shown(name)} is not supported")
+            path = Path(folder, "texts", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        Path(folder, "imports").write_bytes(imports)
+        options = [
+            "--descriptor_set_in=../imports",
+            "--descriptor_set_out=../set",
+            "--proto_path=.",
+        ]
+        command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", *options]
+        result = subprocess.run(  # noqa: S603 - file names are checked above
+            [*command, *(name for name, _ in texts)],
+            cwd=Path(folder, "texts"),
+            # Libraries of a Spark job can be on paths that only this process has.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        if result.returncode:
+            raise ConfigError(
+                f"protoc rejects the Protobuf schema: {_reason(result.stderr)}",
+                hint="Correct the schema. Imported files must be in folders above the schema file, "
+                "or in a descriptor set created with `protoc --include_imports`.",
+            )
+        return Path(folder, "set").read_bytes()
+
+
+def _reason(text: str) -> str:
+    """Return the errors of protoc, without its warnings and without full stops."""
+    lines = (line.strip().rstrip(".") for line in text.splitlines())
+    return "; ".join(line for line in lines if line and not _WARNING.match(line))[:_MAX_CHARS]

@@ -1,0 +1,351 @@
+"""Print Protobuf descriptors as `.proto` text, the form in which registries store schemas.
+
+Google's runtime, which the `schema-registry` extra installs, reads the descriptors and their custom
+options. Comments are not part of a descriptor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import StringIO
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf.text_encoding import CEscape
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_DESCRIPTOR: Final = "google/protobuf/descriptor.proto"
+_LAST_NUMBER: Final = (1 << 29) - 1
+"""Highest field number. Only the extension ranges of message sets exceed it."""
+_LAST_ENUM_NUMBER: Final = (1 << 31) - 1
+_FIRST_WITH_CHECKS: Final = 1001
+"""The edition 2024, which introduces features that protoc removes from descriptors."""
+_SOURCE_FEATURES: Final = {
+    "enforce_naming_style": "STYLE_LEGACY",
+    "default_symbol_visibility": "EXPORT_ALL",
+}
+_VISIBILITIES: Final = ("", "local ", "export ")
+_SCALARS: Final = {kind.name.lower() for kind in Kind} - {"message", "enum", "group"}
+_KEYWORDS: Final = _SCALARS | {
+    *("enum", "export", "extend", "extensions", "group", "local", "map", "message", "oneof"),
+    *("option", "optional", "repeated", "required", "reserved", "stream"),
+}
+"""Words with a meaning of their own where the name of a type can stand."""
+
+
+def proto_texts(files: Sequence[bytes]) -> list[str]:
+    """Return the texts of files. Each file follows its imports.
+
+    Raises:
+        ConfigError: an import is missing, or the runtime does not support the file.
+    """
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(descriptor_pb2.DESCRIPTOR.serialized_pb)
+    kind = pool.FindMessageTypeByName("google.protobuf.FileDescriptorProto")
+    parse: Any = message_factory.GetMessageClass(kind).FromString
+    symbols: set[str] = set()
+    for data in files:
+        file = parse(data)
+        symbols.update(_symbols(file))
+        if file.name != _DESCRIPTOR:
+            _add(pool, accepted(data), file.name)
+    # Parsed again: an option is known only if the pool contains the file that declares it.
+    return ["\n".join(_Printer(parse(data), symbols).lines()) + "\n" for data in files]
+
+
+def accepted(data: bytes) -> bytes:
+    """Return a file without defaults and JSON names, which Google's runtime can reject.
+
+    It rejects defaults below the normal range of a float, and swapped JSON names of two fields.
+    """
+    file = descriptor_pb2.FileDescriptorProto.FromString(data)
+    fields, pending = [*file.extension], [*file.message_type]
+    while pending:
+        message = pending.pop()
+        pending.extend(message.nested_type)
+        fields.extend((*message.field, *message.extension))
+    for field in fields:
+        field.ClearField("default_value")
+        field.json_name = str(field.number)  # The name that it would derive can be in use, too.
+    return file.SerializeToString()
+
+
+def _add(pool: descriptor_pool.DescriptorPool, data: bytes, name: str) -> None:
+    try:
+        pool.AddSerializedFile(data)
+    except TypeError as error:
+        raise ConfigError(
+            f"the Protobuf file {name} is invalid, or lacks an import: {error}",
+            hint="Create the descriptor set with `protoc --include_imports`.",
+        ) from None
+
+
+def _symbols(file: Any) -> Iterator[str]:
+    """Yield all names of a file. Those that a longer name can start with also end in a dot."""
+    parts = file.package.split(".")
+    starts = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    starts += [_within(file.package, service.name) for service in file.service]
+    for service in file.service:
+        yield from (f"{_within(file.package, service.name)}.{m.name}" for m in service.method)
+    pending = [(file.package, file.message_type, file.enum_type, file.extension)]
+    while pending:
+        scope, messages, enums, members = pending.pop()
+        starts += [_within(scope, type_.name) for type_ in (*messages, *enums)]
+        values = (value for enum in enums for value in enum.value)
+        yield from (_within(scope, member.name) for member in (*members, *values))
+        for m in messages:
+            members = (*m.field, *m.extension, *m.oneof_decl)
+            pending.append((_within(scope, m.name), m.nested_type, m.enum_type, members))
+    for start in starts:
+        yield from (start, f"{start}.")
+
+
+def _within(scope: str, name: str) -> str:
+    return f"{scope}.{name}" if scope else name
+
+
+def _block(start: str, lines: Iterable[str]) -> list[str]:
+    body = [f"  {line}" for line in lines]
+    return [f"{start} {{", *body, "}"] if body else [f"{start} {{}}"]
+
+
+def _quoted(text: Any) -> str:
+    return f'"{CEscape(text, as_utf8=True)}"'
+
+
+def _listed(options: Iterable[str]) -> str:
+    text = ", ".join(options)
+    return f" [{text}]" if text else ""
+
+
+def _json_name(name: str) -> str:
+    """Return the JSON name that protoc derives from a field's name."""
+    first, *others = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in others)
+
+
+def _range(start: int, end: int, last: int) -> str:
+    """Return a range whose end is inclusive."""
+    if start == end:
+        return str(start)
+    return f"{start} to {end if end < last else 'max'}"
+
+
+def _value(field: Any, value: Any) -> str:
+    out = StringIO()
+    text_format.PrintFieldValue(field, value, out, as_utf8=True, as_one_line=True)
+    return out.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    """Prints a file. `symbols` are what a name in the file can mean."""
+
+    file: Any
+    symbols: set[str]
+
+    @property
+    def _has_edition(self) -> bool:
+        return bool(self.file.syntax == "editions")
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the file."""
+        file, package = self.file, self.file.package
+        yield self._syntax()
+        if package:
+            yield f"package {package};"
+        for number, name in enumerate(file.dependency):
+            weak = "weak " if number in file.weak_dependency else ""
+            yield f'import {"public " if number in file.public_dependency else weak}"{name}";'
+        yield from (f'import option "{n}";' for n in getattr(file, "option_dependency", ()))
+        yield from self._statements(file.options, package)
+        yield from self._source_features()
+        messages = {message.name: message for message in file.message_type}
+        groups = self._groups(file.extension)
+        for message in file.message_type:
+            if message.name not in groups:
+                yield from ("", *self._message(message, package))
+        for enum in file.enum_type:
+            yield from ("", *self._enum(enum, package))
+        yield from self._extensions(file.extension, package, messages)
+        for service in file.service:
+            yield from ("", *self._service(service))
+
+    def _syntax(self) -> str:
+        if not self._has_edition:
+            return f'syntax = "{self.file.syntax or "proto2"}";'
+        editions = self.file.DESCRIPTOR.fields_by_name["edition"].enum_type.values_by_number
+        return f'edition = "{editions[self.file.edition].name.removeprefix("EDITION_")}";'
+
+    def _source_features(self) -> Iterator[str]:
+        """Yield the most permissive checks of a source file, which descriptors do not contain."""
+        for name, value in _SOURCE_FEATURES.items():
+            if self.file.edition >= _FIRST_WITH_CHECKS and not self.file.options.features.HasField(
+                name
+            ):
+                yield f"option features.{name} = {value};"
+
+    def _groups(self, fields: Iterable[Any]) -> set[str]:
+        """Return the names of the messages that fields declare as groups, as only proto2 can."""
+        groups = {_last(field.type_name) for field in fields if field.type == Kind.GROUP}
+        return set() if self._has_edition else groups
+
+    def _message(self, message: Any, outer: str) -> list[str]:
+        keyword = _VISIBILITIES[getattr(message, "visibility", 0)]
+        return _block(f"{keyword}message {message.name}", self._body(message, outer))
+
+    def _body(self, message: Any, outer: str) -> Iterator[str]:
+        scope = _within(outer, message.name)
+        nested = {inner.name: inner for inner in message.nested_type}
+        groups = self._groups((*message.field, *message.extension))
+        yield from self._statements(message.options, scope)
+        # Nested messages precede fields, because a record identifies a message by its position.
+        # Some readers count the messages that fields declare (map entries, groups), others do not.
+        for name, inner in nested.items():
+            if not inner.options.map_entry and name not in groups:
+                yield from self._message(inner, scope)
+        for enum in message.enum_type:
+            yield from self._enum(enum, scope)
+        yield from self._fields(message, scope, nested)
+        for extent in message.extension_range:
+            numbers = _range(extent.start, extent.end - 1, _LAST_NUMBER)
+            yield f"extensions {numbers}{_listed(self._options(extent.options, scope))};"
+        reserved = message.reserved_range
+        ranges = [_range(extent.start, extent.end - 1, _LAST_NUMBER) for extent in reserved]
+        yield from self._reserved(ranges, message.reserved_name)
+        yield from self._extensions(message.extension, scope, nested)
+
+    def _fields(self, message: Any, scope: str, nested: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the fields. The members of a oneof are in one block."""
+        oneofs: dict[int, list[str]] = {}
+        lines: list[list[str]] = []
+        for field in message.field:
+            if field.proto3_optional or not field.HasField("oneof_index"):
+                lines.append(self._field(field, scope, nested, self._label(field)))
+                continue
+            if field.oneof_index not in oneofs:
+                oneofs[field.oneof_index] = []
+                lines.append(oneofs[field.oneof_index])
+            oneofs[field.oneof_index] += self._field(field, scope, nested, "")
+        for number, members in oneofs.items():
+            oneof = message.oneof_decl[number]
+            options = self._statements(oneof.options, scope)
+            members[:] = _block(f"oneof {oneof.name}", [*options, *members])
+        return (line for block in lines for line in block)
+
+    def _field(self, field: Any, scope: str, nested: Mapping[str, Any], label: str) -> list[str]:
+        inner = nested.get(_last(field.type_name))
+        type_ = self._type(field, scope)
+        options = [*self._field_options(field), *self._options(field.options, scope)]
+        if field.type == Kind.GROUP and not self._has_edition and inner is not None:
+            start = f"{label}group {inner.name} = {field.number}{_listed(options)}"
+            return _block(start, self._body(inner, scope))
+        if inner is not None and inner.options.map_entry:
+            label, (key, value) = "", (self._type(end, scope) for end in inner.field)
+            type_ = f"map<{key}, {value}>"
+        return [f"{label}{type_} {field.name} = {field.number}{_listed(options)};"]
+
+    def _label(self, field: Any) -> str:
+        if field.label == Label.REPEATED:
+            return "repeated "
+        if self._has_edition:
+            return ""
+        if field.label == Label.REQUIRED:
+            return "required "
+        return "" if self.file.syntax == "proto3" and not field.proto3_optional else "optional "
+
+    def _type(self, field: Any, scope: str) -> str:
+        if field.type_name.startswith("."):
+            return self._type_name(field.type_name, scope)
+        return str(field.type_name) or Kind(field.type).name.lower()
+
+    def _type_name(self, name: str, scope: str) -> str:
+        name = name.removeprefix(".")
+        is_keyword = name.partition(".")[0] in _KEYWORDS
+        return f".{name}" if is_keyword else self._reference(name, scope)
+
+    def _reference(self, name: str, scope: str) -> str:
+        """Return a full name, with a leading dot if its first part has another meaning here."""
+        parts = scope.split(".")
+        scopes = (".".join(parts[: end + 1]) for end in range(len(parts)))
+        # Only what contains names, such as a package, hides the first part of a longer name.
+        first = "".join(name.partition(".")[:2])
+        is_hidden = any(scope and f"{scope}.{first}" in self.symbols for scope in scopes)
+        return f".{name}" if is_hidden else name
+
+    def _field_options(self, field: Any) -> Iterator[str]:
+        """Yield the options that are not in the field's `options`."""
+        if field.HasField("default_value"):
+            text = field.default_value
+            if field.type in (Kind.STRING, Kind.BYTES):
+                # The default of a bytes field is already escaped.
+                text = _quoted(text) if field.type == Kind.STRING else f'"{text}"'
+            yield f"default = {text}"
+        is_derived = field.extendee or field.json_name == _json_name(field.name)
+        if field.HasField("json_name") and not is_derived:
+            yield f"json_name = {_quoted(field.json_name)}"
+
+    def _enum(self, enum: Any, scope: str) -> list[str]:
+        keyword = _VISIBILITIES[getattr(enum, "visibility", 0)]
+        lines = [*self._statements(enum.options, scope)]
+        for value in enum.value:
+            options = _listed(self._options(value.options, scope))
+            lines.append(f"{value.name} = {value.number}{options};")
+        reserved = enum.reserved_range
+        ranges = [_range(extent.start, extent.end, _LAST_ENUM_NUMBER) for extent in reserved]
+        lines += self._reserved(ranges, enum.reserved_name)
+        return _block(f"{keyword}enum {enum.name}", lines)
+
+    def _reserved(self, ranges: Sequence[str], names: Iterable[str]) -> Iterator[str]:
+        texts = [name if self._has_edition else f'"{name}"' for name in names]
+        return (f"reserved {', '.join(parts)};" for parts in (ranges, texts) if parts)
+
+    def _extensions(
+        self, extensions: Iterable[Any], scope: str, nested: Mapping[str, Any]
+    ) -> Iterator[str]:
+        for extendee, fields in groupby(extensions, attrgetter("extendee")):
+            lines = [self._field(field, scope, nested, self._label(field)) for field in fields]
+            name = self._type_name(extendee, scope)
+            yield from _block(f"extend {name}", (line for block in lines for line in block))
+
+    def _service(self, service: Any) -> list[str]:
+        scope = _within(self.file.package, service.name)
+        lines = [*self._statements(service.options, scope)]
+        for method in service.method:
+            request = self._type_name(method.input_type, scope)
+            response = self._type_name(method.output_type, scope)
+            request = f"stream {request}" if method.client_streaming else request
+            response = f"stream {response}" if method.server_streaming else response
+            start = f"rpc {method.name} ({request}) returns ({response})"
+            block = _block(start, self._statements(method.options, scope))
+            lines += block if method.HasField("options") else [f"{start};"]
+        return _block(f"service {service.name}", lines)
+
+    def _statements(self, options: Any, scope: str) -> Iterator[str]:
+        return (f"option {option};" for option in self._options(options, scope))
+
+    def _options(self, options: Any, scope: str, prefix: str = "") -> Iterator[str]:
+        """Yield options as `name = value`. Features are set one by one."""
+        for field, content in options.ListFields():
+            full_name = f"({self._reference(field.full_name, scope)})"
+            name = prefix + (full_name if field.is_extension else field.name)
+            is_repeated = hasattr(content, "append")
+            for value in content if is_repeated else (content,):
+                if field.message_type is None:
+                    yield f"{name} = {_value(field, value)}"
+                elif field.name == "features" or prefix:
+                    yield from self._options(value, scope, f"{name}.")
+                else:
+                    text = text_format.MessageToString(value, as_one_line=True, as_utf8=True)
+                    yield f"{name} = {{ {text} }}"
+
+
+def _last(name: str) -> str:
+    return str(name).rpartition(".")[2]

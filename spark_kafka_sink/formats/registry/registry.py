@@ -1,0 +1,433 @@
+"""Register and look up schemas with Confluent's client.
+
+Only the driver uses this module, once per write or start of a stream. Tasks receive schema ids.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from urllib.parse import quote
+from uuid import UUID
+
+from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
+from spark_kafka_sink.common.optional_dependencies import import_extra
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.config.schema_registry import URL
+from spark_kafka_sink.formats.avro.avro_references import inlined
+from spark_kafka_sink.formats.avro.avro_schema import loaded
+from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
+from spark_kafka_sink.formats.protobuf.protobuf_source import BUILT_IN, completed, descriptor_set
+from spark_kafka_sink.formats.registry.registry_client_settings import client_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.config.schema_registry import RegistryConfig
+    from spark_kafka_sink.config.security.security_config import SaslConfig
+    from spark_kafka_sink.formats.protobuf.protobuf_files import ProtoFile
+
+_TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
+_MODULE: Final = "confluent_kafka.schema_registry"
+_CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
+_MAX_MESSAGE_CHARS: Final = 1_500
+"""Maximum length of a registry's message, in characters."""
+_SERIALIZED: Final = "serialized"
+"""Format parameter that requests a Protobuf schema as a descriptor in base64, not as text.
+
+Confluent's registry supports it. Other registries ignore it.
+"""
+_MOCKS: dict[str, Any] = {}
+"""In-memory registries of this process, by URL."""
+_MAGIC_GUID: Final = b"\x01"
+_ID_BYTES: Final = 4
+_INCOMPATIBLE_HINT: Final = (
+    "Give new columns a default by making them nullable, keep the types of the others, or change "
+    "the subject's compatibility level."
+)
+_HINTS: Final = {
+    _CONFLICT: _INCOMPATIBLE_HINT,
+    _UNAUTHORIZED: "Check basic.auth.user.info or the bearer.auth options.",
+    _FORBIDDEN: "Grant the login access to the subject.",
+    _NOT_FOUND: "Register the schema, or set auto.register.schemas=true; check topic and "
+    "subject.name.strategy.",
+    _INVALID: "The registry rejects the schema: correct it, or value.schema.name.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A schema to register or look up, as text."""
+
+    format: Format
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """A schema in the registry."""
+
+    id: int
+    guid: bytes | None
+    """The 16 bytes of the GUID, or None if the registry does not support GUIDs."""
+    text: str
+    subject: str
+    references: tuple[tuple[str, str], ...] = ()
+    """Names and texts of the schemas to which a JSON Schema refers, directly or not."""
+
+    @property
+    def prefix(self) -> bytes:
+        """The five bytes before each payload."""
+        return b"\0" + self.id.to_bytes(4, "big")
+
+    @property
+    def header_value(self) -> bytes:
+        """The value of the header that identifies the schema.
+
+        Raises:
+            SchemaRegistryError: the registry does not support GUIDs.
+        """
+        if self.guid is None:
+            raise SchemaRegistryError(
+                f"the schema registry returns no GUID for the schema of subject {self.subject}, "
+                "which HeaderSchemaIdSerializer needs",
+                hint="Use a registry with GUIDs (Confluent Platform 8.0), or the default "
+                "PrefixSchemaIdSerializer.",
+            )
+        return _MAGIC_GUID + self.guid
+
+
+class _UnregisteredImportError(Exception):
+    """An imported Protobuf file is not in the registry; the argument is its name."""
+
+
+class Registry:
+    """Context manager for a connection to the registry.
+
+    Args:
+        config: address, login and TLS.
+        sasl: the brokers' login, which the registry's login can inherit.
+
+    Raises:
+        ConfigError: the client is not installed, or the login cannot be read on this host.
+    """
+
+    def __init__(self, config: RegistryConfig, sasl: SaslConfig | None = None) -> None:
+        self._config = config
+        library = import_extra("schema-registry", _MODULE, f"option {URL}")
+        self._library = library
+        with ExitStack() as files:
+            settings = client_settings(config, sasl, files)
+            client = library.SchemaRegistryClient.new_client(settings)
+        # Each client of mock:// has a separate registry; clients of mock://NAME share a registry,
+        # as in Java.
+        self._client = _MOCKS.setdefault(config.url, client) if config.is_mock else client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        close = getattr(self._client, "close", None)  # Clients of mock:// have no close().
+        if close is not None:
+            close()
+
+    def register(self, subject: str, candidate: Candidate) -> Registered:
+        """Register a schema; if the subject already has it, this returns the existing id.
+
+        Raises:
+            SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
+        """
+        schema = self._schema(candidate, self._register_import)
+        registered = self._call(
+            f"register the schema of subject {subject}",
+            self._client.register_schema_full_response,
+            subject,
+            schema,
+            normalize_schemas=self._config.normalize,
+        )
+        return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
+
+    def lookup(self, subject: str, candidate: Candidate) -> Registered:
+        """Find a registered schema in its subject.
+
+        Raises:
+            SchemaRegistryError: the subject does not contain it, or see `_fail`.
+        """
+        schema = self._schema(candidate, self._find_import)
+        registered = self._call(
+            f"find the schema in subject {subject}",
+            self._client.lookup_schema,
+            subject,
+            schema,
+            normalize_schemas=self._config.normalize,
+        )
+        return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
+
+    def existing(self, subject: str, format_: Format) -> Registered:
+        """Return the schema that options select: by id, or the subject's latest version.
+
+        Raises:
+            SchemaRegistryError: it is missing or has a different type, or see `_fail`.
+        """
+        if self._config.schema_id is not None:
+            return self._by_id(self._config.schema_id, subject, format_)
+        return self._latest(subject, format_)
+
+    def schema_text(self, identifier: bytes, format_: Format) -> str:
+        """Return the schema that a record identifies.
+
+        Args:
+            identifier: the id (four bytes, big-endian) or the GUID (16 bytes).
+            format_: the format of the record.
+
+        Raises:
+            SchemaRegistryError: it is missing or has a different type, or see `_fail`.
+        """
+        if len(identifier) == _ID_BYTES:
+            number = int.from_bytes(identifier)
+            return self._by_id(number, f"of the schema with id {number}", format_).text
+        guid = str(UUID(bytes=identifier))
+        what = f"read the schema with GUID {guid}"
+        schema = self._call(what, self._client.get_schema_by_guid, guid, fmt=_form(format_))
+        return self._read(0, guid, f"of GUID {guid}", schema, format_).text
+
+    def has_versions(self, subject: str) -> bool:
+        """Return True if the subject already has a schema.
+
+        Raises:
+            SchemaRegistryError: see `_fail`.
+        """
+        what = f"read the latest version of subject {subject}"
+        return self._find(what, self._client.get_latest_version, subject) is not None
+
+    def _latest(self, subject: str, format_: Format) -> Registered:
+        what = f"read the latest version of subject {subject}"
+        latest = self._call(what, self._client.get_latest_version, subject, fmt=_form(format_))
+        return self._read(latest.schema_id, latest.guid, subject, latest.schema, format_)
+
+    def _by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
+        what = f"read the schema with id {schema_id}"
+        schema = self._call(what, self._client.get_schema, schema_id, fmt=_form(format_))
+        return self._read(schema_id, None, subject, schema, format_)
+
+    def check(self, subject: str, candidate: Candidate) -> str:
+        """Check that a schema can be registered, without registering it; return a description.
+
+        Raises:
+            SchemaRegistryError: the schema is incompatible with the latest version, or see `_fail`.
+        """
+        latest = f"the latest version of subject {subject}"
+        try:
+            schema = self._schema(candidate, self._existing_import)
+        except _UnregisteredImportError as error:
+            return f"the import {error} does not exist in the registry yet"
+        if self._config.is_mock:  # The subject accepts any schema.
+            return f"the schema is compatible with {latest}"
+        what, normalize = f"check the schema of subject {subject}", self._config.normalize
+        compatible = self._find(
+            what, self._client.test_compatibility, subject, schema, normalize=normalize
+        )
+        if compatible is None:
+            return f"subject {subject} does not exist yet"
+        if not compatible:
+            reasons = self._call(what, self._incompatibilities, subject, schema)
+            raise SchemaRegistryError(
+                f"the schema is incompatible with {latest}{reasons}", hint=_INCOMPATIBLE_HINT
+            )
+        return f"the schema is compatible with {latest}"
+
+    def _incompatibilities(self, subject: str, schema: Any) -> str:
+        """Return the registry's reasons why a schema is incompatible.
+
+        The client requests these reasons, but does not return them.
+        """
+        rest = getattr(self._client, "_rest_client", None)
+        if rest is None:
+            return ""
+        path = f"compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        reasons = rest.post(path, body=schema.to_dict()).get("messages") or ()
+        return "".join(f": {_printable(str(reason))}" for reason in reasons[:1])
+
+    def _schema(self, candidate: Candidate, find: Callable[[str, Any], int]) -> Any:
+        """Return a schema as an object of the client, a Protobuf schema as text.
+
+        Each imported file has a subject with the file's name, as in Java's serializer.
+
+        Args:
+            candidate: the schema.
+            find: returns the version of an imported file; can register the file.
+        """
+        if candidate.format.payload is not Format.PROTOBUF:
+            return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
+        import_extra("schema-registry", "google.protobuf", f"option {URL}")
+        from spark_kafka_sink.formats.protobuf.protobuf_text import (
+            proto_texts,  # needs Google's runtime
+        )
+
+        references: dict[str, Any] = {}
+        *imported, main = completed(files_of(candidate.text))
+        *texts, main_text = proto_texts([file.data for file in (*imported, main)])
+
+        def schema_of(file: ProtoFile, text: str) -> Any:
+            used = [references[name] for name in file.imports if name in references]
+            return self._library.Schema(text, "PROTOBUF", used)
+
+        for file, text in zip(imported, texts, strict=True):
+            if not file.name.startswith(BUILT_IN):
+                version = find(file.name, schema_of(file, text))
+                references[file.name] = self._library.SchemaReference(file.name, file.name, version)
+        return schema_of(main, main_text)
+
+    def _register_import(self, name: str, schema: Any) -> int:
+        self._call(f"register the import {name}", self._client.register_schema, name, schema)
+        return self._find_import(name, schema)
+
+    def _find_import(self, name: str, schema: Any) -> int:
+        what = f"find the import {name}"
+        return int(self._call(what, self._client.lookup_schema, name, schema).version)
+
+    def _existing_import(self, name: str, schema: Any) -> int:
+        registered = self._find(f"find the import {name}", self._client.lookup_schema, name, schema)
+        if registered is None:
+            raise _UnregisteredImportError(name)
+        return int(registered.version)
+
+    def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
+        """Return a registered schema after checking its rules, which require a request by id."""
+        self._client.clear_caches()
+        what = f"read the schema with id {schema_id}"
+        _reject_rules(self._call(what, self._client.get_schema, schema_id, subject), subject)
+        return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
+
+    def _read(
+        self, schema_id: int, guid: str | None, subject: str, schema: Any, format_: Format
+    ) -> Registered:
+        _reject_rules(schema, subject)
+        kind, expected = schema.schema_type or "AVRO", _TYPES[format_.payload]
+        if kind != expected:
+            raise SchemaRegistryError(
+                f"the schema with id {schema_id} has type {kind}, but the format is "
+                f"{format_.value}",
+                hint="Change the format or the schema's id or subject.",
+            )
+        text, references = schema.schema_str, schema.references or ()
+        texts: dict[str, str] = {}
+        if format_.payload is Format.PROTOBUF:
+            text = self._with_imports(text, references, subject)
+        elif references:
+            texts = self._referenced(references)
+        if texts and format_.payload is Format.AVRO:
+            parts = {name: loaded(part) for name, part in texts.items()}
+            text, texts = json.dumps(inlined(loaded(text), parts)), {}
+        return Registered(
+            id=schema_id,
+            guid=_guid(guid),
+            text=text,
+            subject=subject,
+            references=tuple(texts.items()),
+        )
+
+    def _referenced(self, references: Any, fmt: str | None = None) -> dict[str, str]:
+        """Return the texts of all schemas to which a schema refers, by the references' names."""
+        texts: dict[str, str] = {}
+
+        def collect(references: Any) -> None:
+            for reference in references:
+                if reference.name not in texts:
+                    schema = self._version(reference, fmt).schema
+                    texts[reference.name] = schema.schema_str
+                    collect(schema.references or ())
+
+        collect(references)
+        return texts
+
+    def _with_imports(self, text: str, references: Any, subject: str) -> str:
+        """Return a descriptor set of a Protobuf schema, which is text or a descriptor."""
+        texts = self._referenced(references, _SERIALIZED)
+        try:
+            return descriptor_set(text, texts.get, name=f"{subject}.proto")
+        except ConfigError as error:
+            raise SchemaRegistryError(
+                f"cannot read the schema of subject {subject}: {error.message}", hint=error.hint
+            ) from None
+
+    def _version(self, reference: Any, fmt: str | None = None) -> Any:
+        """Return the version of a subject to which a schema refers."""
+        subject, version = reference.subject, reference.version
+        what = f"read version {version} of subject {subject}"
+        return self._call(what, self._client.get_version, subject, version, fmt=fmt)
+
+    def _call(self, what: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a request; see `_fail`."""
+        try:
+            return request(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            self._fail(what, error)
+
+    def _find(self, what: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a request, or None for the HTTP status 404; see `_fail`."""
+        try:
+            return request(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            if getattr(error, "http_status_code", None) != _NOT_FOUND:
+                self._fail(what, error)
+            return None
+
+    def _fail(self, what: str, error: Exception) -> NoReturn:
+        """Raise the error of a failed request.
+
+        Raises:
+            SchemaRegistryError: always; it contains the registry's message.
+        """
+        if isinstance(error, (SchemaRegistryError, ConfigError)):
+            raise error
+        urls = self._config.url.replace(",", ", ")
+        status = getattr(error, "http_status_code", None)
+        if status is None:
+            reason = _printable(str(error) or type(error).__name__)
+            raise SchemaRegistryError(
+                f"cannot {what}: the schema registry at {urls} cannot be reached: {reason}",
+                hint=f"Check {URL}, and that the driver can reach it.",
+            ) from None
+        message = _printable(str(getattr(error, "error_message", "") or "no message"))
+        raise SchemaRegistryError(
+            f"cannot {what}: the schema registry at {urls} returned HTTP status {status}, code "
+            f"{getattr(error, 'error_code', None)}: {message}",
+            hint=_HINTS.get(status),
+        ) from None
+
+
+def _reject_rules(schema: Any, subject: str) -> None:
+    """Raise an error if a schema has rules that must be executed before a record is written.
+
+    Raises:
+        SchemaRegistryError: the schema has such rules; data that they encrypt would be written
+            unencrypted.
+    """
+    rules = getattr(schema, "rule_set", None)
+    if rules is None:
+        return
+    all_rules = [*(rules.domain_rules or ()), *(getattr(rules, "encoding_rules", None) or ())]
+    names = [f"{rule.name} ({rule.type})" for rule in all_rules if not rule.disabled]
+    if names:
+        raise SchemaRegistryError(
+            f"the schema of subject {subject} has rules, which the sink does not execute: "
+            f"{', '.join(names)}. Encrypted fields would be written in clear",
+            hint="Write with a client that executes rules, or use a schema without them.",
+        )
+
+
+def _form(format_: Format) -> str | None:
+    return _SERIALIZED if format_.payload is Format.PROTOBUF else None
+
+
+def _guid(text: str | None) -> bytes | None:
+    return UUID(text).bytes if text else None
+
+
+def _printable(text: str) -> str:
+    """Return the start of a text from the registry, on one line and without a full stop."""
+    printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_MESSAGE_CHARS])
+    return printable.rstrip(". ")

@@ -1,0 +1,237 @@
+"""Files that pass task errors and planning data to `abort`.
+
+Spark does not pass an error to `abort`. A task that runs on the driver's machine writes its error
+into the folder of the application's reports. On other machines that folder does not exist, and no
+error is written.
+
+One writer plans a stream's micro-batch and a different writer aborts it, so planning stores the
+data for abort() in a file. The messages of tasks contain the same data, but if no task of a
+micro-batch finishes, there are no messages. If a stopped query is interrupted before Spark calls
+abort(), the next planning of the query reads the file and aborts the transactions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.spark.reports.report_folder import (
+    ReportFolder,
+    StreamIdentity,
+    report_folder,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+
+_MAX_ERROR_CHARS: Final = 4000
+"""Maximum length of a stored error, in characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Data from the planning of a stream's last micro-batch; fields are empty if unknown."""
+
+    at: str = ""
+    """Time of planning (ISO 8601)."""
+    started_s: float = 0.0
+    """The same time in seconds of the driver machine's monotonic clock, for durations."""
+    nonce: str | None = None
+    """Nonce in the transactional ids of this planning; None if unknown, or if the write is not
+    exactly-once.
+    """
+    shared: OpenTransaction | None = None
+    """The transaction that all tasks share with atomicBatch=true; otherwise None."""
+    error_file: str = ""
+    """Path of the file in which the tasks of this planning store their errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """The file that stores the data of a stream's last planning.
+
+    `path` is in the folder of the application's reports if the stream has a checkpoint, because
+    with Spark Connect each start of a query has its own session; otherwise it is in the folder of
+    the session's reports. It is empty if nothing is stored.
+    """
+
+    path: str = ""
+
+    @classmethod
+    def of(cls, stream: StreamIdentity, prefix: str = "") -> Self:
+        """Return the file of a stream.
+
+        It has no path if neither options nor prefix identify the stream.
+        """
+        here = ReportFolder.here() if stream.is_known or prefix else None
+        if here is None:
+            return cls()
+        folder = here.application if stream.checkpoint else here.path
+        name = hashlib.sha256(f"{stream.digest}\n{prefix}".encode()).hexdigest()[:16]
+        return cls(str(folder / f"{name}.planned"))
+
+    def store(self, planned: Planned) -> None:
+        """Replace the stored planning data. Never raises."""
+        if not self.path:
+            return
+        file, draft = Path(self.path), Path(f"{self.path}-new")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(asdict(planned)), encoding="utf-8")
+            draft.replace(file)
+        except OSError:
+            with suppress(OSError):  # Outdated planning data must not be used.
+                file.unlink(missing_ok=True)
+
+    def read(self) -> Planned:
+        """Return the planning data of the last micro-batch; its fields are empty if unknown."""
+        if self.path:
+            with suppress(OSError, ValueError, TypeError, KeyError):
+                return _planned(json.loads(Path(self.path).read_text(encoding="utf-8")))
+        return Planned()
+
+    def end(self, nonce: str | None) -> None:
+        """Store that commit() or abort() of a planning has completed. Never raises.
+
+        The planning data stays in its own file, because a newer planning may already have replaced
+        it.
+        """
+        if self.path and nonce is not None:
+            with suppress(OSError):
+                Path(f"{self.path}-ended").write_text(nonce, encoding="utf-8")
+
+    def read_unended(self) -> Planned:
+        """Return the data of the last planning; empty if its commit() or abort() has completed."""
+        planned = self.read()
+        with suppress(OSError, ValueError):
+            if Path(f"{self.path}-ended").read_text(encoding="utf-8") == planned.nonce:
+                return Planned()
+        return planned
+
+
+def _planned(kept: dict[str, Any]) -> Planned:
+    at, shared = kept["at"], kept["shared"]
+    return Planned(
+        at=at and datetime.fromisoformat(at).isoformat(timespec="milliseconds"),
+        started_s=float(kept["started_s"]),
+        nonce=kept["nonce"],
+        shared=None if shared is None else _opened(shared),
+        error_file=kept["error_file"],
+    )
+
+
+def _opened(kept: dict[str, Any]) -> OpenTransaction:
+    from spark_kafka_sink.kafka.protocol.transactions import (
+        OpenTransaction,  # rarely needed
+        TransactionVersion,
+    )
+
+    return OpenTransaction(**kept | {"version": TransactionVersion(kept["version"])})
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFile:
+    """Stores the errors of a write or of a micro-batch: of each partition's last attempt.
+
+    Each planning has its own files, because a task can store an error after abort() has ended.
+    `path` is in the driver's report folder; the files of partitions have its name and a suffix. It
+    is empty if nothing is stored.
+    """
+
+    path: str = ""
+
+    @classmethod
+    def of_write(cls) -> Self:
+        """Return a file that no other write uses."""
+        folder = report_folder()
+        return cls("" if folder is None else str(folder / f"{uuid.uuid4().hex}.error"))
+
+    @classmethod
+    def of_micro_batch(cls, plan_file: PlanFile, *, planning: bool) -> Self:
+        """Return a new file for a micro-batch that is being planned, otherwise its planned file.
+
+        Without a plan file, abort() could not find the micro-batch's file, and there is none.
+        """
+        last = cls(plan_file.read().error_file)
+        if not planning or not plan_file.path:
+            return last
+        last.take()  # A task may have stored an error after abort().
+        return cls.of_write()
+
+    @contextmanager
+    def storing_errors(self, partition: int | None = None) -> Iterator[None]:
+        """Store an error of this package that the block raises, so that `abort` can read it.
+
+        The error of an earlier attempt is removed, as the write may end with a different failure.
+
+        Args:
+            partition: the partition that the task writes; None for commit().
+        """
+        if self.path:
+            with suppress(OSError):
+                self._file(partition).unlink(missing_ok=True)
+        try:
+            yield
+        except KafkaProdError as error:
+            self.store(error, partition)
+            raise
+
+    def store(self, error: KafkaProdError, partition: int | None = None) -> None:
+        """Store an error; it replaces the partition's earlier error. Never raises."""
+        file = self._file(partition)
+        if not self.path or not file.parent.parent.is_dir():
+            return
+        draft = file.with_name(f"{uuid.uuid4().hex}.draft")
+        with suppress(OSError):
+            file.parent.mkdir(exist_ok=True)
+            # File names that are not UTF-8 are surrogates in the text.
+            draft.write_text(describe_error(error), encoding="utf-8", errors="backslashreplace")
+            draft.replace(file)
+
+    def _file(self, partition: int | None) -> Path:
+        return Path(self.path if partition is None else f"{self.path}-{partition}")
+
+    def take(self) -> str | None:
+        """Return the last stored error, or None if there is none; delete all.
+
+        Runs on the driver.
+        """
+        if not self.path:
+            return None
+        text = None
+        path = Path(self.path)
+        with suppress(OSError, ValueError):
+            for file in sorted(path.parent.glob(f"{path.name}*"), key=_modified_ns):
+                text = file.read_text(encoding="utf-8")
+                file.unlink(missing_ok=True)
+        return text or None
+
+
+def _modified_ns(file: Path) -> int:
+    return file.stat().st_mtime_ns
+
+
+def describe_error(error: KafkaProdError) -> str:
+    """Return the class, message and hint of an error.
+
+    Its statuses are omitted: the report has them.
+    """
+    plain = copy(error)
+    plain.statuses = ()
+    return f"{type(error).__name__}: {plain}"[:_MAX_ERROR_CHARS]
+
+
+def now(ago_ms: int = 0) -> str:
+    """Return the current time, or the time `ago_ms` ago, in UTC as ISO 8601 with milliseconds."""
+    return (datetime.now(UTC) - timedelta(milliseconds=ago_ms)).isoformat(timespec="milliseconds")

@@ -1,0 +1,297 @@
+"""Publish a write on the driver: its summary, its report and its metrics.
+
+The report is written to `reportPath`, and to the folder in which `last_report()` finds it.
+
+Before any task runs, a test report is written, and the write fails if that is impossible. After
+rows have been written to Kafka, such problems are only logged: if a commit raised, Spark would run
+the micro-batch again and write duplicates, over and over while the disk is full.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.config.enums import Summary
+from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.export.exporters import export_metrics
+from spark_kafka_sink.report.report_storage import (
+    check_folder,
+    delete_local_report,
+    read_report,
+    write_report,
+)
+from spark_kafka_sink.report.summary import summarize, summary_line
+from spark_kafka_sink.spark.reports.abort_files import describe_error, now
+from spark_kafka_sink.spark.reports.report_folder import (
+    ReportFolder,
+    StreamIdentity,
+    keep_in_process,
+    micro_batch_path,
+    own_report_path,
+    path_within,
+    reports_folder,
+    warn_of_own_path,
+)
+from spark_kafka_sink.spark.reports.retention import delete_old_reports, delete_old_statistics
+from spark_kafka_sink.spark.runtime import internals
+from spark_kafka_sink.spark.runtime.log_lines import log_success
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.config.sink_config import SinkConfig
+    from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+
+
+_LOG = logging.getLogger("spark_kafka_sink")
+_UNKNOWN_QUERY = "unknown-query"
+_DELIVERED = "the tasks that finished delivered these rows, which stay in Kafka"
+_WOULD_BE_WRITTEN = "the tasks that finished would have written these rows"
+_FAILED = "a task failed or the write was cancelled: see the exception that Spark raised"
+_STOPPED = (
+    "a task failed, or the query was stopped: if query.exception() is None, it was stopped, and "
+    "its next start writes the micro-batch again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Publishes one write or micro-batch.
+
+    `name` is used in log messages, `path` is the report's path.
+    """
+
+    config: SinkConfig
+    name: str
+    path: str | None
+    origin: WriteOrigin
+    batch_id: int | None = None
+    startup_ms: int = 0
+    """Milliseconds that the publishing worker took to start."""
+    error: KafkaProdError | None = None
+    """The error of a failed write, if the caller knows it; otherwise tasks may have stored one."""
+
+    @classmethod
+    def of(cls, config: SinkConfig, origin: WriteOrigin, batch_id: int | None = None) -> Self:
+        """Return the publication of a batch write or a micro-batch.
+
+        For a micro-batch, the option `reportPath` is a folder or a path that contains `{batchId}`.
+        For a batch write, it is the path of the report.
+        """
+        path, startup = config.report_path, internals.startup_ms()
+        if batch_id is None:
+            name = "the dry run" if config.dry_run else "the write"
+            return cls(config, name, path, origin, startup_ms=startup)
+        numbered = None if path is None else micro_batch_path(path, batch_id)
+        name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
+        # A stream's micro-batch is committed by a different writer than the writer that planned it,
+        # so the start time of this writer is wrong.
+        unplanned = replace(origin, started_at="", started_s=0.0, startup_ms=0)
+        return cls(config, name, numbered, unplanned, batch_id, startup)
+
+    def announce(self) -> None:
+        """Write a report with the status "running", which replaces the report of an earlier write.
+
+        Raises:
+            ReportError: the path is not writable.
+        """
+        if self.path is not None:
+            report = DeliveryReport(
+                status=WriteStatus.RUNNING, dry_run=self.config.dry_run, written_at=now()
+            )
+            write_report(self.path, report.to_json())
+
+    def succeed(self, report: DeliveryReport) -> DeliveryReport:
+        """Publish a successful write and return its complete report. Never raises."""
+        whole = self._complete(report)
+        _attempt("the summary cannot be logged", lambda: self._log_success(whole))
+        self._store(whole)
+        _attempt("metrics cannot be exported", lambda: export_metrics(whole, self.config))
+        return whole
+
+    def fail(self, report: DeliveryReport, outcome: str | None = None) -> None:
+        """Publish a failed write, given the report of its finished tasks. Never raises.
+
+        `outcome` describes what happened to the rows of these tasks if they do not stay in Kafka.
+        """
+        outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
+        error = self.origin.error_file.take()
+        error = error if self.error is None else describe_error(self.error)
+        error = error or (_FAILED if self.batch_id is None else _STOPPED)
+        failed = replace(
+            self._complete(self._started(report)), status=WriteStatus.FAILED, error=error
+        )
+        _attempt("the summary cannot be logged", lambda: self._log_failure(outcome, failed))
+        self._store(failed)
+
+    def _started(self, report: DeliveryReport) -> DeliveryReport:
+        """Return the report with the time of planning, which is missing if no task finished."""
+        if report.started_at or self.batch_id is None:
+            return report
+        return replace(report, started_at=self.origin.plan_file.read().at)
+
+    def _summary(self, default: Summary) -> Summary:
+        summary = self.config.summary
+        return default if summary is Summary.AUTO else summary
+
+    def _default_summary(self, report: DeliveryReport) -> Summary:
+        """Return the default of the option `summary` for a successful write."""
+        if internals.only_errors_are_logged():
+            return Summary.OFF
+        return Summary.FULL if report.batch_id is None else Summary.LINE
+
+    def _log_success(self, report: DeliveryReport) -> None:
+        """Log the summary, as a warning only if rows were dropped."""
+        summary = self._summary(self._default_summary(report))
+        text = _lines(f"{self._name_of(report)} is done", report, summary)
+        if text and report.dropped:
+            _LOG.warning("%s", text)
+        elif text:
+            log_success(text, watched=internals.is_watched())
+
+    def _log_failure(self, outcome: str, report: DeliveryReport) -> None:
+        text = _lines(f"{self.name} failed; {outcome}", report, self._summary(Summary.FULL))
+        if text:
+            _LOG.warning("%s", text)
+
+    def _name_of(self, report: DeliveryReport) -> str:
+        """Return the name for log messages, with the micro-batch of a write within foreachBatch."""
+        if self.batch_id is not None or report.batch_id is None:
+            return self.name
+        return f"{self.name} of micro-batch {report.batch_id}"
+
+    def _complete(self, report: DeliveryReport) -> DeliveryReport:
+        """Add what only the driver can determine: the identity and the duration of the write."""
+        completed = self.origin.completed(report, self.batch_id)
+        startup = max(self.origin.startup_ms, report.startup_ms) + self.startup_ms
+        return replace(completed, dry_run=self.config.dry_run, startup_ms=startup)
+
+    def _store(self, report: DeliveryReport) -> None:
+        trouble = f"no report of {self.name} was written; data in Kafka is unaffected"
+        _attempt(trouble, lambda: self._write(report))
+        _attempt("last_report() will not find this write", lambda: _store_for_session(report))
+        _attempt("old files of the stream are kept", lambda: self._delete_old_files(report))
+
+    def _delete_old_files(self, report: DeliveryReport) -> None:
+        shared, statistics = self.config.report_path, self.config.statistics_path
+        if statistics is not None:
+            delete_old_statistics(report, statistics)
+        if shared is None or self.batch_id is None:
+            return
+
+        def path_of(batch: int) -> str | None:
+            earlier = replace(self, batch_id=batch, path=micro_batch_path(shared, batch))
+            return earlier.own_path(report.query_id)
+
+        delete_old_reports(report, path_of)
+
+    def _write(self, report: DeliveryReport) -> None:
+        path = self.own_path(report.query_id)
+        if path is None:
+            return
+        try:
+            write_report(path, self._with_counts(path, report).to_json(), folder=self._folder)
+        except Exception:
+            delete_local_report(path, folder=self._folder)  # Its status would remain "running".
+            raise
+
+    def _with_counts(self, path: str, report: DeliveryReport) -> DeliveryReport:
+        """Return the file's counts if they are those of a micro-batch that is already written.
+
+        A run that repeats such a micro-batch has no counts, whether it succeeds or fails.
+        """
+        if not report.transaction_outcome or not report.query_id or report.batch_id is None:
+            return report
+        from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus  # rarely needed
+
+        stored = _read_stored(path, self._folder)
+        if stored is None or (stored.query_id, stored.batch_id) != (
+            report.query_id,
+            report.batch_id,
+        ):
+            return report
+        outcome = stored.transaction_outcome.partition(",")[0]
+        is_visible = outcome in set(CommitStatus) - {CommitStatus.ABORTED}
+        is_new = report.transaction_outcome in {CommitStatus.COMMITTED, CommitStatus.EMPTY}
+        if is_new or not is_visible:
+            return report
+        return replace(
+            stored, status=report.status, error=report.error, transaction_outcome=outcome
+        )
+
+    @property
+    def _folder(self) -> str | None:
+        """The folder of a stream's reports; the report of a micro-batch can be in a subfolder."""
+        path = self.config.report_path
+        return None if path is None or self.batch_id is None else reports_folder(path)
+
+    def own_path(self, query_id: str) -> str | None:
+        """Return the report's path; a stream identified only by its query's id gets its own path.
+
+        If no task has finished, the id is unknown, and the report never replaces a report of a
+        known query.
+        """
+        shared, folder, origin = self.config.report_path, ReportFolder.here(), self.origin
+        if shared is None or self.batch_id is None or folder is None:
+            return self.path
+        if origin.query_name or origin.checkpoint:
+            return self.path
+        if not query_id:
+            path = micro_batch_path(shared, self.batch_id)
+            stored = _read_stored(path, self._folder)
+            is_taken = stored is not None and stored.query_id
+            own = path_within(shared, _UNKNOWN_QUERY) if is_taken else shared
+            return micro_batch_path(own, self.batch_id)
+        own = own_report_path(shared, StreamIdentity("", query_id), folder.application)
+        if own != shared:
+            warn_of_own_path(shared, own, folder.application)
+        return micro_batch_path(own, self.batch_id)
+
+
+def _lines(outcome: str, report: DeliveryReport, summary: Summary) -> str:
+    """Return the text to log about a write; empty if nothing is logged."""
+    if summary is Summary.LINE:
+        return f"{outcome}: {summary_line(report)}"
+    return f"{outcome}:\n{summarize(report)}" if summary is Summary.FULL else ""
+
+
+def _read_stored(path: str, folder: str | None) -> DeliveryReport | None:
+    """Return the report in the file, or None if there is none."""
+    try:
+        return DeliveryReport.from_json(read_report(path, folder=folder))
+    except ReportError:
+        return None
+
+
+def check_report_folder(config: SinkConfig) -> None:
+    """Check once per process, before a micro-batch, that reports can be written.
+
+    Raises:
+        ReportError: the folder is not writable.
+    """
+    path = config.report_path
+    if path is not None:
+        check_folder(reports_folder(path))
+
+
+def _store_for_session(report: DeliveryReport) -> None:
+    folder = ReportFolder.here()
+    if folder is None:
+        keep_in_process(report)
+    else:
+        folder.store(report)
+
+
+def _attempt(trouble: str, step: Callable[[], None]) -> None:
+    """Run a step that follows delivery, and log any exception."""
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - see the module docstring
+        with suppress(Exception):  # For example, a logger's stream is closed.
+            _LOG.warning("%s: %s", trouble, error)

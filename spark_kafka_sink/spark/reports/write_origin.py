@@ -1,0 +1,138 @@
+"""The identity of a write: its query, its batch, and when it was planned."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanFile, Planned, now
+from spark_kafka_sink.spark.reports.report_folder import StreamIdentity, query_id
+from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+
+_Origin = TypeVar("_Origin", bound="WriteOrigin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOrigin:
+    """The identity of a write.
+
+    It is pickled with the writer, and tasks copy it into their reports.
+    """
+
+    started_at: str = ""
+    """Time of planning, or time when the planning worker started, as returned by `now`; empty if
+    unknown.
+    """
+    started_s: float = 0.0
+    """The same time in seconds of the monotonic clock, which all processes of a machine share."""
+    startup_ms: int = 0
+    """Milliseconds that the planning worker took to start."""
+    query_name: str = ""
+    """Name of the streaming query; empty if the query has no name."""
+    checkpoint: str = ""
+    """The option checkpointLocation of a stream."""
+    query_id: str = ""
+    """Id of the streaming query of a `write` within foreachBatch; otherwise empty."""
+    batch_id: int | None = None
+    """Number of the micro-batch of a `write` within foreachBatch; otherwise None."""
+    error_file: ErrorFile = field(default_factory=ErrorFile)
+    """File in which tasks store their errors."""
+    plan_file: PlanFile = field(default_factory=PlanFile)
+    """File in which planning stores a micro-batch's data for abort()."""
+
+    @classmethod
+    def of_write(cls, query_id: str = "", batch_id: int | None = None) -> Self:
+        """Return the origin of a batch write that is being planned, perhaps in foreachBatch."""
+        error_file = ErrorFile.of_write()
+        return _starting_now(cls(query_id=query_id, batch_id=batch_id, error_file=error_file))
+
+    @classmethod
+    def of_stream(cls, stream: StreamIdentity, prefix: str = "", *, planning: bool = True) -> Self:
+        """Return the origin of a stream's micro-batch.
+
+        Args:
+            stream: the stream.
+            prefix: its transactionalIdPrefix.
+            planning: False if the micro-batch is being committed or aborted.
+        """
+        plan_file = PlanFile.of(stream, prefix)
+        origin = cls(
+            query_name=stream.query_name,
+            checkpoint=stream.checkpoint,
+            error_file=ErrorFile.of_micro_batch(plan_file, planning=planning),
+            plan_file=plan_file,
+        )
+        return _starting_now(origin)
+
+    @property
+    def planned(self) -> Planned:
+        """The data that planning stores for abort(), without those of exactly-once."""
+        return Planned(
+            at=self.started_at, started_s=self.started_s, error_file=self.error_file.path
+        )
+
+    def of_task(self, report: DeliveryReport) -> DeliveryReport:
+        """Return the report with the query and the micro-batch of this thread's task."""
+        return replace(
+            report,
+            started_at=self.started_at,
+            query_name=self.query_name,
+            query_id=local_property(QUERY_ID) or "",
+            batch_id=batch_number(local_property(BATCH_ID)),
+        )
+
+    def completed(self, report: DeliveryReport, batch_id: int | None) -> DeliveryReport:
+        """Complete the report of a write that just ended; `batch_id` is None for a batch write."""
+        written_at, started_at = now(), report.started_at or self.started_at
+        numbers = batch_id, report.batch_id, self.batch_id
+        return replace(
+            report,
+            started_at=started_at,
+            written_at=written_at,
+            duration_ms=self._duration_ms(started_at, written_at),
+            query_name=report.query_name or self.query_name,
+            query_id=report.query_id or self.query_id or query_id(self.checkpoint),
+            batch_id=next((n for n in numbers if n is not None), None),
+        )
+
+    def _duration_ms(self, started_at: str, written_at: str) -> int:
+        """Return the milliseconds since the planning of the write; 0 if unknown.
+
+        The wall clock is used only for a stream without a plan file.
+        """
+        if not started_at:
+            return 0
+        started_s = self.started_s
+        if started_at != self.started_at:
+            planned = self.plan_file.read()
+            started_s = planned.started_s if started_at == planned.at else 0.0
+        if started_s:
+            return max(0, round((time.monotonic() - started_s) * 1000))
+        return max(0, _milliseconds(started_at, written_at))
+
+
+def batch_number(text: str | None) -> int | None:
+    """Return the number of a micro-batch from a local property; None outside a stream."""
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _starting_now(origin: _Origin) -> _Origin:
+    startup = startup_ms()
+    return replace(
+        origin,
+        started_at=now(startup),
+        started_s=time.monotonic() - startup / 1000,
+        startup_ms=startup,
+    )
+
+
+def _milliseconds(start: str, end: str) -> int:
+    """Return the milliseconds from `start` to `end`."""
+    passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
+    return round(passed.total_seconds() * 1000)

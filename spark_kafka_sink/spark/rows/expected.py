@@ -1,0 +1,123 @@
+"""Convert the rows of a frame to what a consumer would decode, for `assert_written`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+from pyspark.sql import types
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.plan import FieldPlan, Source, compile_encoder
+from spark_kafka_sink.spark.rows.serialization import fields_of
+from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.format_plans import arrow_schema, draft_plans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from spark_kafka_sink.config.sink_config import SinkConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The records that a write of a frame creates.
+
+    Attributes:
+        names: the parts of a record that columns define: key, value, topic, headers.
+        rows: the values of these parts, with decoded keys and values.
+        sources: the schemas of "key" and "value" with which the frame is serialized.
+    """
+
+    names: tuple[str, ...]
+    rows: list[dict[str, Any]]
+    sources: dict[str, Source]
+
+    @classmethod
+    def of(cls, frame: DataFrame, config: SinkConfig) -> Expected:
+        """Serialize a frame on the driver, and decode the result. No schema is registered.
+
+        Raises:
+            ColumnError: a column or row does not fit its format or schema.
+            ConfigError: a given schema cannot be read, or a library is not installed.
+            SchemaRegistryError: the registered schema that the options select cannot be read.
+        """
+        contract = Contract.of(frame.schema, config)
+        plans = draft_plans(contract, frame.schema, config)
+        nullable = cast("types.StructType", _nullable(frame.schema))
+        # PyArrow cannot convert null structs whose fields are not nullable.
+        schema, table = arrow_schema(nullable), _to_arrow(frame.to(nullable))
+        batches = [] if table is None else table.cast(schema).combine_chunks().to_batches()
+        batch = next(iter(batches), pa.RecordBatch.from_pylist([], schema))
+        columns = {part: _decoded(plan, batch, part) for part, plan in plans.items()}
+        for name in ("key", "value", "topic", "headers"):
+            index = getattr(contract, name)
+            if index is not None:
+                columns[name] = batch.column(index).to_pylist()
+        if "headers" in columns:
+            columns["headers"] = [
+                [(header["key"], header["value"]) for header in headers or ()]
+                for headers in columns["headers"]
+            ]
+        return cls(
+            names=tuple(columns),
+            rows=[
+                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+            ],
+            sources={
+                part: Source(plan.schema, "", plan.message)
+                for part, plan in plans.items()
+                if plan.schema is not None
+            },
+        )
+
+
+def _nullable(data_type: types.DataType) -> types.DataType:
+    """Return the type with nullable fields, items and values at any depth."""
+    if isinstance(data_type, types.StructType):
+        return types.StructType(
+            [types.StructField(field.name, _nullable(field.dataType)) for field in data_type.fields]
+        )
+    if isinstance(data_type, types.ArrayType):
+        return types.ArrayType(_nullable(data_type.elementType))
+    if isinstance(data_type, types.MapType):
+        return types.MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
+    return data_type
+
+
+def _decoded(plan: FieldPlan, batch: pa.RecordBatch, part: str) -> list[Any]:
+    structs = fields_of(batch, plan)
+    faults = RowFaults(len(structs))
+    encoded = compile_encoder(plan, structs.type).encode(structs, faults)
+    for fault in faults:
+        raise ColumnError(
+            f"row {fault.row} of the frame cannot be serialized: the field `{fault.path}` of the "
+            f"{part} {fault.problem}"
+        )
+    source = None if plan.schema is None else Source(plan.schema, "", plan.message)
+    return [
+        None if value is None else decode(plan.format, source, value)
+        for value in encoded.to_pylist()
+    ]
+
+
+def _to_arrow(frame: DataFrame) -> pa.Table | None:
+    """Return the rows of a frame; None if there are none and PySpark has no `toArrow`."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    rows = frame.mapInArrow(_as_streams, "stream binary").collect()
+    tables = [pa.ipc.open_stream(row.stream).read_all() for row in rows]
+    return pa.concat_tables(tables) if tables else None
+
+
+def _as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.RecordBatch.from_pydict({"stream": [sink.getvalue().to_pybytes()]})

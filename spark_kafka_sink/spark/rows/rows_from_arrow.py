@@ -1,0 +1,372 @@
+"""Convert Spark's Arrow batches to the producer's rows: cast and check each column.
+
+`gather` concatenates small Arrow batches, and `slices` splits large ones. `read_rows` converts one
+slice: header keys, topics and timestamps are checked for whole columns at once, and errors are
+collected per row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.common.time_zones import ZONE_SETTING, system_zone, utc_offsets
+from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers
+from spark_kafka_sink.producer.dead_letter import without_null_keys
+from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.rows import Rows, row_name
+from spark_kafka_sink.spark.rows.row_checks import RowChecks
+from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES, slices
+from spark_kafka_sink.spark.runtime.internals import local_property
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.spark.rows.serialization import Serialized
+    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+
+
+_NONE = -1
+_MAX_VALUE_CHARS = 100
+MAX_GATHERED_BYTES = MAX_SLICE_BYTES
+"""Maximum total size of the Arrow batches that are concatenated, in bytes."""
+SLOW_AFTER = 0.05
+"""Seconds after which an Arrow batch counts as slow. After a slow batch, rows are passed on
+immediately.
+"""
+
+
+def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[Any] | None:
+    """Return the headers of n rows as `HEADER_LISTS`, or None if no row has headers.
+
+    A key that is null or not UTF-8 is an error of its row. It is replaced by a valid key, because
+    the row may be written as a dead letter.
+    """
+    if column.null_count == len(column):
+        return None
+    entries = column.flatten()
+    keys = read_bytes(pc.struct_field(entries, 0))
+    null = keys.is_null() if keys.null_count else None
+    if null is not None:
+        checks.found(
+            _rows_with(column, null),
+            RowError.NULL_HEADER_KEY,
+            "a header without a key in",
+            "every entry of `headers` needs a key; drop entries whose key is null",
+        )
+    text = _as_text(keys)
+    if text is None:
+        text, wrong = _repaired(keys)
+        checks.found(
+            _rows_with(column, wrong),
+            RowError.INVALID_HEADER_KEY,
+            "a header key that is not UTF-8 in",
+            "header keys are text; put other bytes into the header's value",
+        )
+    values = read_bytes(pc.struct_field(entries, 1))
+    lists = _lists(column, pa.StructArray.from_arrays([text, values], names=["key", "value"]))
+    return lists if null is None else without_null_keys(lists)
+
+
+def _rows_with(column: pa.ListArray[Any], entries: pa.Array[Any]) -> Any:
+    """Return the rows of these entries, in order and without duplicates."""
+    return np.unique(np.asarray(pc.list_parent_indices(column).filter(entries)).astype(np.intp))
+
+
+def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
+    """Return the keys, or None if not all of them are UTF-8. Arrow's cast to string checks this."""
+    try:
+        keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    return keys
+
+
+def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
+    """Replace invalid UTF-8 with U+FFFD, as Java's decoder does.
+
+    Return the keys, and which of them changed.
+    """
+    encoded = keys.dictionary_encode()
+    raw = cast("list[bytes]", encoded.dictionary.to_pylist())
+    good = [name.decode(errors="replace").encode() for name in raw]
+    wrong = pa.array(
+        [raw_name != other for raw_name, other in zip(raw, good, strict=True)], pa.bool_()
+    )
+    repaired = pa.array(good, pa.binary()).take(encoded.indices)
+    return repaired, wrong.take(encoded.indices).fill_null(False)
+
+
+def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
+    """Return lists of these entries, with the list lengths of `column`; null lists stay null."""
+    lengths = np.asarray(pc.list_value_length(column).fill_null(0))
+    offsets = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    mask = column.is_null() if column.null_count else None
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries, mask=mask)
+
+
+def read_timestamps(
+    column: pa.Array[Any], checks: RowChecks, now_ms: int, zone: str | None
+) -> NDArray[np.int64]:
+    """Return n timestamps in ms since 1970, shape (n,); a null timestamp becomes `now_ms`.
+
+    A timestamp before 1970 is an error of its row, as in Java's producer (``ProducerRecord``): in
+    Kafka -1 means no timestamp. It is replaced by `now_ms`, because the row may be written as a
+    dead letter.
+
+    Args:
+        column: TIMESTAMP, or TIMESTAMP_NTZ, which has no time zone in Arrow.
+        checks: collects the errors.
+        now_ms: the time of writing.
+        zone: the time zone for TIMESTAMP_NTZ; None for this machine's time zone.
+    """
+    whole: Any = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    micros = np.asarray(whole.fill_null(0))
+    if column.type.tz is None:
+        micros = micros - utc_offsets(micros, zone or system_zone(), is_local=True) * 1_000_000
+    millis: NDArray[np.int64] = np.floor_divide(micros, 1000)
+    if column.null_count:
+        millis[np.asarray(column.is_null())] = now_ms
+    early = np.flatnonzero(millis < 0)
+    if len(early):
+        checks.found(
+            early,
+            RowError.NEGATIVE_TIMESTAMP,
+            f"a timestamp before 1970 ({int(millis[early[0]])} ms) in",
+            "Kafka has no such timestamps; use null for the time of writing",
+        )
+        millis[early] = now_ms
+    return millis
+
+
+def read_topics(
+    column: pa.Array[Any], checks: RowChecks
+) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
+    """Return the topics of n rows, and the index of each row's topic.
+
+    The index is None if there is at most one topic.
+    """
+    encoded = read_bytes(column).dictionary_encode()
+    numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
+    checks.found(
+        np.flatnonzero(numbers == _NONE),
+        RowError.NULL_TOPIC,
+        "null topic present in the data, first in",
+        "use the topic option for setting a default topic, or filter such rows out",
+    )
+    raw = cast("list[bytes]", encoded.dictionary.to_pylist())
+    names = [_name(raw_name) for raw_name in raw]
+    wrong = [index for index, name in enumerate(names) if name is None]
+    if wrong:
+        shown = raw[wrong[0]].decode(errors="backslashreplace")[:_MAX_VALUE_CHARS]
+        checks.found(
+            np.flatnonzero(np.isin(numbers, wrong)),
+            RowError.INVALID_TOPIC,
+            f"the column `topic` contains {shown!r}, which is not a valid topic name, first in",
+            TOPIC_NAMES,
+        )
+        numbers = _without(wrong, len(names))[numbers]
+    topics = tuple(name for name in names if name is not None)
+    return topics, None if len(topics) <= 1 else np.maximum(numbers, 0)
+
+
+def _name(raw: bytes) -> str | None:
+    """Return the topic name, or None if it is not valid."""
+    name = raw.decode(errors="replace")
+    return name if is_topic_name(name) else None
+
+
+def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
+    """Return the new index for each of `count` indices after the wrong indices are removed.
+
+    The last entry is for rows without an index.
+    """
+    kept = np.ones(count + 1, np.bool_)
+    kept[[*wrong, count]] = False
+    return np.where(kept, np.cumsum(kept) - 1, _NONE).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """The first row of a batch.
+
+    `row` is its number within the task, counted from 0; `spark_partition` is its partition.
+    """
+
+    row: int = 0
+    spark_partition: int | None = None
+
+
+FIRST = RowNumber()
+"""Used for a batch that is read outside a task."""
+
+
+def gather(
+    batches: Iterable[pa.RecordBatch],
+    min_rows: Callable[[], int],
+    clock: Callable[[], float] = monotonic,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the batches; batches with fewer than `min_rows` rows are concatenated.
+
+    After a batch that Spark took long to deliver, rows do not wait for the next batch. `clock`
+    returns seconds.
+    """
+    gathered: list[pa.RecordBatch] = []
+    rows = size = 0
+    asked = clock()
+    for batch in batches:
+        is_slow = clock() - asked > SLOW_AFTER
+        batch_bytes = batch.nbytes
+        if gathered and size + batch_bytes > MAX_GATHERED_BYTES:
+            yield _together(gathered)
+            gathered, rows, size = [], 0, 0
+        gathered.append(batch)
+        rows, size = rows + batch.num_rows, size + batch_bytes
+        # The next batch may be just as large or slow.
+        if is_slow or rows >= min_rows() or size + batch_bytes > MAX_GATHERED_BYTES:
+            yield _together(gathered)
+            gathered, rows, size = [], 0, 0
+        asked = clock()
+    if gathered:
+        yield _together(gathered)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    together = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together[0] if together else batches[0]  # Concatenating empty batches returns no batch.
+
+
+def read_chunks(
+    batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
+) -> Iterator[Rows]:
+    """Yield one Arrow batch as rows of the producer, in slices if it exceeds 4 MiB.
+
+    Raises:
+        ColumnError: see `read_rows`.
+    """
+    for start, stop in slices(batch, contract.used):
+        number = replace(first, row=first.row + start)
+        yield read_rows(batch.slice(start, stop - start), contract, clock, number)
+
+
+def read_rows(
+    batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
+) -> Rows:
+    """Return a slice of n rows for the producer; in errors, row numbers start at `first`.
+
+    Raises:
+        ColumnError: a topic is null or invalid, a header key is null or not UTF-8, a timestamp is
+            before 1970, or a field cannot be serialized, unless the contract tolerates them; the
+            message contains the row.
+    """
+
+    def name(row: int) -> str:
+        key = _key(batch.slice(row, 1), contract)  # as bytes, which need not be UTF-8
+        shown_key = None if key is None else key[0].as_py()
+        return row_name(first.row + row, first.spark_partition, shown_key)
+
+    checks = RowChecks(batch.num_rows, contract.tolerant, name)
+    topics, topic_of = _topics(batch, contract, checks)
+    entries = _column(batch, contract.headers)
+    lists = None if entries is None else read_headers(entries, checks)
+    data = _serialized(batch, contract, checks, clock)
+    headers = None if lists is None else encode_headers(lists)
+    if data is not None and data.headers:
+        headers, lists = data.add_headers(lists, keep=contract.tolerant)
+    return Rows(
+        columns=Columns(
+            value=read_bytes(batch.column(cast("int", contract.value)))
+            if data is None or data.value is None
+            else data.value,
+            key=_key(batch, contract) if data is None or data.key is None else data.key,
+            headers=headers,
+            timestamps=_timestamps(batch, contract, checks, clock),
+        ),
+        topics=topics,
+        topic_of=topic_of,
+        partition=_column(batch, contract.partition),
+        first_row=first.row,
+        spark_partition=first.spark_partition,
+        errors=checks.errors,
+        header_lists=lists if contract.tolerant else None,
+        topic_names=_topic_names(batch, contract, checks),
+        problems=None if data is None else data.problems,
+        serialize_s=0.0 if data is None else data.seconds,
+    )
+
+
+def _serialized(
+    batch: pa.RecordBatch, contract: Contract, checks: RowChecks, clock: Clock
+) -> Serialized | None:
+    """Return the serialized keys and values, or None if neither is serialized."""
+    if contract.key_plan is None and contract.value_plan is None:
+        return None
+    from spark_kafka_sink.spark.rows.serialization import serialize  # needed only for formats
+
+    zone = _zone(batch.schema) or system_zone()
+    return serialize(batch, contract, checks, zone=zone, clock=clock)
+
+
+def _topics(
+    batch: pa.RecordBatch, contract: Contract, checks: RowChecks
+) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
+    if contract.topic is None:
+        return (contract.fixed_topic or "",), None
+    return read_topics(batch.column(contract.topic), checks)
+
+
+def _topic_names(
+    batch: pa.RecordBatch, contract: Contract, checks: RowChecks
+) -> pa.BinaryArray | None:
+    """Return the topic column if some rows have errors and might become dead letters."""
+    if contract.topic is None or checks.errors is None:
+        return None
+    return read_bytes(batch.column(contract.topic))
+
+
+def _column(batch: pa.RecordBatch, index: int | None) -> Any:
+    """Return a column, or None if it is missing."""
+    return None if index is None else batch.column(index)
+
+
+def _key(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
+    """Return the key column, or None if it is missing or contains only nulls."""
+    column = _column(batch, contract.key)
+    return None if column is None or column.null_count == len(column) else read_bytes(column)
+
+
+def _timestamps(
+    batch: pa.RecordBatch, contract: Contract, checks: RowChecks, clock: Clock
+) -> NDArray[np.int64] | None:
+    if contract.timestamp is None:
+        return None
+    column = batch.column(contract.timestamp)
+    zone = _zone(batch.schema) if column.type.tz is None else None
+    return read_timestamps(column, checks, clock.wall_ms(), zone)
+
+
+def _zone(schema: pa.Schema) -> str | None:
+    """Return the session's time zone, from its settings or from the type of a column."""
+    return local_property(ZONE_SETTING) or next(_zones(schema), None)
+
+
+def _zones(type_: Any) -> Iterator[str]:
+    """Yield the time zones of timestamps at any depth of a schema or type."""
+    if isinstance(type_, pa.TimestampType) and type_.tz is not None:
+        yield type_.tz
+    fields = type_ if isinstance(type_, pa.Schema) else map(type_.field, range(type_.num_fields))
+    for field in fields:
+        yield from _zones(field.type)

@@ -1,0 +1,181 @@
+"""Serialize the columns of an Arrow batch in a task, according to the plans of the contract.
+
+A row with a field that does not fit the schema is a bad row: it fails the task, or becomes a dead
+letter with its fields as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.columns.cells import Cells
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
+from spark_kafka_sink.kafka.records.record_encoder import encode_headers
+from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
+from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.spark.runtime.internals import local_property
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.spark.rows.row_checks import RowChecks
+    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+
+_IGNORES_NULLS = "spark.sql.jsonGenerator.ignoreNullFields"
+_HINT = (
+    "Correct or filter such rows, change the schema, or set errors.tolerance=all with "
+    "errors.deadletterqueue.topic.name to write them to another topic."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serialized:
+    """The serialized parts of n rows.
+
+    Attributes:
+        rows: number of rows, n.
+        value: the values, null for a tombstone; None if the column is written unchanged.
+        key: the keys, in the same form as `value`.
+        headers: key and value of headers that identify a schema.
+        problems: why a row cannot be serialized; null if it can.
+        seconds: time spent serializing.
+    """
+
+    rows: int
+    value: pa.BinaryArray | None
+    key: pa.BinaryArray | None
+    headers: tuple[tuple[str, bytes], ...]
+    problems: pa.StringArray | None
+    seconds: float
+
+    def add_headers(
+        self, lists: pa.ListArray[Any] | None, *, keep: bool
+    ) -> tuple[pa.BinaryArray, pa.ListArray[Any] | None]:
+        """Add `headers` to each row, and return the rows' encoded headers and header lists.
+
+        Args:
+            lists: the rows' existing headers; None if no row has headers.
+            keep: return the lists even if no row has existing headers, because dead letters need
+                them.
+        """
+        if lists is not None:
+            added = [(name, constant_column(value, self.rows)) for name, value in self.headers]
+            joined = with_headers(lists, added)
+            return encode_headers(joined), joined
+        same = with_headers(
+            None, [(name, constant_column(value, 1)) for name, value in self.headers]
+        )
+        encoded = constant_column(encode_headers(same)[0].as_py(), self.rows)
+        kept = same.take(np.zeros(self.rows, np.int32)) if keep else None
+        return cast("pa.BinaryArray", encoded), kept
+
+
+def serialize(
+    batch: pa.RecordBatch, contract: Contract, checks: RowChecks, *, zone: str, clock: Clock
+) -> Serialized:
+    """Return the keys and values of n rows; rows with errors are added to `checks`.
+
+    `zone` is the session's time zone.
+
+    Raises:
+        ColumnError: a field cannot be serialized, and errors are not tolerated.
+    """
+    start = clock.monotonic()
+    problems: dict[int, str] = {}
+    columns: dict[str, pa.BinaryArray] = {}
+    bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
+    for part, draft in (("key", contract.key_plan), ("value", contract.value_plan)):
+        if draft is None:
+            continue
+        plan = _in_session(draft, zone, local_property(_IGNORES_NULLS))
+        structs = fields_of(batch, plan)
+        faults = RowFaults(batch.num_rows)
+        columns[part] = compile_encoder(plan, structs.type).encode(structs, faults)
+        if plan.check is not None:
+            plan.check(Cells(structs, faults).without_nulls(), bool(plan.writes_nulls))
+        _report(part, faults, checks, problems)
+        bad.append((part, structs, faults.rows))
+    if problems:
+        rows = np.unique(np.concatenate([rows for _, _, rows in bad]))
+        for part, structs, _ in bad:
+            columns[part] = _with_json(columns[part], structs, rows, zone)
+    return Serialized(
+        rows=batch.num_rows,
+        value=columns.get("value"),
+        key=columns.get("key"),
+        headers=_headers(contract),
+        problems=_texts(problems, batch.num_rows) if problems else None,
+        seconds=clock.monotonic() - start,
+    )
+
+
+def fields_of(batch: pa.RecordBatch, plan: FieldPlan) -> pa.StructArray:
+    """Return the columns of a plan as one struct per row."""
+    if plan.fields is None:
+        return cast("pa.StructArray", batch.column(cast("int", plan.column)))
+    columns = [batch.column(index) for index in plan.fields]
+    fields = [batch.schema.field(index) for index in plan.fields]
+    return pa.StructArray.from_arrays(columns, fields=fields)
+
+
+@lru_cache(maxsize=16)
+def _in_session(plan: FieldPlan, zone: str, ignores_nulls: str | None) -> FieldPlan:
+    """Return the plan with the session's settings, which are unknown on the driver."""
+    writes_nulls = plan.writes_nulls
+    if writes_nulls is None:
+        writes_nulls = (ignores_nulls or "true").lower() == "false"
+    return replace(plan, zone=zone, writes_nulls=writes_nulls)
+
+
+def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int, str]) -> None:
+    """Add the rows with faults to the checks, and descriptions of their faults to `problems`."""
+    if not faults:
+        return
+    first = faults.of(int(faults.rows[0]))
+    text = f"the field `{first.path}` of the {part} {first.problem}, first in"
+    checks.found(faults.rows, RowError.UNSERIALIZABLE, text, _HINT)
+    for fault in faults:
+        problems.setdefault(fault.row, f"the field `{fault.path}` of the {part} {fault.problem}")
+
+
+def _with_json(
+    encoded: pa.BinaryArray, structs: pa.StructArray, rows: NDArray[np.intp], zone: str
+) -> pa.BinaryArray:
+    """Return the column with these rows as JSON, or null for rows that JSON cannot represent."""
+    plan = FieldPlan(format=Format.JSON, column=0, framing=Framing(), zone=zone)
+    bad = structs.take(rows.astype(np.int64))
+    faults = RowFaults(len(bad))
+    texts = compile_encoder(plan, bad.type).encode(bad, faults)
+    if faults:
+        readable = np.ones(len(bad), np.bool_)
+        readable[faults.rows] = False
+        kept = pc.if_else(pa.array(readable), texts, pa.scalar(None, pa.binary()))
+        texts = cast("pa.BinaryArray", kept)
+    mask = np.zeros(len(encoded), np.bool_)
+    mask[rows] = True
+    return cast("pa.BinaryArray", pc.replace_with_mask(encoded, pa.array(mask), texts))
+
+
+def _texts(problems: dict[int, str], rows: int) -> pa.StringArray:
+    numbers = np.fromiter(problems, np.int64, len(problems))
+    indexes = np.zeros(rows, np.int32)
+    indexes[numbers] = np.arange(1, len(problems) + 1)
+    return pa.array([None, *problems.values()], pa.string()).take(indexes)
+
+
+def _headers(contract: Contract) -> tuple[tuple[str, bytes], ...]:
+    plans = (contract.key_plan, contract.value_plan)
+    return tuple(
+        plan.framing.header
+        for plan in plans
+        if plan is not None and plan.framing.header is not None
+    )

@@ -1,0 +1,13 @@
+"""What the sink knows of Spark: its releases, internals, workers, sessions and errors.
+
+In reading order:
+
+- `internals`: what the sink reads from Spark's internals, and what happens without it
+- `preloading`: the modules that `warm_up` imports
+- `spark_releases`: differences between PySpark releases
+- `worker_context`: settings and shipped files that are available to a Python worker
+- `continuous_processing`: rejects streams whose rows Spark would drop
+- `sessions`: checks of the session that is passed to a public function
+- `spark_errors`: converts exceptions of Spark to errors of this package
+- `log_lines`: the format of log lines in Spark's Python workers
+"""

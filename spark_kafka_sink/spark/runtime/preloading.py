@@ -1,0 +1,38 @@
+"""The modules that `warm_up` imports before a session's first write."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PACKAGE: Final = "spark_kafka_sink."
+_WRITERS: Final = ("spark.writers.data_source_writers",) if HAS_DATA_SOURCES else ()
+PLANNING: Final = ("spark.write_plan", "config.config_builder", "diagnostics.preflight")
+TASK: Final = (
+    *_WRITERS,
+    "spark.writers.task_writer",
+    "spark.rows.rows_from_arrow",
+    "spark.writers.commit_messages",
+    "producer.session",
+)
+COMMIT: Final = (
+    *_WRITERS,
+    "spark.writers.task_writer",
+    "spark.writers.commit_messages",
+    "spark.reports.publication",
+    "config.sink_config",
+)
+"""Modules of this package whose import loads everything that a worker needs to plan, write or
+commit.
+"""
+
+
+def load(modules: Iterable[str]) -> None:
+    """Import modules of this package, named without the package."""
+    for module in modules:
+        import_module(_PACKAGE + module)

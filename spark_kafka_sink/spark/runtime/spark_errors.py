@@ -1,0 +1,272 @@
+"""Convert exceptions that Spark raises on the driver to errors of this package.
+
+Spark reports errors of tasks, planning and commits as the text of a Python traceback: in classic
+sessions, with Spark Connect, and in StreamingQueryException. `parse_error` is the inverse of
+`KafkaProdError.__str__`: `str` of the result equals the text, except for partitions that the text
+does not list. If an error has no topic, partition, broker or error name, its hint is assumed to
+start after the first full stop.
+
+Some errors are raised by Spark before it calls the data source; for these, this module adds a hint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
+
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.arguments import check_argument
+from spark_kafka_sink.common.delivery_status import PartitionStatus
+from spark_kafka_sink.common.errors import (
+    FIELDS,
+    ConfigError,
+    KafkaProdError,
+    TornTransactionError,
+)
+from spark_kafka_sink.spark.runtime.internals import hide_traceback
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES, without_data_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+_OR_REGISTER: Final = ", or call register(spark), which makes a local session use this Python."
+_NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
+_REJECTIONS: Final = (
+    (
+        re.compile(r"\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\][^\n]*kafkaprod"),
+        "Spark only supports the save mode append for Python data sources",
+        "add .mode('append')",
+    ),
+    (
+        re.compile(r"kafkaprod does not support Update mode"),
+        "Spark does not support the output mode update for Python data sources",
+        "use .outputMode('append'), or .foreachBatch(micro_batch_writer(options))",
+    ),
+    (
+        re.compile(r'Cannot safely cast `(?:key|value)` "\w+" to "BINARY"'),
+        "a table that was created without columns accepts only BINARY in `key` and `value`",
+        (
+            "cast them: INSERT INTO t (key, value) SELECT CAST(key AS BINARY), CAST(value AS "
+            "BINARY); or create the table with columns (key STRING, value STRING), and give the "
+            "options with each write"
+        ),
+    ),
+    (
+        re.compile(
+            r"\[STREAMING_REAL_TIME_MODE\.[^\n]*(?:PythonTable|ForeachBatchSink)"
+            r"|kafkaprod does not support async progress tracking"
+        ),
+        "Spark's real-time mode does not support Python data sources",
+        "use .trigger(processingTime='0 seconds') for minimum latency",
+    ),
+    (
+        re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink"),
+        "the Python interpreter that Spark starts does not have spark-kafka-sink",
+        "install it on the driver and all executors, for the Python of PYSPARK_PYTHON",
+    ),
+)
+"""Pattern of Spark's error text, explanation, and hint."""
+_RAISED: Final = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
+"""The start of a traceback's last line: the module and class of the error, at the start of a line
+or after Spark's introduction.
+"""
+_END: Final = re.compile(
+    r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
+    r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
+)
+_PLACE: Final = re.compile(r" \[((?:topic|partition|broker|error)=.*?)\](?=\. |\Z)", re.DOTALL)
+_FIELD: Final = re.compile(r"(?:^|, )(topic|partition|broker|error)=")
+_SUMMARY: Final = "\nRecords: "
+
+
+def error_of(exception: BaseException | None) -> KafkaProdError | None:
+    """Return the error of this package that caused a write's exception, or None.
+
+    It has the class, message and hint, topic, partition, broker and Kafka's error name if known,
+    and in `statuses` the outcome of the task's records::
+
+        try:
+            write.save()
+        except PySparkException as exception:
+            error = error_of(exception)
+            if isinstance(error, UnknownTopicError):
+                create(error.topic)
+
+    Args:
+        exception: raised by `save`, `awaitTermination` or `insertInto`, or `query.exception()`,
+            which is None for a query that has not failed.
+
+    Raises:
+        ConfigError: the argument is not an exception.
+    """
+    if exception is not None:
+        check_argument("error_of(exception)", exception, "an exception", ("__cause__",))
+    texts = []
+    for error_in_chain in _chain(exception):
+        if isinstance(error_in_chain, KafkaProdError):
+            return error_in_chain
+        texts.append(str(error_in_chain))
+    parsed = next((error for text in texts if (error := parse_error(text))), None)
+    return parsed or next((error for text in texts if (error := _rejected(text))), None)
+
+
+def show_errors_briefly(shell: Any) -> None:
+    """Make IPython show errors of this package without traceback: `%load_ext spark_kafka_sink`.
+
+    `%tb` shows Spark's exception with its traceback. Other exceptions are shown as before.
+
+    Args:
+        shell: an IPython `InteractiveShell`.
+    """
+
+    def show(
+        shell: Any,
+        kind: type[BaseException],
+        exception: BaseException,
+        trace: TracebackType | None,
+        tb_offset: int | None = None,
+    ) -> list[str]:
+        sys.last_type = kind  # For %tb.
+        sys.last_value = exception
+        sys.last_traceback = trace
+        error = error_of(exception)
+        if error is None:
+            shown = shell.InteractiveTB.structured_traceback(kind, exception, trace, tb_offset)
+            shell._showtraceback(kind, exception, shown)  # noqa: SLF001 - handlers use it
+        else:
+            shown = [f"{type(error).__name__}: {error}", "(%tb shows the traceback)"]
+            shell._showtraceback(type(error), error, shown)  # noqa: SLF001
+        return list(shown)
+
+    shell.set_custom_exc((PySparkException, KafkaProdError), show)
+
+
+def _chain(exception: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and its causes."""
+    seen: set[int] = set()
+    while exception is not None and id(exception) not in seen:
+        seen.add(id(exception))
+        yield exception
+        exception = exception.__cause__ or exception.__context__
+
+
+def _rejected(text: str) -> KafkaProdError | None:
+    if _NOT_FOUND.search(text):
+        return _not_found()
+    for look, message, hint in _REJECTIONS:
+        if look.search(text):
+            return ConfigError(message, hint=hint)
+    return None
+
+
+def _not_found() -> KafkaProdError:
+    """Return the error for a format that Spark cannot find.
+
+    Spark uses a different Python, or the format is not registered in this thread.
+    """
+    if not HAS_DATA_SOURCES:
+        return without_data_sources("format('kafkaprod')")
+    name, taken = _python_of_spark()
+    if threading.current_thread() is threading.main_thread() and _is_another(taken):
+        return ConfigError(
+            f"Spark looks up format('kafkaprod') with {taken}, which may not have the package "
+            "installed",
+            hint=f"Set {name}={sys.executable} before the driver starts"
+            + ("" if os.environ.get("PYSPARK_PYTHON") else _OR_REGISTER),
+        )
+    return ConfigError(
+        "format('kafkaprod') is not registered in this thread",
+        hint="Call register(spark) in this thread; if that fails, set PYSPARK_PYTHON to a Python "
+        "with the package.",
+    )
+
+
+def _python_of_spark() -> tuple[str, str]:
+    """Return the variable that selects Spark's Python for data sources, and that Python's path."""
+    for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
+        if named := os.environ.get(name):
+            return name, shutil.which(named) or named
+    return "PYSPARK_PYTHON", shutil.which("python3") or "python3"
+
+
+def _is_another(python: str) -> bool:
+    """Return True if `python` is in a different folder than the Python that runs this code.
+
+    Symbolic links are not resolved, because a virtual environment consists of them.
+    """
+    return Path(python).absolute().parent != Path(sys.executable).absolute().parent
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """Make Spark report an error of this package as text, without a traceback.
+
+    Spark's message then contains only the error. This works in Spark's Python workers, which exit
+    after they report an error. Other exceptions keep their traceback.
+    """
+    try:
+        yield
+    except KafkaProdError:
+        hide_traceback()
+        raise
+
+
+def parse_error(text: str) -> KafkaProdError | None:
+    """Return the error whose traceback is in `text`, or None. In a chain, this is the last error.
+
+    Only errors of this package are found. An unknown class becomes a `KafkaProdError`.
+    """
+    last = None
+    for match in _RAISED.finditer(text):
+        if last is not None and "\n\tat " in text[last.end() : match.start()]:
+            break  # The JVM repeats the traceback as the cause.
+        last = match
+    if last is None:
+        return None
+    body = text[last.end() :]
+    end = _END.search(body)
+    kind = getattr(errors, last[1], KafkaProdError)
+    return _rebuilt(kind, (body[: end.start()] if end else body).rstrip())
+
+
+def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
+    torn = issubclass(kind, TornTransactionError)
+    head, _, rest = text.partition("\n" if torn else _SUMMARY)
+    lines = [line.strip() for line in rest.split("\n")]
+    statuses = [status for line in lines if (status := PartitionStatus.parse(line))]
+    message, fields_text, hint = _parts(head)
+    state = {
+        **dict.fromkeys(FIELDS),
+        **_fields(fields_text),
+        "hint": hint,
+        "statuses": tuple(statuses),
+    }
+    if torn:
+        state["details"] = tuple(lines)
+    return kind.rebuild(message, state)
+
+
+def _parts(head: str) -> tuple[str, str, str | None]:
+    """Split the first line into message, location and hint."""
+    match = _PLACE.search(head)
+    if match is not None:
+        return head[: match.start()], match[1], head[match.end() + 2 :] or None
+    message, _, hint = head.partition(". ")
+    return message, "", hint or None
+
+
+def _fields(fields_text: str) -> dict[str, str | int]:
+    _, *parts = _FIELD.split(fields_text)
+    fields: dict[str, str | int] = dict(zip(parts[::2], parts[1::2], strict=True))
+    if "partition" in fields:
+        fields["partition"] = int(fields["partition"])
+    return fields

@@ -1,0 +1,284 @@
+"""The columns that a DataFrame must have. The driver checks them before any task runs.
+
+Names and types are the same as for Spark's own ``format("kafka")`` (``KafkaWriter``), so a write
+can be migrated by changing the name of the format.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types
+
+from spark_kafka_sink.common.errors import ColumnError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.config.sink_config import SinkConfig
+    from spark_kafka_sink.formats.plan import FieldPlan
+    from spark_kafka_sink.spark.schema.selection import Selection, Selections
+
+_TYPES: dict[str, tuple[tuple[type[types.DataType], ...], str]] = {
+    "value": ((types.StringType, types.BinaryType), "STRING or BINARY"),
+    "key": ((types.StringType, types.BinaryType), "STRING or BINARY"),
+    "topic": ((types.StringType,), "STRING"),
+    "partition": ((types.IntegerType,), "INT"),
+    "headers": ((types.ArrayType,), "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
+    "timestamp": ((types.TimestampType, types.TimestampNTZType), "TIMESTAMP"),
+}
+_HEADER: Final = [("key", types.StringType), ("value", types.BinaryType)]
+_WITHOUT: Final = {
+    "key": "records have no key",
+    "headers": "records have no headers",
+    "partition": "the partitioner chooses each record's partition",
+}
+"""Effect of a missing column, for each optional column."""
+_MISSING: Final = {
+    "value": (
+        "Required attribute 'value' not found:",
+        "Set value.format, for example to json, to write all columns; or name one column `value`.",
+    ),
+    "timestamp": (
+        "useTimestampColumn=true, but",
+        "Add a column `timestamp` of type TIMESTAMP, or remove the option.",
+    ),
+}
+"""Start of the error message and hint for a required column that is missing."""
+_LOG = logging.getLogger(__name__)
+_NAMES = 10
+_TYPE_LENGTH = 100
+"""Maximum number of columns, and maximum length of a type, in an error message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """The index of each column in the DataFrame; None if it is absent or not used.
+
+    `value` and `key` are written unchanged, unless there is a plan to serialize columns.
+    `fixed_topic` is the `topic` option, which overrides the column. If `tolerant` is True
+    (errors.tolerance=all), a bad row is marked and does not fail the task.
+    """
+
+    value: int | None
+    key: int | None
+    topic: int | None
+    partition: int | None
+    headers: int | None
+    timestamp: int | None
+    fixed_topic: str | None
+    tolerant: bool = False
+    value_plan: FieldPlan | None = None
+    key_plan: FieldPlan | None = None
+
+    @property
+    def used(self) -> list[int]:
+        """Indices of the columns that are written."""
+        indexes = (self.value, self.key, self.topic, self.partition, self.headers, self.timestamp)
+        used = {index for index in indexes if index is not None}
+        for plan in (self.value_plan, self.key_plan):
+            used.update(() if plan is None else plan.columns)
+        return sorted(used)
+
+    @property
+    def described_formats(self) -> tuple[tuple[str, str], ...]:
+        """The formats, subjects and schema ids of key and value, by name, for the report."""
+        facts: list[tuple[str, str]] = []
+        for part, plan in (("key", self.key_plan), ("value", self.value_plan)):
+            if plan is not None:
+                facts.append((f"{part}.format", plan.format.value))
+                facts += [(f"{part}.subject", plan.subject)] if plan.subject else []
+                facts += [(f"{part}.schema.id", str(plan.schema_id))] if plan.schema_id else []
+        return tuple(facts)
+
+    @property
+    def has_key(self) -> bool:
+        """True if records can have a key."""
+        return self.key is not None or self.key_plan is not None
+
+    @classmethod
+    def of(cls, schema: types.StructType, config: SinkConfig) -> Contract:
+        """Check a DataFrame's schema.
+
+        Raises:
+            ColumnError: a column is missing, duplicate or of the wrong type.
+        """
+        _reject_duplicates(schema)
+        selected = _selected(schema, config)
+        # A topic column that the option overrides may have any type.
+        unused = {"key", "value", "timestamp"} | ({"topic"} if config.topic is not None else set())
+        if selected is not None:
+            unused |= selected.fields & {"partition", "headers"}
+        indexes = {name: _index_of(schema, name) for name in _TYPES if name not in unused}
+        if config.topic is None and indexes["topic"] is None:
+            raise ColumnError(
+                "topic option required when no 'topic' attribute is present",
+                hint=_rename(schema, "topic")
+                or "Set .option('topic', ...), or add a column `topic`.",
+            )
+        return cls(
+            value=_required(schema, "value") if selected is None else _raw(selected.value),
+            key=_index_of(schema, "key") if selected is None else _raw(selected.key),
+            topic=indexes.get("topic"),
+            partition=indexes.get("partition"),
+            headers=indexes.get("headers"),
+            timestamp=_required(schema, "timestamp") if config.use_timestamp_column else None,
+            fixed_topic=config.topic,
+            tolerant=config.dead_letters.tolerant,
+            value_plan=None if selected is None else _plan(selected.value, config),
+            key_plan=None if selected is None else _plan(selected.key, config),
+        )
+
+
+def _selected(schema: types.StructType, config: SinkConfig) -> Selections | None:
+    """Return the columns that the format options select, or None without such options."""
+    if config.formats is None:
+        return None
+    from spark_kafka_sink.spark.schema.selection import select  # needed only for formats
+
+    return select(schema, config.formats)
+
+
+def _raw(selection: Selection | None) -> int | None:
+    """Return the index of the column that is written unchanged, or None if there is none."""
+    return selection.column if selection is not None and selection.is_raw else None
+
+
+def _plan(selection: Selection | None, config: SinkConfig) -> FieldPlan | None:
+    """Return the serialization plan, still without a schema, or None if nothing is serialized."""
+    if selection is None or selection.is_raw or config.formats is None:
+        return None
+    from spark_kafka_sink.formats.plan import FieldPlan  # needed only for formats
+
+    return FieldPlan(
+        format=selection.format,
+        fields=selection.fields,
+        column=selection.column,
+        is_single=selection.is_single,
+        writes_nulls=config.formats.writes_nulls,
+    )
+
+
+def _required(schema: types.StructType, name: str) -> int:
+    """Check a column's type and return its index; raise an error if the column is missing."""
+    index = _index_of(schema, name)
+    if index is None:
+        problem, hint = _MISSING[name]
+        raise ColumnError(
+            f"{problem} the DataFrame has no column `{name}`, only {_names(schema)}",
+            hint=_rename(schema, name) or hint,
+        )
+    return index
+
+
+def _reject_duplicates(schema: types.StructType) -> None:
+    """Raise an error for duplicate columns; Spark also rejects them, but only when the job runs."""
+    duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if duplicates:
+        raise ColumnError(
+            f"the DataFrame has the column `{duplicates[0]}` twice",
+            hint="Drop or rename one of them.",
+        )
+
+
+def _index_of(schema: types.StructType, name: str) -> int | None:
+    """Check a column's type and return its index, or None if the column is missing."""
+    if name not in schema.names:
+        return None
+    kinds, allowed = _TYPES[name]
+    data_type = schema[name].dataType
+    fits = _is_headers(data_type) if name == "headers" else isinstance(data_type, kinds)
+    if not fits:
+        raise ColumnError(
+            f"{name} attribute unsupported type {_short(data_type.simpleString())}: "
+            f"column `{name}` must be {allowed}",
+            hint=_hint_for_type(name, data_type, allowed),
+        )
+    return schema.names.index(name)
+
+
+@cache
+def warn_of_misnamed_columns(*names: str) -> None:
+    """Log optional columns that are ignored due to different case or spaces, once per process."""
+    for meant, effect in _WITHOUT.items():
+        like = _like(names, meant)
+        if like is not None:
+            _LOG.warning(
+                "column `%s` is ignored (as in format('kafka')), and %s: the sink reads `%s`. To "
+                "write it, use .withColumnRenamed('%s', '%s')",
+                *(like, effect, meant, like, meant),
+            )
+
+
+def _like(names: Sequence[str], meant: str) -> str | None:
+    """Return a column that differs from `meant` only in case or spaces.
+
+    Return None if there is no such column, or if there is a column `meant`.
+    """
+    if meant in names:
+        return None
+    return next((name for name in names if name.strip().lower() == meant), None)
+
+
+def _rename(schema: types.StructType, meant: str) -> str | None:
+    like = _like(schema.names, meant)
+    return like and f"Rename `{like}` to `{meant}`: .withColumnRenamed('{like}', '{meant}')."
+
+
+def _hint_for_type(name: str, data_type: types.DataType, allowed: str) -> str:
+    text = name in ("key", "value")
+    if text and isinstance(data_type, (types.StructType, types.ArrayType, types.MapType)):
+        if isinstance(data_type, types.StructType):
+            return f"Set {name}.format, for example to json, avro or protobuf."
+        return f"Write it as JSON: .withColumn('{name}', to_json('{name}'))."
+    if name == "headers":
+        convert = f"Convert it: .withColumn('headers', expr({_headers_of(data_type)!r}))"
+        return f"{convert}, or rename it if it is not meant for Kafka."
+    cast = "STRING" if text else allowed
+    return (
+        f"Cast it: .withColumn('{name}', col('{name}').cast('{cast}')), or rename it if it is not "
+        "meant for Kafka."
+    )
+
+
+def _headers_of(data_type: types.DataType) -> str:
+    """Return a SQL expression for the column `headers` that converts this type, or an example."""
+    text = (types.StringType, types.BinaryType)
+    source, kinds, names = "", [], ["key", "value"]
+    if isinstance(data_type, types.MapType):
+        source, kinds = "map_entries(headers)", [data_type.keyType, data_type.valueType]
+    elif isinstance(data_type, types.ArrayType):
+        element = data_type.elementType
+        fields = element.fields if isinstance(element, types.StructType) else []
+        source, kinds = "headers", [field.dataType for field in fields]
+        if {field.name for field in fields} != set(names):
+            names = [field.name for field in fields]
+    if len(kinds) != len(_HEADER) or not all(isinstance(kind, text) for kind in kinds):
+        return "array(struct('k' as key, cast('v' as binary) as value))"
+    key, value = (f"e.`{name}`" for name in names)
+    entry = f"struct(cast({key} as string) as key, cast({value} as binary) as value)"
+    return f"transform({source}, e -> {entry})"
+
+
+def _is_headers(data_type: types.DataType) -> bool:
+    """Return True for an array of structs that consist of a string `key` and a binary `value`."""
+    if not isinstance(data_type, types.ArrayType) or not isinstance(
+        data_type.elementType, types.StructType
+    ):
+        return False
+    fields = data_type.elementType.fields
+    return [(field.name, type(field.dataType)) for field in fields] == _HEADER
+
+
+def _names(schema: types.StructType) -> str:
+    shown = ", ".join(f"`{name}`" for name in schema.names[:_NAMES])
+    others = len(schema.names) - _NAMES
+    return f"{shown} and {others} more" if others > 0 else shown or "no columns"
+
+
+def _short(type_name: str) -> str:
+    """Shorten the name of a type, because the name of a large struct is very long."""
+    return type_name if len(type_name) <= _TYPE_LENGTH else f"{type_name[:_TYPE_LENGTH]}..."

@@ -1,0 +1,320 @@
+"""Complete the plans for key and value with schemas, on the driver.
+
+A schema is derived from the columns, set by an option, or read from the registry. It is registered
+or looked up once per write. A stream is planned for each micro-batch, in a process that plans all
+queries of a session. The schemas of a query's first micro-batch are reused until the query stops or
+restarts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import types
+from pyspark.sql.pandas.types import to_arrow_type
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.config.schema_registry import SchemaIdFraming
+from spark_kafka_sink.formats.plan import Framing, compile_encoder
+from spark_kafka_sink.formats.registry.schemas_and_subjects import message_of, source_of, subject_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
+    from spark_kafka_sink.config.schema_registry import RegistryConfig
+    from spark_kafka_sink.config.sink_config import SinkConfig
+    from spark_kafka_sink.formats.plan import FieldPlan
+    from spark_kafka_sink.formats.registry.registry import Candidate, Registered, Registry
+    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+
+_MAX_CACHED: Final = 64
+_NO_ID: Final = b"\0\0\0\0\0"
+"""Placeholder for the schema id in a dry run, which registers nothing."""
+_CACHED_PLANS: dict[Hashable, _CachedPlan] = {}
+"""The cached plans of the streams in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """One start of a streaming query.
+
+    Attributes:
+        name: identifies the stream in its session.
+        latest: when the latest query of the session started, in any unit; None if unknown.
+    """
+
+    name: str
+    latest: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedPlan:
+    """A plan, and the start time of the session's latest query when the plan was created."""
+
+    contract: Contract
+    latest: tuple[int, int]
+
+    def is_valid_for(self, start: StreamStart) -> bool:
+        """Return True unless the stream might have restarted since the plan was created."""
+        return start.latest is not None and start.latest <= self.latest
+
+
+def with_schemas(
+    contract: Contract, schema: types.StructType, config: SinkConfig, start: StreamStart | None
+) -> Contract:
+    """Return the contract with complete plans; registers or looks up schemas if necessary.
+
+    Args:
+        contract: the columns.
+        schema: the DataFrame's schema.
+        config: the sink's settings, including the registry options.
+        start: the start of a micro-batch's stream; None for a batch write.
+
+    Raises:
+        ColumnError: a column cannot be represented in its format or schema.
+        ConfigError: a given schema cannot be read.
+        SchemaRegistryError: the registry cannot be reached, or rejects the schema.
+    """
+    if start is None:
+        return _planned(contract, schema, config)
+    key = (start.name, contract, schema.json(), config.formats)
+    cached = _CACHED_PLANS.get(key)
+    if cached is not None and cached.is_valid_for(start):
+        return cached.contract
+    planned = _planned(contract, schema, config)
+    if start.latest is not None:
+        _CACHED_PLANS.pop(key, None)
+        _CACHED_PLANS[key] = _CachedPlan(planned, start.latest)
+        while len(_CACHED_PLANS) > _MAX_CACHED:
+            del _CACHED_PLANS[next(iter(_CACHED_PLANS))]
+    return planned
+
+
+def draft_plans(
+    contract: Contract, schema: types.StructType, config: SinkConfig
+) -> dict[str, FieldPlan]:
+    """Return the plans of "key" and "value" with their schemas, but without framing.
+
+    No schema is registered. The registry is needed only if options select a registered version.
+
+    Raises:
+        KafkaProdError: see `with_schemas`.
+    """
+    with _Planner(schema, config) as planner:
+        return {
+            part.part: replace(planner.draft(plan, part).plan, framing=Framing())
+            for plan, part in _parts(contract, config)
+            if plan is not None
+        }
+
+
+def _parts(
+    contract: Contract, config: SinkConfig
+) -> tuple[tuple[FieldPlan | None, PartFormat], ...]:
+    formats = cast("FormatsConfig", config.formats)
+    return (contract.key_plan, formats.key), (contract.value_plan, formats.value)
+
+
+def _planned(contract: Contract, schema: types.StructType, config: SinkConfig) -> Contract:
+    with _Planner(schema, config) as planner:
+        drafts = [
+            None if plan is None else planner.draft(plan, part)
+            for plan, part in _parts(contract, config)
+        ]
+        planner.check([draft for draft in drafts if draft is not None])
+        key, value = (None if draft is None else planner.finish(draft) for draft in drafts)
+    return replace(contract, key_plan=key, value_plan=value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A plan with a schema that fits the columns; the schema might not have an id yet."""
+
+    plan: FieldPlan
+    part: PartFormat
+    candidate: Candidate | None = None
+    """The schema to register or look up, or None if the plan is complete."""
+    references: tuple[tuple[str, str], ...] = ()
+    """See `Registered.references`."""
+
+    @property
+    def subject(self) -> str:
+        return self.plan.subject or ""
+
+
+class _Planner:
+    """Completes the plans of one write. It connects to the registry on first use."""
+
+    def __init__(self, schema: types.StructType, config: SinkConfig) -> None:
+        self._schema = schema
+        self._config = config
+        self._registry: Registry | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._registry is not None:
+            self._registry.__exit__(None, None, None)
+
+    def draft(self, plan: FieldPlan, part: PartFormat) -> _Draft:
+        """Return the plan with a schema that fits the columns, without registering it."""
+        type_ = self._type(plan, part)
+        if part.format is Format.JSON:
+            draft = _Draft(plan, part)
+        elif part.format.has_registry:
+            draft = self._with_subject(plan, part, type_)
+        else:
+            source = source_of(part, type_)
+            draft = _Draft(replace(plan, schema=source.schema, message=source.message), part)
+        compile_encoder(draft.plan, type_)
+        if draft.plan.schema is not None and part.format.payload is Format.JSON:
+            from spark_kafka_sink.formats.json.json_schema import compile_check  # for this format
+
+            check = compile_check(draft.plan.schema, type_, draft.references)
+            return replace(draft, plan=replace(draft.plan, check=check))
+        return draft
+
+    def check(self, drafts: Sequence[_Draft]) -> None:
+        """Check the schemas in a dry run, or if there are two, so that none or both are registered.
+
+        Raises:
+            SchemaRegistryError: see `Registry.check`.
+        """
+        pending = [draft for draft in drafts if draft.candidate is not None]
+        if not pending or not self._registry_config.auto_register:
+            return
+        if len(pending) > 1 or self._config.dry_run:
+            for unfinished in pending:
+                self._connected.check(unfinished.subject, cast("Candidate", unfinished.candidate))
+
+    def finish(self, draft: _Draft) -> FieldPlan:
+        """Return the plan with the id of its schema, or without an id in a dry run."""
+        auto = draft.candidate is not None and self._registry_config.auto_register
+        if draft.candidate is None or (auto and self._config.dry_run):
+            return draft.plan
+        put = self._connected.register if auto else self._connected.lookup
+        return self._identified(draft.plan, draft.part, put(draft.subject, draft.candidate))
+
+    def _type(self, plan: FieldPlan, part: PartFormat) -> pa.StructType:
+        """Return the Arrow type of the structs that are serialized."""
+        if plan.column is not None:
+            arrow_type = _arrow(self._schema.fields[plan.column].dataType, part.part)
+        else:
+            fields = [self._schema.fields[index] for index in plan.fields or ()]
+            arrow_type = _arrow(types.StructType(fields), "")
+        return cast("pa.StructType", arrow_type)
+
+    def _with_subject(self, plan: FieldPlan, part: PartFormat, type_: pa.StructType) -> _Draft:
+        """Return a plan with a registered schema, or with a schema to register or look up."""
+        from spark_kafka_sink.formats.registry.registry import Candidate
+
+        config, topic = self._registry_config, self._config.topic
+        if config.chooses_version:
+            subject = subject_of(config, part, topic, None)
+            existing = self._connected.existing(subject, part.format)
+            plan = replace(
+                plan, schema=existing.text, message=message_of(part, existing.text), subject=subject
+            )
+            plan = self._identified(plan, part, existing)
+            return _Draft(plan, part, references=existing.references)
+        source = source_of(part, type_)
+        plan = replace(
+            plan,
+            schema=source.schema,
+            message=source.message,
+            framing=Framing(prefix=_NO_ID),
+            subject=subject_of(config, part, topic, source),
+        )
+        return _Draft(plan, part, Candidate(part.format, source.schema))
+
+    def _identified(self, plan: FieldPlan, part: PartFormat, registered: Registered) -> FieldPlan:
+        return replace(
+            plan,
+            schema=registered.text,
+            framing=_framing(registered, part, self._registry_config, plan.message),
+            schema_id=registered.id,
+        )
+
+    @property
+    def _registry_config(self) -> RegistryConfig:
+        return cast("RegistryConfig", cast("FormatsConfig", self._config.formats).registry)
+
+    @property
+    def _connected(self) -> Registry:
+        if self._registry is None:
+            from spark_kafka_sink.formats.registry.registry import Registry
+
+            self._registry = Registry(self._registry_config, self._config.producer.security.sasl)
+        return self._registry
+
+
+def _framing(
+    registered: Registered, part: PartFormat, config: RegistryConfig, message: str | None
+) -> Framing:
+    indexes = b""
+    if part.format.payload is Format.PROTOBUF:
+        from spark_kafka_sink.formats.protobuf.protobuf_framing import framed_indexes
+
+        indexes = framed_indexes(registered.text, message)
+    if config.part(part.part).framing is SchemaIdFraming.HEADER:
+        return Framing(header=(f"__{part.part}_schema_id", registered.header_value + indexes))
+    return Framing(prefix=registered.prefix + indexes)
+
+
+def arrow_schema(schema: types.StructType) -> pa.Schema:
+    """Return the Arrow schema in which Spark passes rows to tasks.
+
+    Raises:
+        ColumnError: Spark does not pass such columns to Python; the message contains the path.
+    """
+    return pa.schema(list(cast("pa.StructType", _arrow(schema, ""))))
+
+
+def _arrow(data_type: types.DataType, path: str) -> pa.DataType:
+    """Return the Arrow type in which Spark passes a column to tasks.
+
+    Raises:
+        ColumnError: Spark does not pass such columns to Python; the message contains the path.
+    """
+    if isinstance(data_type, types.TimestampType):
+        return pa.timestamp("us", "UTC")
+    if isinstance(data_type, types.StructType):
+        return pa.struct(
+            [
+                pa.field(
+                    field.name,
+                    _arrow(field.dataType, f"{path}.{field.name}" if path else field.name),
+                    field.nullable,
+                )
+                for field in data_type.fields
+            ]
+        )
+    if isinstance(data_type, types.ArrayType):
+        item = _arrow(data_type.elementType, f"{path}[]")
+        # Spark declares the items of `array()` as void and not null, which PyArrow rejects.
+        nullable = data_type.containsNull or pa.types.is_null(item)
+        return pa.list_(pa.field("element", item, nullable))
+    if isinstance(data_type, types.MapType):
+        name, item = (
+            _arrow(data_type.keyType, f"{path}.key"),
+            _arrow(data_type.valueType, f"{path}.value"),
+        )
+        if pa.types.is_null(name):  # `map()` has no entries, and PyArrow cannot create its type.
+            name = pa.string()
+        key: Any = pa.field("key", name, nullable=False)
+        value: Any = pa.field("value", item, data_type.valueContainsNull or pa.types.is_null(item))
+        return cast("pa.DataType", pa.map_(key, value))
+    try:
+        return to_arrow_type(data_type)
+    except PySparkException:
+        raise ColumnError(
+            f"column `{path}` has type {data_type.simpleString()}, which Spark does not pass to "
+            "Python tasks",
+            hint="Cast it, for example to STRING, or drop it.",
+        ) from None

@@ -1,0 +1,95 @@
+"""The writers of `format("kafkaprod")`, which Spark pickles, and the tasks' messages to it.
+
+Spark calls `write` in a task's Python worker, `commit` and `abort` in a Python worker on the
+driver. These are different objects (design.md: new-writers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+except ImportError:  # PySpark 4.0: see `spark_releases`
+    StreamArrowWriter = DataSourceArrowWriter  # type: ignore[assignment, misc]
+
+from spark_kafka_sink.spark.runtime.spark_errors import without_traceback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+    from spark_kafka_sink.spark.writers.task_writer import TaskWriter, WriteEnd
+
+    Messages = Sequence[WriterCommitMessage | None]
+
+
+@dataclass
+class CommitMessage(WriterCommitMessage):
+    """A task's message in the class that Spark requires."""
+
+    delivery: DeliveryMessage
+
+
+class KafkaProdWriter(DataSourceArrowWriter):
+    """The writer for a batch."""
+
+    def __init__(self, task: TaskWriter, end: WriteEnd) -> None:
+        self.task = task
+        self.end = end
+
+    @without_traceback()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> CommitMessage:  # type: ignore[override]
+        """Write one task's rows, given as Arrow batches."""
+        return CommitMessage(self.task.run(iterator))
+
+    @without_traceback()
+    def commit(self, messages: Messages) -> None:
+        """Commit the write after all tasks have finished, and publish its report."""
+        self.end.commit(_deliveries(messages))
+
+    @without_traceback()
+    def abort(self, messages: Messages) -> None:
+        """Abort a failed write, and publish the deliveries of finished tasks."""
+        self.end.abort(_deliveries(messages))
+
+
+class KafkaProdStreamWriter(StreamArrowWriter):
+    """The writer for a stream's micro-batches.
+
+    Spark creates one writer to plan a micro-batch, and a separate writer to commit it, which needs
+    no task writer.
+    """
+
+    def __init__(self, task: TaskWriter | None, end: WriteEnd) -> None:
+        self.task = task
+        self.end = end
+
+    @without_traceback()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> CommitMessage:  # type: ignore[override]
+        """Write one task's rows of a micro-batch, given as Arrow batches."""
+        if self.task is None:
+            raise TypeError("this writer can only commit")
+        return CommitMessage(self.task.run(iterator))
+
+    @without_traceback()
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        """Commit a micro-batch after all tasks have finished, and publish its report."""
+        self.end.commit(_deliveries(messages), batchId)
+
+    @without_traceback()
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        """Abort a failed micro-batch, which Spark will run again, and publish its report."""
+        self.end.abort(_deliveries(messages), batchId)
+
+
+def _deliveries(messages: Messages) -> list[object]:
+    """Return the tasks' own messages; a message of another class, or None, stays as it is."""
+    return [
+        message.delivery if isinstance(message, CommitMessage) else message for message in messages
+    ]

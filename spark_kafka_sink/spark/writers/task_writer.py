@@ -1,0 +1,301 @@
+"""Tasks of a write, one producer session each, and the end of a write on the driver.
+
+A `TaskWriter` is pickled to the tasks, a `WriteEnd` commits or aborts. Both are the same for
+`format("kafkaprod")` and for `write`, which pass the tasks' messages to the driver in different
+ways. Delivery is at least once: a task that Spark runs again writes its rows again.
+
+The driver's worker processes load this module to plan and to commit. Modules that only tasks need,
+or only the end of a write, are imported where they are used, because the first write of a session
+waits for the start of each of these processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import uuid
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.secret import split_query
+from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.spark.reports.report_folder import report_folder
+from spark_kafka_sink.spark.reports.retention import statistics_prefix
+from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, TaskReporter
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
+from spark_kafka_sink.spark.runtime.worker_context import session_folder, with_shipped_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.config.sink_config import SinkConfig
+    from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.producer.session_context import SessionSettings
+    from spark_kafka_sink.producer.transactions.state import TransactionSettings
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.recreated_topics import WrittenTopic
+    from spark_kafka_sink.spark.reports.publication import Publication
+    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+    from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+
+_LOG = logging.getLogger("spark_kafka_sink")
+_ABORT_S = 5.0
+"""Maximum seconds that a failed task may take to abort its transaction; after that, the driver
+aborts it.
+"""
+_LOADING_TASKS = 2
+"""Number of tasks in a worker process that freeze newly loaded modules when they start. The second
+task freezes the modules that the first task has loaded.
+"""
+_TASKS = count()
+"""Counts the tasks of this worker process."""
+
+
+class TaskWriter:
+    """Writes one task's rows. The driver pickles the writer, so it contains only settings."""
+
+    def __init__(
+        self, config: SinkConfig, contract: Contract, origin: WriteOrigin | None = None
+    ) -> None:
+        self.config = config
+        self.contract = contract
+        self.origin = origin or WriteOrigin()
+        self.session_folder = session_folder()
+        self.progress = ProgressAddress.find(report_folder())
+
+    @property
+    def must_write(self) -> bool:
+        """False if planning has found that the rows of a batch job are already written."""
+        return True
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
+        """Write all rows and wait for their acknowledgement. Raises if a row fails."""
+        with self.origin.error_file.storing_errors(task_info().partition_id):
+            spare_garbage_collections()
+            startup = self.origin.startup_ms + _loaded_ms()
+            return replace(self.write(batches), startup_ms=startup)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> DeliveryMessage:
+        """Write all rows, without the error handling of `run`."""
+        from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+
+        report, written = self.deliver(batches)
+        return DeliveryMessage(self.origin.of_task(report), written=written)
+
+    def deliver(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        transaction: TransactionSettings | None = None,
+        finish: Callable[[ProducerSession | None], None] = lambda _: None,
+    ) -> tuple[DeliveryReport, tuple[WrittenTopic, ...]]:
+        """Deliver all rows in one session; without rows, no session is created.
+
+        Args:
+            batches: the rows.
+            transaction: settings of the transaction in which the rows are written; it is aborted on
+                failure.
+            finish: called with the session after all rows are acknowledged.
+        """
+        from spark_kafka_sink.producer import session_pool as sessions
+        from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+        session: ProducerSession | None = None
+        create_topics = self._topic_creator()
+        config = with_shipped_files(self.config.producer, self.session_folder)
+
+        def min_rows() -> int:
+            return 0 if session is None else session.wanted_rows
+
+        try:
+            with self.reporter() as reporter:
+                for rows in self.read(reporter.watch(batches), min_rows):
+                    create_topics(rows.topics)
+                    session = session or reporter.attach(
+                        sessions.borrow_session(config, self.session_settings(), transaction)
+                    )
+                    session.append(rows)
+                if session is not None:
+                    session.flush()
+            report = DeliveryReport() if session is None else session.report(task_info())
+            finish(session)
+        except BaseException:
+            if session is not None:
+                _discard(session, in_transaction=transaction is not None)
+            raise
+        if session is None:
+            return report, ()
+        written = session.written_topics
+        sessions.give_back_session(session)
+        return report, written
+
+    def _topic_creator(self) -> Callable[[Iterable[str]], None]:
+        """Return a function that creates the missing topics of a topic column."""
+        config = self.config
+        if config.topic is not None or config.dry_run or not config.topic_creation.create:
+            return lambda _: None
+        from spark_kafka_sink.kafka.admin.topic_admin import TopicCreator  # rarely needed
+
+        producer = with_shipped_files(config.producer, self.session_folder)
+        creator = TopicCreator(producer, config.topic_creation)
+
+        def create(names: Iterable[str]) -> None:
+            rejected = creator.create_missing(names)
+            for name, error in rejected.items():
+                if not config.dead_letters.tolerant:
+                    raise error
+                _LOG.warning("topic %s is missing; its rows count as bad rows: %s", name, error)
+
+        return create
+
+    def read(
+        self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
+    ) -> Iterator[Rows]:
+        """Yield the rows in chunks of about `min_rows` rows, or of one larger Arrow batch."""
+        from spark_kafka_sink.spark.rows.rows_from_arrow import RowNumber, gather, read_chunks
+
+        clock = SystemClock()
+        first = RowNumber(0, task_info().partition_id)
+        for batch in gather(batches, min_rows):
+            if batch.num_rows:
+                yield from read_chunks(batch, self.contract, clock, first)
+                first = replace(first, row=first.row + batch.num_rows)
+
+    def reporter(self) -> TaskReporter:
+        """Return the reporter of this task's progress."""
+        return TaskReporter(self.progress, task_info())
+
+    def session_settings(self) -> SessionSettings:
+        """Return the session settings that are not part of the producer's configuration."""
+        from spark_kafka_sink.producer.session_context import SessionSettings
+        from spark_kafka_sink.spark.runtime.worker_context import arrow_batch_limits, client_id
+
+        return SessionSettings(
+            dead_letters=self.config.dead_letters,
+            throttling=self.config.throttling,
+            client_id=client_id(self.origin.query_name),
+            task=task_info().partition_id,
+            dry_run=self.config.dry_run,
+            assumed_topics=self.config.assumed_topics,
+            statistics_path=self._statistics_path(),
+            arrow_batch_limits=arrow_batch_limits(len(self.contract.used)),
+            formats=self.contract.described_formats,
+        )
+
+    def _statistics_path(self) -> str | None:
+        """Return the path of the statistics file, which is unique to this task attempt."""
+        folder, task = self.config.statistics_path, task_info()
+        if folder is None:
+            return None
+        stream = statistics_prefix(local_property(QUERY_ID), local_property(BATCH_ID))
+        name = f"{stream}task-{task.partition_id}-{task.task_attempt_id}-{uuid.uuid4().hex[:8]}"
+        base, query = split_query(folder)
+        return f"{base.rstrip('/')}/{name}{query}"
+
+
+class WriteEnd:
+    """Commit and abort of a write, called on the driver."""
+
+    def __init__(self, config: SinkConfig, origin: WriteOrigin) -> None:
+        self.config = config
+        self.origin = origin
+
+    def commit(self, messages: Sequence[object], batch_id: int | None = None) -> DeliveryReport:
+        """Publish and return the report of a write after all tasks have finished.
+
+        Args:
+            messages: the messages of the tasks; anything else counts as a missing message.
+            batch_id: number of the micro-batch; None for a batch write.
+
+        Raises:
+            DeliveryError: see `committed_report`.
+        """
+        from spark_kafka_sink.spark.writers.commit_messages import committed_report
+
+        publication = self.publication(batch_id)
+        with self.origin.error_file.storing_errors():
+            report = committed_report(messages, self.config.report_tasks)
+        return publication.succeed(report)
+
+    def abort(
+        self,
+        messages: Sequence[object],
+        batch_id: int | None = None,
+        error: KafkaProdError | None = None,
+    ) -> None:
+        """Publish the report of a failed write, including the deliveries of its finished tasks.
+
+        Args:
+            messages: the messages of the tasks.
+            batch_id: number of the micro-batch; None for a batch write.
+            error: the error of the write, if the caller knows it.
+        """
+        from spark_kafka_sink.spark.writers.commit_messages import finished_report
+
+        publication = self.publication(batch_id, error)
+        publication.fail(finished_report(messages, self.config.report_tasks))
+
+    def publication(self, batch_id: int | None, error: KafkaProdError | None = None) -> Publication:
+        """Return the publication of the write, and of its error if it is known."""
+        from spark_kafka_sink.spark.reports.publication import Publication
+
+        publication = Publication.of(self.config, self.origin, batch_id)
+        return publication if error is None else replace(publication, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """A planned batch write: `task` is pickled to the tasks, and `end` commits or aborts."""
+
+    task: TaskWriter
+    end: WriteEnd
+
+
+def _loaded_ms() -> int:
+    """Import the modules of a task, and return the milliseconds since its worker started."""
+    from spark_kafka_sink.producer import session_pool  # noqa: F401
+    from spark_kafka_sink.spark.rows import rows_from_arrow  # noqa: F401
+
+    return startup_ms()
+
+
+def _discard(session: ProducerSession, *, in_transaction: bool) -> None:
+    """Abort the transaction of a failed task, and discard the session."""
+    from spark_kafka_sink.producer.session_pool import discard_session
+
+    try:
+        if in_transaction:
+            session.abort_transaction(_ABORT_S)
+    finally:
+        discard_session(session)
+
+
+def task_info() -> TaskInfo:
+    """Return Spark's numbers for the task of this thread; zeros outside a task."""
+    context = TaskContext.get()
+    if context is None:
+        return TaskInfo()
+    return TaskInfo(
+        partition_id=context.partitionId(),
+        attempt=context.attemptNumber(),
+        task_attempt_id=context.taskAttemptId(),
+    )
+
+
+def spare_garbage_collections(tasks: Iterator[int] = _TASKS) -> None:
+    """Exclude everything loaded so far from garbage collection, at the start of a task.
+
+    pyspark.daemon runs a garbage collection after every task, which takes tens of milliseconds
+    because the collection traverses each object of every module. Memory is still freed, except for
+    cycles among these objects.
+    """
+    if TaskContext.get() is not None and next(tasks) < _LOADING_TASKS:
+        gc.freeze()

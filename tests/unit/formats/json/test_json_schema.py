@@ -1,0 +1,700 @@
+"""A given JSON Schema compared with the library `jsonschema`, which validates row by row."""
+
+import json
+import math
+import pickle
+import re
+from collections.abc import Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
+from time import process_time
+from typing import Any, cast
+from urllib.parse import urljoin
+
+import jsonschema
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from referencing import Registry, Resource
+
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.columns.cells import Cells
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.json.json_schema import compile_check
+from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
+from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
+
+
+def faults_of(
+    array: pa.StructArray,
+    schema: Any,
+    others: Mapping[str, Any] | None = None,
+    *,
+    writes_nulls: bool = False,
+) -> RowFaults:
+    faults = RowFaults(len(array))
+    references = tuple((name, json.dumps(other)) for name, other in (others or {}).items())
+    check = compile_check(json.dumps(schema), array.type, references)
+    if check is not None:
+        check = pickle.loads(pickle.dumps(check))  # as for a task
+        check(Cells(array, faults).without_nulls(), writes_nulls)
+    return faults
+
+
+def invalid_rows(array: pa.StructArray, schema: Any, *, writes_nulls: bool) -> list[int]:
+    """Return the rows whose JSON is invalid."""
+    plan = FieldPlan(format=Format.JSON, writes_nulls=writes_nulls)
+    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(len(array)))
+    validator = jsonschema.Draft202012Validator(schema)
+    return [
+        number
+        for number, each in enumerate(encoded.to_pylist())
+        if each is not None and not validator.is_valid(json.loads(each))
+    ]
+
+
+def an_object(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties}
+    return {**schema, "required": required} if required else schema
+
+
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+NULLABLE = {"type": ["string", "null"]}
+ROWS: list[Any] = [
+    {"a": "x", "b": [1, 2], "c": {"d": "R", "e": None}},
+    {"a": None, "b": [1, None], "c": {"d": "B", "e": 1}},
+    {"a": "y", "b": None, "c": {"d": None, "e": 2}},
+    {"a": "z", "b": [], "c": None},
+    None,
+]
+NESTED = pa.struct([("d", pa.string()), ("e", pa.int64())])
+ARRAY: Any = pa.array(
+    ROWS, pa.struct([("a", pa.string()), ("b", pa.list_(pa.int32())), ("c", NESTED)])
+)
+
+
+@pytest.mark.parametrize("writes_nulls", [False, True])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {},
+        an_object(a=NULLABLE, b={}, c={}),
+        an_object(["a"]),
+        an_object(["a"], a=TEXT),
+        an_object(b={"items": {"type": "integer"}}),
+        an_object(b={"items": NUMBER, "type": ["array", "null"]}, c=True),
+        an_object(["c"], c=an_object(["d"], d={"enum": ["R", "G", None]})),
+        an_object(c={"oneOf": [{"type": "null"}, an_object(d={"enum": ["R"]})]}),
+        an_object(c={"allOf": [an_object(["e"]), {"anyOf": [an_object(["d"])]}]}),
+        {"$ref": "#/definitions/R", "definitions": {"R": an_object(["b"], a=NULLABLE)}},
+        {"type": "object", "additionalProperties": {"type": ["string", "array", "object"]}},
+        {"patternProperties": {"^[abc]$": {"type": ["string", "array", "object"]}}},
+    ],
+)
+def test_invalid_rows_are_found(schema: Any, *, writes_nulls: bool) -> None:
+    found = faults_of(ARRAY, schema, writes_nulls=writes_nulls)
+    assert found.rows.tolist() == invalid_rows(ARRAY, schema, writes_nulls=writes_nulls)
+
+
+def test_faults_name_the_field() -> None:
+    found = faults_of(ARRAY, an_object(["a"]))
+    assert [(each.row, each.path, each.problem) for each in found] == [
+        (1, "a", "is null, but must not be"),
+    ]
+    found = faults_of(ARRAY, an_object(c=an_object(d={"enum": ["R"]})))
+    assert [(each.row, each.path, each.problem) for each in found] == [
+        (1, "c.d", "is not in the schema's `enum`"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (False, "allows no value"),
+        ({"type": "array"}, "the record .*object"),
+        (an_object(a=NUMBER), "`a` .*string, .*number"),
+        (an_object(b={"items": TEXT}), r"`b\[\]` .*integer"),
+        (an_object(["a", "x"]), "requires the field `x`"),
+        (an_object(c=an_object(["x"])), r"requires the field `c\.x`"),
+        (
+            {**an_object(a=TEXT, b={}), "additionalProperties": False},
+            "`c` is not a field",
+        ),
+        (an_object(a={"anyOf": [NUMBER, {"type": "null"}]}), "allows number"),
+        (an_object(a={"anyOf": [NUMBER, {"type": "array"}]}), "allows other values"),
+    ],
+)
+def test_schema_that_contradicts_the_columns_is_rejected(schema: Any, message: str) -> None:
+    with pytest.raises(ColumnError, match=message):
+        faults_of(ARRAY, schema)
+
+
+BOX = an_object(["d"], d={"enum": ["R", "G"]})
+DRAFTS = {
+    jsonschema.Draft4Validator: "http://json-schema.org/draft-04/schema#",
+    jsonschema.Draft6Validator: "http://json-schema.org/draft-06/schema#",
+    jsonschema.Draft7Validator: "http://json-schema.org/draft-07/schema#",
+    jsonschema.Draft201909Validator: "https://json-schema.org/draft/2019-09/schema",
+    jsonschema.Draft202012Validator: "https://json-schema.org/draft/2020-12/schema",
+}
+OLD, NEW = [*DRAFTS][1:3], [*DRAFTS][3:]
+REFERENCES: list[tuple[Any, str, dict[str, Any]]] = [
+    (DRAFTS, "#/definitions/Box%3Cstring%3E", {"definitions": {"Box<string>": BOX}}),
+    (DRAFTS, "#/definitions/a~1b~0c%25%22", {"definitions": {'a/b~c%"': BOX}}),
+    (DRAFTS, "#/definitions/All/allOf/0", {"definitions": {"All": {"allOf": [BOX]}}}),
+    (DRAFTS, "#/definitions/", {"definitions": {"": BOX}}),
+    (OLD, "#Box", {"definitions": {"Box": {"$id": "#Box", **BOX}}}),
+    (OLD + NEW, "b.json", {"$id": "http://x/a", "definitions": {"B": {"$id": "b.json", **BOX}}}),
+    (
+        [jsonschema.Draft4Validator],
+        "http://x/b.json#",
+        {"id": "http://x/a", "definitions": {"B": {"id": "b.json", **BOX}}},
+    ),
+    (
+        OLD + NEW,
+        "http://x/a#/definitions/Box",
+        {"$id": "http://x/a", "definitions": {"Box": BOX}},
+    ),
+    (NEW, "#Box", {"$defs": {"Box": {"$anchor": "Box", **BOX}}}),
+    (
+        [jsonschema.Draft202012Validator],
+        "#Box",
+        {"$defs": {"Box": {"$dynamicAnchor": "Box", **BOX}}},
+    ),
+    (
+        NEW,
+        "b#/$defs/C",
+        {"$id": "http://x/a", "$defs": {"B": {"$id": "b", "$defs": {"C": BOX}}}},
+    ),
+]
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+@pytest.mark.parametrize(
+    ("draft", "reference", "definitions"),
+    [
+        (draft, reference, definitions)
+        for drafts, reference, definitions in REFERENCES
+        for draft in drafts
+    ],
+)
+def test_references_of_all_drafts(
+    draft: Any, reference: str, definitions: dict[str, Any], *, is_declared: bool
+) -> None:
+    schema = {**an_object(c={"$ref": reference}), **definitions}
+    if is_declared:
+        schema["$schema"] = DRAFTS[draft]
+    found = faults_of(ARRAY, schema)
+    valid = [draft(schema).is_valid({"c": {"d": each}}) for each in ("R", "B")]
+    assert valid == [True, False]
+    assert [(fault.row, fault.path) for fault in found] == [(1, "c.d"), (2, "c.d")]
+    with pytest.raises(ColumnError, match=r"requires the field `c\.d`"):
+        faults_of(pa.array([{"c": {"e": 1}}]), schema)
+
+
+def of_draft(draft: Any, identifier: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a resource of a draft with references that only this draft knows."""
+    id_ = "id" if draft is jsonschema.Draft4Validator else "$id"
+    box = {"$anchor": "Box", **BOX} if draft in NEW else {id_: "#Box", **BOX}
+    return {id_: identifier, "$schema": DRAFTS[draft], "definitions": {"Box": box}, **schema}
+
+
+@pytest.mark.parametrize("is_other", [True, False])
+@pytest.mark.parametrize("main", [None, *DRAFTS])
+@pytest.mark.parametrize("part", DRAFTS)
+def test_parts_and_references_of_another_draft(main: Any, part: Any, *, is_other: bool) -> None:
+    inner = of_draft(part, "http://x/box.json", {"allOf": [{"$ref": "#Box"}]})
+    schema = an_object(c={"$ref": "http://x/box.json"}, a={"$ref": "#/definitions/Text"})
+    definitions = {"Text": TEXT} if is_other else {"Text": TEXT, "Box": inner}
+    schema |= {"definitions": definitions, "$schema": DRAFTS.get(main, "http://x/unknown")}
+    others = {"http://x/box.json": inner} if is_other else {}
+    resources = [(name, Resource.from_contents(other)) for name, other in others.items()]
+    validator = (main or jsonschema.Draft202012Validator)(
+        schema, registry=Registry().with_resources(resources)
+    )
+    assert [validator.is_valid({"c": {"d": letter}}) for letter in ("R", "B")] == [True, False]
+    assert faults_of(ARRAY, schema, others).rows.tolist() == [1, 2]
+
+
+def test_parts_of_draft_3_are_rejected() -> None:
+    old = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"d": TEXT}}
+    for schema in (old, an_object(c=old), an_object(c={"anyOf": [old, {"type": "null"}]})):
+        with pytest.raises(ConfigError, match="draft 3"):
+            faults_of(ARRAY, schema)
+    with pytest.raises(ConfigError, match="draft 3"):
+        faults_of(ARRAY, an_object(c={"$ref": "old"}), {"old": old})
+
+
+NAMES_AND_IDS: list[tuple[str, str | None, list[str]]] = [
+    # The name of a reference, the id of the schema, and what refers to it from http://x/a/main.
+    ("http://x/b/box.json", None, ["http://x/b/box.json", "../b/box.json", "/b/box.json"]),
+    ("box.json", None, ["box.json", "http://x/a/box.json"]),
+    ("box", "http://x/b/box.json", ["box", "http://x/b/box.json", "../b/box.json"]),
+    ("http://y/box", "http://x/b/box.json", ["http://y/box", "../b/box.json"]),
+    ("http://x/b/c.json", "box.json", ["../b/box.json", "http://x/b/box.json"]),
+    ("box", "urn:example:box", ["box", "urn:example:box"]),
+    ("com.x.Box", "https://x/box#", ["com.x.Box", "https://x/box", "https://x/box#"]),
+]
+
+
+@pytest.mark.parametrize("fragment", ["", "#", "#/definitions/Box", "#Box"])
+@pytest.mark.parametrize("main", ["http://x/a/main", None])
+@pytest.mark.parametrize(
+    ("name", "identifier", "reference"),
+    [(name, id_, reference) for name, id_, all_ in NAMES_AND_IDS for reference in all_],
+)
+def test_references_by_name_and_by_id(
+    name: str, identifier: str | None, reference: str, main: str | None, fragment: str
+) -> None:
+    inner: dict[str, Any] = {"allOf": [{"$ref": "#/definitions/Box"}]}
+    inner["definitions"] = {"Box": {"$anchor": "Box", "properties": {"d": {"$ref": "letter"}}}}
+    if identifier:
+        inner["$id"] = identifier
+    schema = an_object(c={"$ref": reference.rstrip("#") + fragment})
+    if main:
+        schema["$id"] = main
+    elif reference.startswith((".", "/")) or (reference == "http://x/a/box.json"):
+        return
+    # The base of `letter` is the id, or else the name of the schema that contains the reference.
+    base = urljoin(urljoin(main or "", name), identifier or "")
+    letters = {"letter": {"enum": ["R", "G"]}, urljoin(base, "letter"): {"enum": ["R", "G"]}}
+    for letter, values in letters.items():
+        others = {name: inner, letter: values}
+        assert faults_of(ARRAY, schema, others).rows.tolist() == [1]
+
+
+def test_references_of_references_and_their_faults() -> None:
+    schema = an_object(c={"$ref": "a.json"})
+    middle = {"$id": "http://x/y/a.json", "properties": {"d": {"$ref": "z/b.json#/$defs/B"}}}
+    last = {"$defs": {"B": {"enum": ["B"]}}}
+    for name in ("z/b.json", "http://x/y/z/b.json"):
+        assert faults_of(ARRAY, schema, {"a.json": middle, name: last}).rows.tolist() == [0]
+    with pytest.raises(ConfigError, match=r"reference 'z/b.json#/\$defs/B'"):
+        faults_of(ARRAY, schema, {"a.json": middle})
+    with pytest.raises(ConfigError, match=r"invalid at \$.type"):
+        faults_of(ARRAY, schema, {"a.json": {"type": "text"}})
+
+
+RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"$ref": "other.json"}, "reference 'other.json'"),
+        ({"$ref": "http://localhost:1/x.json"}, "reference 'http"),
+        ({"$ref": "#/definitions/X"}, "reference '#/definitions/X'"),
+        ({"$ref": "#"}, "lead to themselves"),
+        ({"allOf": [{"$ref": "#"}]}, "lead to themselves"),
+        ({"properties": []}, r"invalid at \$.properties"),
+        ({"type": "text"}, r"invalid at \$.type"),
+        ([], "invalid at"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "draft 3"),
+    ],
+)
+def test_schemas_that_are_rejected(schema: Any, message: str) -> None:
+    assert not faults_of(ARRAY.slice(3, 1), RECURSIVE)
+    with pytest.raises(ConfigError, match=message):
+        faults_of(ARRAY, schema)
+
+
+VALUES: Any = pa.array(
+    [
+        {"n": 1, "f": 1.5, "m": [("x", "1"), ("y", None)], "l": ["a", "b", "c"], "d": Decimal(7)},
+        {"n": 2, "f": math.nan, "m": [("y", "3")], "l": [None, "a"], "d": Decimal(8)},
+        {"n": None, "f": math.inf, "m": [("x", "2"), ("xy", "1")], "l": [], "d": None},
+        {"n": 3, "f": -0.0, "m": None, "l": None, "d": Decimal(9), "p": Decimal("2.00")},
+        {"n": 4, "f": None, "m": [], "l": ["a"], "d": Decimal(0), "p": Decimal("1.50")},
+    ],
+    pa.struct(
+        [
+            ("n", pa.int16()),
+            ("f", pa.float64()),
+            ("m", pa.map_(pa.string(), pa.string())),
+            ("l", pa.list_(pa.string())),
+            ("d", pa.decimal128(5, 0)),
+            ("p", pa.decimal128(5, 2)),
+        ]
+    ),
+)
+INTEGER = {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"n": {"enum": [1, 3.0, 70000, "x", True]}},
+        {"n": {"const": 2}},
+        {"d": INTEGER},
+        {"d": {"enum": [0, 8.0, 8.5, "7", 10**50, 1e300]}},
+        {"d": {"const": 9}},
+        {"p": {"enum": [1.5, 0.001]}},
+        {"p": {"const": 2}},
+        {"f": NUMBER},
+        {"f": {"enum": [0]}},
+        {"f": {"anyOf": [NUMBER, TEXT]}},
+        {"f": {"anyOf": [TEXT, {"type": "number", "enum": [1.5]}]}},
+        {"f": {"oneOf": [NUMBER, {"type": "string", "const": "NaN"}]}},
+        {"f": {"anyOf": [{"enum": [0]}, {"allOf": [{"anyOf": [TEXT, INTEGER]}]}]}},
+        {"f": {"oneOf": [NUMBER, {"enum": ["NaN"]}]}},
+        {"f": {"enum": [1.5, "Infinity"]}},
+        {"m": {"properties": {"x": INTEGER}}},
+        {"m": {"properties": {"y": {"type": "null"}}}},
+        {"m": {"properties": {"y": False}}},
+        {"m": {"patternProperties": {"^y": {"type": ["null", "integer"]}}}},
+        {"m": {"properties": {"x": {}}, "additionalProperties": {"const": None}}},
+        {"m": {"properties": {"x": TEXT}, "additionalProperties": False}},
+        {"m": {"properties": {"x": {}}, "additionalProperties": {"enum": ["1"]}}},
+        {"m": {"patternProperties": {"^x": {"enum": ["1"]}}, "additionalProperties": NULLABLE}},
+        {"m": {"patternProperties": {"\\p{L}": INTEGER}, "additionalProperties": False}},
+        {"m": {"required": ["x"], "additionalProperties": NULLABLE}},
+        {"m": {"anyOf": [{"required": ["y"]}, {"required": ["xy"]}]}},
+        {"l": {"prefixItems": [TEXT], "items": False}},
+        {"l": {"prefixItems": [{"enum": ["a"]}, TEXT], "items": {"enum": ["c"]}}},
+        {"l": {"prefixItems": [TEXT, INTEGER]}},
+        {"l": {"prefixItems": [{"type": "null"}, TEXT]}},
+        {"l": {"prefixItems": [{"enum": [None, 1]}]}},
+        {"l": {"prefixItems": [{"oneOf": [{"type": "null"}, NUMBER]}], "items": TEXT}},
+        {"l": {"items": {"anyOf": [{"enum": ["a"]}, {"enum": ["b"]}]}}},
+        {"l": {"not": {"type": "array"}}},
+    ],
+)
+@pytest.mark.parametrize("writes_nulls", [False, True])
+def test_values_maps_and_positions(properties: dict[str, Any], *, writes_nulls: bool) -> None:
+    nulls = {"type": "null"}
+    schema = {"properties": {name: {"anyOf": [nulls, each]} for name, each in properties.items()}}
+    plan = FieldPlan(format=Format.JSON, writes_nulls=writes_nulls)
+    size = len(VALUES)
+    encoded = compile_encoder(plan, VALUES.type).encode(VALUES, RowFaults(size)).to_pylist()
+    validator = jsonschema.Draft202012Validator(schema)
+    is_checked = "not" not in str(properties) and "p{L}" not in str(properties)
+    expected = [
+        n
+        for n in range(size)
+        if is_checked and not validator.is_valid(json.loads(encoded[n] or ""))
+    ]
+    assert faults_of(VALUES, schema, writes_nulls=writes_nulls).rows.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "keys"),
+    [
+        (pa.int32(), [1, -12]),
+        (pa.bool_(), [True, False]),
+        (pa.float64(), [1.5, math.nan]),
+        (pa.decimal128(5, 2), [Decimal("1.50"), Decimal("-0.01")]),
+        (pa.date32(), [date(2024, 2, 29), date(1900, 1, 1)]),
+        (pa.time64("ns"), [time(1, 2, 3), time(0)]),
+        (pa.duration("us"), [timedelta(1), timedelta(0)]),
+        (pa.binary(), [b"ab", b""]),
+        (pa.string(), ['a"b', ""]),
+    ],
+)
+def test_names_of_map_entries(type_: pa.DataType, keys: list[Any]) -> None:
+    first, second = keys
+    maps = [[(first, 5)], [(second, 5)], [(second, 6), (first, 6)], []]
+    array: Any = pa.array(
+        [{"m": entries} for entries in maps],
+        pa.struct([pa.field("m", pa.map_(type_, pa.int64()), nullable=False)]),
+    )
+    encoded = compile_encoder(FieldPlan(format=Format.JSON), array.type).encode(array, RowFaults(4))
+    (name,) = json.loads(encoded[0].as_py())["m"]
+    for schema in (
+        {"required": [name]},
+        {"properties": {name: {"const": 5}}},
+        {"properties": {name: {}}, "additionalProperties": False},
+        {"patternProperties": {f"^{re.escape(name)}$": TEXT}},
+    ):
+        found = faults_of(array, an_object(m=schema)).rows.tolist()
+        assert found == invalid_rows(array, an_object(m=schema), writes_nulls=False)
+        assert 0 < len(found) < len(maps)
+
+
+def records(values: list[Any], type_: pa.DataType) -> pa.StructArray:
+    fields = pa.struct([pa.field("v", type_, nullable=False)])
+    return cast("pa.StructArray", pa.array([{"v": value} for value in values], fields))
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "text"),
+    [
+        (pa.date32(), [date(2024, 2, 29), date(1900, 1, 1)], "2024-02-29"),
+        (pa.time64("ns"), [time(1, 2, 3), time(0)], "01:02:03"),
+        (pa.timestamp("us"), [0, -1], "1970-01-01T00:00:00.000"),
+        (pa.duration("us"), [timedelta(1), timedelta(0)], "INTERVAL '1 00:00:00' DAY TO SECOND"),
+        (pa.binary(), [b"ab", b""], "YWI="),
+        (pa.string(), ["a", "b"], "a"),
+        (pa.float64(), [2.0**53, 1.5], 2**53),
+        (pa.float64(), [1.5, 1e300], 1.5),
+    ],
+)
+def test_values_written_as_text_and_large_numbers(
+    type_: pa.DataType, values: list[Any], text: Any
+) -> None:
+    array = records(values, type_)
+    schemas = [{"const": text}, {"enum": [text, "\ud83d", 2**53 + 1, 10**400, "other"]}]
+    for schema in (*schemas, {"anyOf": [{"const": text}, {"const": "other"}]}):
+        found = faults_of(array, an_object(v=schema)).rows.tolist()
+        assert found == invalid_rows(array, an_object(v=schema), writes_nulls=False) == [1]
+    for never in ("\ud83d", 2**53 + 1):
+        with pytest.raises(ColumnError, match=r"`v` is written as JSON .* allows other values"):
+            faults_of(array, an_object(v={"enum": [never]}))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "allowed"),
+    [
+        (pa.timestamp("us", "UTC"), 0, "1970-01-01T00:00:00.000Z"),
+        (pa.list_(pa.int32()), [1], [1]),
+        (pa.struct([("a", pa.int32())]), {"a": 1}, {"a": 1}),
+        (pa.map_(pa.string(), pa.int32()), [("a", 1)], {"a": 1}),
+    ],
+)
+def test_values_that_cannot_be_compared_are_rejected(
+    type_: pa.DataType, value: Any, allowed: Any
+) -> None:
+    with pytest.raises(ColumnError, match=r"`v` .* which the sink can check only for"):
+        faults_of(records([value], type_), an_object(v={"const": allowed}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "matches"),
+    [
+        ("^a$", ["a", "a\n", "\na"], [True, False, False]),
+        (r"^\d+$", ["12", "\u0661"], [True, False]),
+        (r"^\w$", ["w", "\u00e9"], [True, False]),
+        (r"^[$a]\$$", ["$$", "a$", "a"], [True, True, False]),
+        ("(?i)a", ["A"], [True]),  # no JavaScript, and not valid within a group of Python
+    ],
+)
+def test_patterns_are_those_of_javascript(
+    pattern: str, names: list[str], matches: list[bool]
+) -> None:
+    type_ = pa.map_(pa.string(), pa.int32())
+    array = records([[(name, 1)] for name in names], type_)
+    schema = {"patternProperties": {pattern: {}}, "additionalProperties": False}
+    found = faults_of(array, an_object(v=schema)).rows.tolist()
+    assert found == [row for row, is_match in enumerate(matches) if not is_match]
+
+
+@pytest.mark.parametrize("format_", [Format.JSON, Format.AVRO, Format.PROTOBUF])
+def test_too_many_levels(format_: Format) -> None:
+    type_: Any = pa.struct([("v", pa.int64())])
+    for _ in range(300):
+        type_ = pa.struct([("a", type_)])
+    with pytest.raises(ColumnError, match="column `a` has more than 100 levels"):
+        derive_schema(format_, type_, "Value")
+
+
+TREE: dict[str, Any] = {
+    "v": INTEGER,
+    "next": {"anyOf": [{"$ref": "#/$defs/L"}, {"$ref": "#/$defs/M"}]},
+}
+TREES = {
+    "$ref": "#/$defs/L",
+    "$defs": {
+        "L": {**an_object(["v"], **TREE), "additionalProperties": False},
+        "M": an_object(**{**TREE, "v": {"type": "number"}}),
+    },
+}
+
+
+def test_alternatives_of_deep_columns_are_matched_once() -> None:
+    """Each level would multiply the time and the checks by the number of alternatives."""
+    type_ = pa.struct([("v", pa.float64())])
+    row: dict[str, Any] = {"v": 1.5}
+    for level in range(24):
+        type_ = pa.struct([("v", pa.int64()), ("next", type_)])
+        row = {"v": level, "next": row}
+    leaf: Any = row
+    while "next" in leaf["next"]:
+        leaf = leaf["next"]
+    array: Any = pa.array([row, {**row, "v": None}], type_)
+    began = process_time()
+    assert faults_of(array, TREES).rows.tolist() == [1]
+    assert process_time() - began < 10
+    assert invalid_rows(array, TREES, writes_nulls=False) == [1]
+
+
+def test_part_is_matched_again_in_another_dynamic_scope() -> None:
+    tree = {
+        "$id": "https://example.com/tree",
+        "$dynamicAnchor": "node",
+        "properties": {"a": {"$dynamicRef": "#node"}},
+    }
+    strict = {
+        "$id": "https://example.com/strict",
+        "$dynamicAnchor": "node",
+        "$ref": "tree",
+        "required": ["v"],
+    }
+    schema = {"anyOf": [{"$ref": strict["$id"]}, {"$ref": tree["$id"], "maxProperties": 1}]}
+    type_ = pa.struct([("a", pa.struct([("v", pa.int32())])), ("v", pa.int32())])
+    array: Any = pa.array([{"a": {"v": 1}, "v": 1}, {"a": {"v": None}, "v": None}], type_)
+    documents = {"https://example.com/tree": tree, "https://example.com/strict": strict}
+    assert faults_of(array, schema, documents).rows.tolist() == []
+    only_strict = {"$ref": strict["$id"]}
+    assert faults_of(array, only_strict, documents).rows.tolist() == [1]
+    first_tree = {"allOf": [{"$ref": tree["$id"]}, only_strict]}
+    assert faults_of(array, first_tree, documents).rows.tolist() == [1]
+
+
+@pytest.mark.parametrize("extra", [False, TEXT, {"enum": ["x"]}])
+def test_item_arrays_of_older_drafts(extra: Any) -> None:
+    schema = {"properties": {"l": {"items": [TEXT], "additionalItems": extra}}}
+    validator = jsonschema.Draft7Validator(schema)
+    expected = [
+        n
+        for n, each in enumerate(VALUES.to_pylist())
+        if each["l"] and not validator.is_valid({"l": each["l"]})
+    ]
+    assert faults_of(VALUES, schema).rows.tolist() == expected
+
+
+SHAPES: Any = pa.array(
+    [
+        {"circle": {"r": 1.5}},
+        {"square": {"a": 2}},
+        {"circle": {"r": 1.0}, "square": {"a": 2}},
+        {"text": "x", "sides": [1]},
+        {"sides": []},
+        {},
+    ],
+    pa.struct(
+        [
+            ("circle", pa.struct([("r", pa.float64())])),
+            ("square", pa.struct([("a", pa.int32())])),
+            ("text", pa.string()),
+            ("sides", pa.list_(pa.int64())),
+        ]
+    ),
+)
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {**an_object([*properties], **properties), "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        # One column for each type of event.
+        {"anyOf": [closed(circle=True), closed(square=True), closed(text=TEXT, sides=True)]},
+        {"anyOf": [an_object(text=NUMBER), an_object(text=TEXT, sides={"items": TEXT})]},
+        {"anyOf": [an_object(text=NUMBER), an_object(sides={"items": TEXT})]},
+        {"allOf": [{"anyOf": [an_object(circle={"type": "null"}), an_object(["square"])]}]},
+        {
+            "anyOf": [
+                an_object(circle=an_object(r=TEXT), square=an_object(["a"])),
+                an_object(circle=an_object(r=NUMBER), square={"anyOf": [an_object(a=TEXT)]}),
+            ]
+        },
+    ],
+)
+@pytest.mark.parametrize("writes_nulls", [False, True])
+def test_alternatives_that_contradict_columns_of_some_rows(
+    schema: Any, *, writes_nulls: bool
+) -> None:
+    faults = faults_of(SHAPES, schema, writes_nulls=writes_nulls)
+    assert faults.rows.tolist() == invalid_rows(SHAPES, schema, writes_nulls=writes_nulls)
+    assert writes_nulls or len(faults.rows) < len(SHAPES)
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"anyOf": [an_object(text=NUMBER), an_object(text=INTEGER, circle=True)]}, "text"),
+        ({"anyOf": [{"type": "null"}, closed(circle=True, square=True, text=TEXT)]}, "sides"),
+        ({"oneOf": [an_object(sides={"items": TEXT})]}, "sides[]"),
+        (an_object(circle={"oneOf": [{"type": "null"}, an_object(r=TEXT)]}), "circle.r"),
+        (
+            {
+                "anyOf": [
+                    an_object(circle={"anyOf": [an_object(r=TEXT), an_object(r=INTEGER)]}),
+                    an_object(circle=an_object(r=TEXT)),
+                ]
+            },
+            "circle.r",
+        ),
+    ],
+)
+def test_columns_that_contradict_all_alternatives_are_rejected(schema: Any, path: str) -> None:
+    assert invalid_rows(SHAPES, schema, writes_nulls=False)
+    with pytest.raises(ColumnError, match=f"`{re.escape(path)}`"):
+        faults_of(SHAPES, schema)
+
+
+LEAVES = st.sampled_from(
+    [True, {}, TEXT, INTEGER, {"enum": ["x", 1]}, {"type": ["null", "string"]}, {"type": "null"}]
+)
+
+
+@st.composite
+def object_schemas(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
+    """Return a schema of `COLUMNS`."""
+    names = draw(st.lists(st.sampled_from(["a", "n", "c", "l"]), unique=True))
+    properties = {name: draw(inner) for name in names}
+    schema = an_object(draw(st.lists(st.sampled_from(names), unique=True)) if names else [])
+    schema["properties"] = properties
+    if draw(st.booleans()):
+        schema["additionalProperties"] = draw(st.sampled_from([True, False, TEXT]))
+    return schema
+
+
+SCHEMAS: st.SearchStrategy[Any] = st.recursive(
+    LEAVES,
+    lambda inner: (
+        object_schemas(inner)
+        | st.builds(lambda items: {"items": items}, inner)
+        | st.builds(lambda all_: {"allOf": all_}, st.lists(inner, min_size=1, max_size=2))
+        | st.builds(lambda any_: {"anyOf": any_}, st.lists(inner, min_size=1, max_size=3))
+    ),
+    max_leaves=12,
+)
+COLUMNS = pa.struct(
+    [
+        ("a", pa.string()),
+        ("n", pa.int64()),
+        ("c", pa.struct([("a", pa.string()), ("n", pa.int32())])),
+        ("l", pa.list_(pa.int32())),
+    ]
+)
+FULL = {"a": "x", "n": 1, "c": {"a": "x", "n": 1}, "l": [1]}
+WORDS, SMALL = st.sampled_from(["x", "y", None]), st.sampled_from([1, 2, None])
+DRAWN_ROWS = st.fixed_dictionaries(
+    {
+        "a": WORDS,
+        "n": SMALL,
+        "c": st.none() | st.fixed_dictionaries({"a": WORDS, "n": SMALL}),
+        "l": st.none() | st.lists(SMALL, max_size=2),
+    }
+)
+
+
+@given(
+    st.sampled_from(["anyOf", "allOf"]),
+    st.lists(SCHEMAS, min_size=1, max_size=3),
+    st.lists(DRAWN_ROWS, min_size=1),
+    st.booleans(),
+)
+def test_rows_match_generated_alternatives(
+    keyword: str, schemas: list[Any], drawn: list[Any], writes_nulls: bool
+) -> None:
+    schema = {keyword: schemas}
+    array: Any = pa.array([FULL, *drawn], COLUMNS)
+    invalid = invalid_rows(array, schema, writes_nulls=writes_nulls)
+    try:
+        faults = faults_of(array, schema, writes_nulls=writes_nulls)
+    except ColumnError:
+        assert 0 in invalid  # A row with values in all columns contradicts the schema.
+        return
+    assert faults.rows.tolist() == invalid
+
+
+@given(rows(types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))))
+def test_derived_schema_matches_its_rows(generated: Generated) -> None:
+    derived = derive_schema(Format.JSON, generated.type, "R", "")
+    assert not faults_of(generated.array(), json.loads(derived.schema))

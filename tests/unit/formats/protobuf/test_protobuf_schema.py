@@ -1,0 +1,289 @@
+"""Features, oneofs and sources of Protobuf schemas, compared with protoc and Google's runtime."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2, json_format
+
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.config.formats import Format, PartFormat
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
+from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_source import descriptor_set
+from spark_kafka_sink.formats.registry.schemas_and_subjects import given_source
+from tests.support.protoc import compile_files, message_class
+
+E2023 = 'edition = "2023"; package p; '
+DELIMITED = "option features.message_encoding = DELIMITED; "
+CLOSED = "enum Color { option features.enum_type = CLOSED; RED = 0; } "
+INNER = "message S { int32 x = 1; } "
+PROTO2 = 'syntax = "proto2"; package p; '
+
+
+def set_in_base64(text: str) -> str:
+    files = compile_files({"m.proto": text}).values()
+    return base64.b64encode(
+        descriptor_pb2.FileDescriptorSet(file=files).SerializeToString()
+    ).decode()
+
+
+def encode(schema: str, array: pa.Array[Any], message: str = "p.E") -> tuple[list[Any], list[Any]]:
+    faults = RowFaults(len(array))
+    plan = FieldPlan(format=Format.PROTOBUF, schema=schema, message=message)
+    encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
+    return encoded.to_pylist(), list(faults)
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        (INNER + "message E { S m = 1 [features.message_encoding = DELIMITED]; }", {"m": {"x": 5}}),
+        (DELIMITED + INNER + "message E { repeated S m = 1; }", {"m": [{"x": 5}, {"x": 6}]}),
+        (DELIMITED + INNER + "message E { map<string, S> m = 1; }", {"m": [("k", {"x": 5})]}),
+        (
+            DELIMITED + "message E { message I { E e = 1; int32 n = 2; } I i = 1; }",
+            {"i": {"e": {"i": {"n": 3}}, "n": 4}},
+        ),
+        (
+            INNER + "message E { oneof o { S m = 1 [features.message_encoding = DELIMITED]; } }",
+            {"m": {"x": 5}},
+        ),
+        ("message E { repeated int32 n = 1; }", {"n": [1, 300]}),
+        (
+            (
+                "option features.repeated_field_encoding = EXPANDED; message E {"
+                " repeated bool b = 2 [features.repeated_field_encoding = PACKED];"
+                " repeated int32 n = 1; }"
+            ),
+            {"n": [1, 300], "b": [True, False]},
+        ),
+        ("message E { int32 n = 1 [features.field_presence = LEGACY_REQUIRED]; }", {"n": 0}),
+        ("option features.field_presence = IMPLICIT; message E { int32 n = 1; }", {"n": 7}),
+        ("message E { string s = 1 [features.utf8_validation = NONE]; }", {"s": "é"}),
+        (
+            (
+                'import "google/protobuf/cpp_features.proto";'
+                'import "google/protobuf/java_features.proto";'
+                "option features.(pb.cpp).string_type = CORD;"
+                "option features.(pb.java).utf8_validation = VERIFY;"
+                "message E { string s = 1 [features.(pb.cpp).string_type = VIEW];"
+                " repeated int32 n = 2 [features.repeated_field_encoding = EXPANDED]; }"
+            ),
+            {"s": "é", "n": [1, 2]},
+        ),
+        (
+            (
+                PROTO2 + 'import "google/protobuf/descriptor.proto";'
+                "message Options { optional group Sub = 1 { optional int32 x = 1;"
+                " optional group Inner = 2 { optional string y = 1; } } optional fixed64 f = 3; }"
+                "extend google.protobuf.FieldOptions { optional group Rule = 50001 { optional"
+                " Options o = 1; } optional Options options = 50002; }"
+                "extend google.protobuf.FileOptions { optional Options file_options = 50001; }"
+                "option (file_options).sub.inner.y = 'a';"
+                "message E { optional int32 n = 1 [(rule).o.sub.x = 5, (options).f = 7]; }"
+            ),
+            {"n": 7},
+        ),
+        (PROTO2 + "message E { optional group G = 1 { required int32 x = 1; } }", {"g": {"x": 2}}),
+        (
+            PROTO2
+            + "message E { repeated group G = 1 { optional E e = 1; } optional int32 n = 2; }",
+            {"g": [{"e": {"n": 3}}, {"e": {"n": 4}}]},
+        ),
+    ],
+)
+def test_features_and_groups_are_encoded_like_google(text: str, row: dict[str, Any]) -> None:
+    text = text if text.startswith("syntax") else E2023 + text
+    schema = set_in_base64(text)
+    cls = message_class(compile_files({"m.proto": text}).values(), "p.E")
+    maps = {"m": pa.map_(pa.string(), pa.struct([("x", pa.int32())]))} if "map<" in text else {}
+    columns = [pa.array([value], maps.get(name)) for name, value in row.items()]
+    array: Any = pa.StructArray.from_arrays(columns, [*row])
+    encoded, faults = encode(schema, array)
+    assert not faults
+    value = {key: dict(entry) if key in maps else entry for key, entry in row.items()}
+    expected = json_format.ParseDict(value, cls())
+    assert encoded == [expected.SerializeToString(deterministic=True)]
+    assert cls.FromString(encoded[0]).IsInitialized()
+    assert decode(Format.PROTOBUF, given_source(part(schema, "p.E")), encoded[0])
+
+
+def part(schema: str | None, name: str | None = None, **more: Any) -> PartFormat:
+    return PartFormat(part="value", format=Format.PROTOBUF, schema=schema, schema_name=name, **more)
+
+
+def test_legacy_required_field() -> None:
+    text = E2023 + "message E { string must = 1 [features.field_presence = LEGACY_REQUIRED]; "
+    schema = set_in_base64(text + "string id = 2; }")
+    with pytest.raises(ColumnError, match="required field `must`"):
+        encode(schema, pa.array([{"id": "a"}]))
+    _, faults = encode(schema, pa.array([{"must": "a"}, {"must": None}]))
+    assert faults == [(1, "must", "is null, but must not be")]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_closed"),
+    [
+        (E2023 + CLOSED + "message E { Color c = 1; }", True),
+        (
+            E2023 + "option features.enum_type = CLOSED; enum Color { RED = 0; }"
+            " message E { Color c = 1; }",
+            True,
+        ),
+        (E2023 + "enum Color { RED = 0; } message E { Color c = 1; }", False),
+        (PROTO2 + "enum Color { RED = 0; } message E { optional Color c = 1; }", True),
+    ],
+)
+def test_numbers_that_readers_of_a_closed_enum_drop(text: str, is_closed: bool) -> None:
+    encoded, faults = encode(set_in_base64(text), pa.array([{"c": 0}, {"c": 7}, {"c": None}]))
+    assert faults == ([(1, "c", "is not in the enum")] if is_closed else [])
+    cls = message_class(compile_files({"m.proto": text}).values(), "p.E")
+    assert cls.FromString(encoded[1]).HasField("c") is not is_closed
+
+
+@pytest.mark.parametrize(
+    ("edition", "features", "problem"),
+    [
+        ("99999_TEST_ONLY", {}, "unsupported edition 99999"),
+        ("2023", {"field_presence": 0}, "feature field_presence to the unsupported value 0"),
+    ],
+)
+def test_unknown_editions_and_features_are_rejected(
+    edition: str, features: dict[str, Any], problem: str
+) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="m.proto", package="p", syntax="editions")
+    file.edition = descriptor_pb2.Edition.Value(f"EDITION_{edition}")
+    file.options.features.MergeFrom(descriptor_pb2.FeatureSet(**features))
+    file.message_type.add(name="E")
+    schema = base64.b64encode(file.SerializeToString()).decode()
+    with pytest.raises(ConfigError, match=problem):
+        encode(schema, pa.array([{}], pa.struct([])))
+
+
+def test_several_members_of_a_oneof_are_a_fault() -> None:
+    text = 'syntax = "proto3"; package p; message E { message I { oneof o { int32 a = 1;'
+    text += " string b = 2; E e = 3; } oneof q { int32 c = 4; } } repeated I i = 1; oneof o {"
+    text += " int32 n = 2; google.protobuf.Timestamp t = 3; } optional int32 z = 4; }"
+    text = text.replace("package p;", 'package p; import "google/protobuf/timestamp.proto";')
+    inner: list[dict[str, Any]] = [
+        {"a": 1, "b": None, "c": 2},
+        {"a": None, "b": "x", "c": 2},
+        {"a": 0, "b": "", "c": None},
+    ]
+    rows = [
+        {"i": [inner[0], inner[1]], "n": 1, "t": None, "z": 1},
+        {"i": [inner[0], inner[2]], "n": None, "t": 5, "z": 1},
+        {"i": None, "n": 0, "t": 0, "z": 1},
+        {"i": [], "n": None, "t": None, "z": None},
+    ]
+    item = pa.struct([("b", pa.string()), ("a", pa.int32()), ("c", pa.int32())])
+    type_ = pa.struct([("i", pa.list_(item)), ("t", pa.timestamp("us", "UTC")), ("n", pa.int32())])
+    _, faults = encode(set_in_base64(text), pa.array(rows, type_))
+    problem = "is set, but also another member of the oneof `o`"
+    assert faults == [(1, "i[].a", problem), (2, "n", problem)]
+
+
+def test_descriptors_of_a_registry_with_relative_names_and_without_kinds() -> None:
+    """Confluent's registry returns such descriptors for `format=serialized`."""
+    file = descriptor_pb2.FileDescriptorProto(name="default", package="a.b", syntax="proto3")
+    message = file.message_type.add(name="E")
+    message.nested_type.add(name="In").field.add(name="x", number=1, type=5, label=1)
+    message.enum_type.add(name="Color").value.add(name="RED", number=0)
+    for number, (name, type_name) in enumerate((("i", "In"), ("c", "Color"), ("o", "b.Out")), 1):
+        message.field.add(name=name, number=number, label=1, type_name=type_name)
+    file.message_type.add(name="Out").field.add(name="s", number=1, type=9, label=1)
+    schema = base64.b64encode(file.SerializeToString()).decode()
+    row = {"i": {"x": 4}, "c": "RED", "o": {"s": "y"}}
+    encoded, _ = encode(schema, pa.array([row]), "a.b.E")
+    source = given_source(part(schema))
+    assert source is not None
+    assert source.message == "a.b.E"
+    assert decode(Format.PROTOBUF, source, encoded[0]) == row
+
+
+def test_indexes_do_not_count_messages_that_fields_declare() -> None:
+    text = PROTO2 + "message E { map<string, int32> m = 1; optional group G = 2 {} message B {} }"
+    assert message_indexes(set_in_base64(text), "p.E.B") == (0, 0)
+    public = 'syntax = "proto3"; import public "base.proto";'
+    base = 'syntax = "proto3"; package p; message A {} message B {}'
+    assert message_indexes(descriptor_set(public, {"base.proto": base}.get), "p.B") == (1,)
+
+
+MAIN = """\ufeff// A comment; import "not/this.proto";
+syntax = "proto3"; package shop.v1;
+import 'shop/v1/item.proto';
+import "google/type/money.proto";
+import "confluent/type/decimal.proto";
+import "google/api/field_behavior.proto";
+message Order {
+  string id = 1 [(google.api.field_behavior) = REQUIRED];
+  repeated Item items = 2;
+  google.type.Money price = 3;
+  confluent.type.Decimal tax = 4;
+}"""
+ITEM = """syntax = "proto3"; package shop.v1; import public "shop/v1/sku.proto";
+message Item { Sku sku = 1; }"""
+SKU = 'syntax = "proto3"; package shop.v1; message Sku { string code = 1; }'
+ORDER: dict[str, Any] = {
+    "id": "a",
+    "items": [{"sku": {"code": "x"}}],
+    "price": {"currency_code": "EUR", "units": 3},
+    "tax": {"value": b"\x01", "precision": 3, "scale": 2},
+}
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_proto_file_with_imports_in_folders_above(tmp_path: Path, scheme: str) -> None:
+    folder = tmp_path / "schemas" / "shop" / "v1"
+    folder.mkdir(parents=True)
+    for name, text in (("order", MAIN), ("item", ITEM), ("sku", SKU)):
+        (folder / f"{name}.proto").write_text(text)
+    source = given_source(part(None, schema_file=f"{scheme}{folder}/order.proto"))
+    assert source is not None
+    assert source.name == "shop.v1.Order"
+    encoded, faults = encode(source.schema, pa.array([ORDER]), "shop.v1.Order")
+    decoded = decode(Format.PROTOBUF, source, encoded[0])
+    assert not faults
+    assert decoded == {**ORDER, "price": {**ORDER["price"], "nanos": 0}}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("message E { int32 x }", r"protoc rejects the Protobuf schema: schema\.proto:1:13: "),
+        ('syntax = "proto3"; import "no.proto";', r"no\.proto: File not found"),
+        ('syntax = "proto3"; import "../x.proto"; message E {}', r"\.\./x\.proto"),
+    ],
+)
+def test_errors_of_the_compiler_are_quoted(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as caught:
+        given_source(part(text))
+    assert "WARNING" not in str(caught.value)
+    assert ".. " not in str(caught.value)
+
+
+def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "grpc_tools", None)
+    with pytest.raises(ConfigError, match=r"Protobuf schema as text.*grpc_tools.*\[protobuf\]"):
+        given_source(part('syntax = "proto3"; message Unseen {}'))
+
+
+def test_missing_import_of_a_descriptor_is_named() -> None:
+    files = compile_files(
+        {
+            "item.proto": SKU,
+            "m.proto": PROTO2 + 'import "item.proto"; '
+            "message E { optional shop.v1.Sku s = 1; optional int32 n = 2; }",
+        }
+    )
+    schema = base64.b64encode(files["m.proto"].SerializeToString()).decode()
+    assert encode(schema, pa.array([{"n": 1}]))[0] == [b"\x10\x01"]
+    with pytest.raises(ConfigError, match=r"does not contain shop\.v1\.Sku.*--include_imports"):
+        encode(schema, pa.array([{"s": {"code": "x"}}]))

@@ -1,0 +1,66 @@
+"""Progress from a task's thread to the listener, over a real socket."""
+
+from pathlib import Path
+from threading import Event
+
+import pyarrow as pa
+
+from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, TaskReporter
+from spark_kafka_sink.spark.reports.write_progress import ProgressListener, WriteProgress
+
+BATCH = pa.record_batch({"value": ["a", "b", "c"]})
+TASK = TaskInfo(partition_id=3, task_attempt_id=9)
+
+
+def test_end_of_a_task_arrives_before_the_listener_closes() -> None:
+    shown: list[WriteProgress] = []
+    listener = ProgressListener("127.0.0.1", 0.05, shown.append)
+    with TaskReporter(listener.address, TASK) as reporter:
+        assert sum(batch.num_rows for batch in reporter.watch([BATCH, BATCH])) == 6
+    listener.close()
+    assert (shown[-1].rows, shown[-1].running, shown[-1].ended) == (6, 0, 1)
+
+
+def test_end_is_shown_once() -> None:
+    ends: list[WriteProgress] = []
+    seen = Event()
+
+    def show(progress: WriteProgress) -> None:
+        if progress.ended:
+            ends.append(progress)
+            seen.set()
+
+    listener = ProgressListener("127.0.0.1", 0.05, show)
+    with TaskReporter(listener.address, TASK) as reporter:
+        list(reporter.watch([BATCH]))
+    assert seen.wait(60)
+    listener.close()
+    assert len(ends) == 1
+
+
+def test_no_display() -> None:
+    batches = [BATCH]
+    with TaskReporter(None, TASK) as reporter:
+        assert reporter.watch(batches) is batches
+
+
+def test_listener_is_closed() -> None:
+    listener = ProgressListener("127.0.0.1", 0.05, lambda _: None)
+    listener.close()
+    with TaskReporter(listener.address, TASK) as reporter:
+        assert list(reporter.watch([BATCH])) == [BATCH]
+
+
+def test_address_is_passed_through_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    address = ProgressAddress(host="127.0.0.1", port=7, token="secret", interval_s=2.0)
+    assert ProgressAddress.find(folder) is None
+    address.publish(folder)
+    assert ProgressAddress.find(folder) == address
+    assert "secret" not in repr(address)
+    ProgressAddress.withdraw(folder)
+    ProgressAddress.withdraw(folder)
+    assert ProgressAddress.find(folder) is ProgressAddress.find(None) is None
+    (folder / "progress").write_text("{")
+    assert ProgressAddress.find(folder) is None

@@ -1,0 +1,138 @@
+"""Selection of the columns of key and value, and rejected selections."""
+
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from spark_kafka_sink import ColumnError
+from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+
+BASE = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
+JSON = {"value.format": "json"}
+STRUCT = StructType([StructField("id", LongType())])
+HEADERS = ArrayType(StructType([StructField("key", StringType())]))
+
+
+def contract(columns: Mapping[str, DataType], **options: str) -> Contract:
+    schema = StructType([StructField(name, kind) for name, kind in columns.items()])
+    return Contract.of(schema, SinkConfig.parse({**BASE, **options}))
+
+
+def refused(columns: Mapping[str, DataType], **options: str) -> ColumnError:
+    with pytest.raises(ColumnError) as caught:
+        contract(columns, **options)
+    return caught.value
+
+
+TWO: dict[str, DataType] = {"id": StringType(), "amount": LongType()}
+
+
+def test_all_columns_are_fields() -> None:
+    found = contract(TWO, **JSON)
+    assert found.value_plan is not None
+    assert found.value_plan.fields == (0, 1)
+    assert (found.value, found.key, found.key_plan) == (None, None, None)
+    assert found.used == [0, 1]
+    assert not found.has_key
+
+
+def test_fields_are_written_in_the_order_of_the_option() -> None:
+    found = contract(TWO, **JSON, **{"value.fields": "amount,id"})
+    assert found.value_plan is not None
+    assert found.value_plan.fields == (1, 0)
+
+
+def test_raw_key_is_one_column_of_bytes() -> None:
+    found = contract(TWO, **JSON, **{"key.fields": "id"})
+    assert (found.key, found.key_plan) == (0, None)
+    error = refused(TWO, **JSON, **{"key.fields": "amount"})
+    assert "`amount` has type bigint" in str(error)
+    assert "set key.format" in str(error)
+    assert "lists 2 columns" in str(refused(TWO, **JSON, **{"key.fields": "id,amount"}))
+
+
+def test_value_may_exclude_the_fields_of_the_key() -> None:
+    except_key = {"value.fields-include": "EXCEPT_KEY", "key.fields": "id"}
+    found = contract(TWO, **JSON, **except_key)
+    assert found.value_plan is not None
+    assert found.value_plan.fields == (1,)
+    every = {**except_key, "key.format": "json", "key.fields": "id,amount"}
+    assert "no fields" in str(refused(TWO, **JSON, **every))
+
+
+def test_struct_column_is_the_value_or_the_key() -> None:
+    found = contract(
+        {"value": STRUCT, "key": STRUCT, "more": LongType()}, **JSON, **{"key.format": "json"}
+    )
+    assert found.value_plan is not None
+    assert found.key_plan is not None
+    assert (found.value_plan.column, found.key_plan.column) == (0, 1)
+    assert found.used == [0, 1]
+    assert contract({"value": STRUCT, "key": StringType()}, **JSON).key == 1
+
+
+def test_value_that_is_not_a_struct_is_rejected() -> None:
+    error = refused({"value": StringType(), "id": LongType()}, **JSON)
+    assert "`value` has type string" in str(error)
+    assert "value.fields=" in str(error)
+    found = contract({"value": StringType()}, **JSON, **{"value.fields": "value"})
+    assert found.value_plan is not None
+    assert found.value_plan.fields == (0,)
+
+
+def test_two_selections_of_the_value_are_rejected() -> None:
+    error = refused({"value": STRUCT, "id": LongType()}, **JSON, **{"value.fields": "id"})
+    assert "both define the value" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("key", StringType()),
+        ("key", LongType()),
+        ("topic", StringType()),
+        ("partition", IntegerType()),
+        ("headers", HEADERS),
+        ("timestamp", TimestampType()),
+    ],
+)
+def test_column_with_two_meanings_is_rejected(name: str, kind: DataType) -> None:
+    error = refused({"id": StringType(), name: kind}, **JSON)
+    assert f"the column `{name}` could be a field" in str(error)
+    assert "value.fields=id" in str(error)
+
+
+def test_list_of_fields_has_priority() -> None:
+    columns = {"id": StringType(), "partition": IntegerType(), "timestamp": TimestampType()}
+    role = contract(columns, **JSON, **{"value.fields": "id"}, useTimestampColumn="true")
+    assert (role.partition, role.timestamp, role.used) == (1, 2, [0, 1, 2])
+    field = contract(columns, **JSON, **{"value.fields": "id,partition"})
+    assert (field.partition, field.used) == (None, [0, 1])
+
+
+def test_key_is_field_and_key_if_both_are_named() -> None:
+    columns = {"key": StringType(), "id": LongType()}
+    found = contract(columns, **JSON, **{"key.fields": "key"})
+    assert found.key == 0
+    assert found.value_plan is not None
+    assert found.value_plan.fields == (0, 1)
+    assert contract(columns, **JSON, **{"value.fields": "key,id"}).key is None
+
+
+def test_missing_columns_are_named() -> None:
+    unknown = str(refused(TWO, **JSON, **{"value.fields": "nope"}))
+    assert f"no such column. it has: {','.join(TWO)}" in unknown
+    nested = refused({"st": STRUCT}, **JSON, **{"value.fields": "st.id"})
+    assert "col('st.id')" in str(nested)
+    assert "the key is not defined" in str(refused(TWO, **JSON, **{"key.format": "json"}))
