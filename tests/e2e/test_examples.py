@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from spark_kafka_sink import EmbeddedBroker, read_records
-from tests.e2e.test_readme_code import SETTINGS
+from tests.e2e.spark_settings import SETTINGS
 from tools.docs.pages import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -16,20 +16,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.docs.pages import README, ROOT, pages
+from tests.e2e.spark_settings import SETTINGS
+from tools.docs.pages import README, pages
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "localhost:9092"
 """Replaced by the address of the test's broker, as Kafka's default port may be in use."""
 TOPICS = {"events": 4, "events-dead": 1, "ordered": 4}
-
-# Settings of `spark-submit` or a notebook, limited to loopback and two cores.
-SETTINGS = {
-    "PYSPARK_PYTHON": sys.executable,
-    "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "PYTHONPATH": str(ROOT),
-}
 
 
 def code_of(page: Path) -> list[str]:

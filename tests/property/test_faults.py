@@ -9,23 +9,12 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from tests.property.tolerated_faults import PASSES, limit, passing
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 T = TypeVar("T")
 PARTITIONS = 3
-PASSES = 10**6
-"""Bytes that no batch has."""
-PASSING = [2, 3, 5, 6, 7, 9, 13, 19, 20, 56, 72, 74, 100, 103]
-
-passing = st.one_of(
-    st.none(),
-    st.builds(Fault, error=st.sampled_from(PASSING)),
-    st.builds(Fault, lose=st.booleans(), hold=st.booleans(), throttle_ms=st.sampled_from([0, 40])),
-    st.just(Fault(lose=True, error=ErrorCode.none)),
-    st.builds(Fault, error=st.sampled_from([7, 20]), append=st.just(True)),
-)
 failing = st.builds(Fault, error=st.sampled_from([-1, 29, 45, 47, 59, 87, 9_999]))
 moves = st.lists(st.tuples(st.integers(1, 60), st.integers(0, PARTITIONS - 1)), max_size=3)
 work = st.lists(st.tuples(st.integers(0, PARTITIONS - 1), st.integers(1, 5)), max_size=8)
@@ -51,11 +40,6 @@ def play(sim: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) 
         if accumulator.state.error is not None or not (todo or accumulator.state.incomplete):
             return
     raise AssertionError("it takes for ever")
-
-
-def limit(cluster: FakeCluster, size: int) -> None:
-    for log in cluster.logs.values():
-        log.max_batch = size
 
 
 def make_values_unique(sim: World) -> None:

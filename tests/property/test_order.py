@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
-from tests.property.test_faults import PASSES, limit, passing
+from tests.property.tolerated_faults import PASSES, limit, passing
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

@@ -1,1 +1,1 @@
-"""Checks for `make`: `needs` checks the machine, `sizes` checks functions and docstrings."""
+"""Checks for `make`: of the machine, functions and docstrings, names, and test files."""

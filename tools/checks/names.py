@@ -2,7 +2,8 @@
 
 Prints every violation: variables whose name says nothing, words that have another word in this
 project, hints that are no sentence, documented arguments that do not exist, classes of the same
-name, and constants below the first class or function of a module that need neither.
+name, constants below the first class or function of a module that need neither, and test files
+that have the name of no module or are imported.
 """
 
 import ast
@@ -10,6 +11,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from tools.checks.unit_tests import imported_tests, misnamed_tests
 
 VAGUE = {"each", "one", "found", "made", "given", "wanted"}
 WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
@@ -123,6 +126,9 @@ def main() -> None:
         for line, text in check(ast.parse(path.read_text(encoding="utf-8")))
     ]
     violations += repeated_classes(paths)
+    tests = _ROOT / "tests"
+    violations += misnamed_tests(tests / "unit", _ROOT / "spark_kafka_sink")
+    violations += [line for path in sorted(tests.rglob("*.py")) for line in imported_tests(path)]
     sys.stdout.write("".join(f"{line}\n" for line in violations))
     sys.exit(1 if violations else 0)
 

@@ -44,7 +44,7 @@ def _steps(module: str, sink: Sequence[str], *, arrow: bool, pandas: bool) -> li
 
 
 def _sink(modules: Sequence[str]) -> list[str]:
-    """Return modules that import all other modules; see tests/unit/test_package.py."""
+    """Return modules that import all other modules; see tests/unit/test_spark_kafka_sink.py."""
     return [f"spark_kafka_sink.{module}" for module in modules]
 
 

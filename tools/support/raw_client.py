@@ -148,6 +148,12 @@ def create(client: RawClient, name: str, partitions: int = 1, **configs: str) ->
         raise TimeoutError(name)
 
 
+def delete_topic(client: RawClient, topic: str) -> ErrorCode:
+    response = client.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], topics=[], timeout=TIMEOUT)
+    code: ErrorCode = response.responses[0].error_code
+    return code
+
+
 def _has_leaders(client: RawClient, name: str) -> bool:
     found = client.call(ApiKey.METADATA, 8, topics=[{"name": name}]).topics[0]
     return found.error_code == 0 and all(

@@ -1,6 +1,5 @@
 """Keys that the broker did not write are never changed, and errors contain their names."""
 
-import contextlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -14,14 +13,11 @@ from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.redis.redis_connection import WAITS_FIELD, RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.broker.redis.killed_broker import kill_at, until_killed
 from tests.broker.redis.reading import entries
 from tests.broker.support.inspection import topic_in
 from tests.broker.support.redis_server import RedisServer
 from tools.support.raw_client import TIMEOUT, RawClient, batch, produce
-
-
-class ProcessKilled(BaseException):
-    """Simulates the end of the process."""
 
 
 @pytest.fixture
@@ -214,12 +210,6 @@ def test_recovery_after_crash_at_each_command(
     assert 6 <= number < 99
 
 
-@contextlib.contextmanager
-def until_killed() -> Iterator[None]:
-    with contextlib.suppress(ProcessKilled):
-        yield
-
-
 @until_killed()
 def act(cluster: Cluster, action: str) -> None:
     if action == "create":
@@ -228,21 +218,6 @@ def act(cluster: Cluster, action: str) -> None:
         cluster.topics.delete(topic_in(cluster))
     else:
         cluster.topics.add_partitions(topic_in(cluster), 3, {})
-
-
-def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> list[int]:
-    """Raise instead of sending commands, starting with the n-th; negative after the first."""
-    left = [number]
-    real = RedisConnection.pipeline
-
-    def pipeline(self: RedisConnection, commands: Any) -> list[Any]:
-        left[0] -= 1
-        if left[0] < 0:
-            raise ProcessKilled
-        return real(self, commands)
-
-    monkeypatch.setattr(RedisConnection, "pipeline", pipeline)
-    return left
 
 
 def test_incomplete_creation_does_not_delete_foreign_records(

@@ -19,8 +19,8 @@ from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, Redi
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_decoder import read_records
+from tests.broker.redis.killed_broker import kill_at, until_killed
 from tests.broker.redis.reading import batches_of, fetch, list_offset, values
-from tests.broker.redis.test_foreign_keys import kill_at, until_killed
 from tests.broker.support.inspection import log_in, next_line
 from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer

@@ -23,7 +23,6 @@ from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tests.broker.storage.test_foreign_data import delete_topic
 from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.readers import dump, dumped_batches, dumped_records
@@ -35,6 +34,7 @@ from tools.support.raw_client import (
     RawClient,
     batch,
     create,
+    delete_topic,
     fetch,
     new_producer_id,
     produce,

@@ -23,7 +23,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.support.inspection import log_in, topic_in
 from tools.support.kafka_cluster import KafkaCluster
-from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
+from tools.support.raw_client import TIMEOUT, RawClient, batch, create, delete_topic, produce
 
 SEGMENT = "00000000000000000000.log"
 
@@ -66,12 +66,6 @@ def delete_records(client: RawClient, offset: int) -> int:
     response = client.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=TIMEOUT).topics[0]
     low: int = response.partitions[0].low_watermark
     return low
-
-
-def delete_topic(client: RawClient, topic: str) -> ErrorCode:
-    response = client.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], topics=[], timeout=TIMEOUT)
-    code: ErrorCode = response.responses[0].error_code
-    return code
 
 
 def test_data_directory_of_kafka_is_rejected(

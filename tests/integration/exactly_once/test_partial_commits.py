@@ -16,6 +16,7 @@ from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskTran
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from tests.integration.exactly_once.planned_batch import TASKS, plan
 from tests.integration.exactly_once.simulated_writes import (
     QUERY,
     ROWS,
@@ -30,7 +31,6 @@ from tests.integration.exactly_once.stepped_driver import (
     crashing_driver,
     stepped_driver,
 )
-from tests.integration.exactly_once.test_atomic import TASKS, plan
 
 
 def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:

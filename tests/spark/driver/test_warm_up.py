@@ -3,11 +3,7 @@
 import os
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
 
-import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -21,6 +17,7 @@ from spark_kafka_sink import (
 from spark_kafka_sink.spark import warm_up as module
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.support.append import append
+from tests.spark.support.python_workers import daemons
 
 _FORMAT_KINDS = {
     "pyspark.sql.worker.lookup_data_sources",
@@ -49,7 +46,7 @@ except ConfigError as error:
 
 CONNECT = """
 from spark_kafka_sink import ConfigError, warm_up
-from tests.spark.driver.test_warm_up import workers
+from tests.spark.support.python_workers import workers
 from tools.support.spark_session import connect
 
 spark = connect()
@@ -67,26 +64,6 @@ try:
 except ConfigError as error:
     print(error)
 """
-
-
-def workers() -> set[str]:
-    """Return the kinds of Python workers of all sessions of this process."""
-    return set(kinds(psutil.Process().children(recursive=True)))
-
-
-def daemons() -> Counter[str]:
-    """Return the number of daemons for each kind of Python worker."""
-    jvms = [each for each in psutil.Process().children() if each.name() == "java"]
-    return Counter(kinds([each for jvm in jvms for each in jvm.children()]))
-
-
-def kinds(processes: list[psutil.Process]) -> Iterator[str]:
-    """Yield the kinds of Python workers among processes, some of which may have ended."""
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):  # the name of a zombie process
-            command = process.cmdline()
-            if "pyspark.daemon" in command:
-                yield command[-1] if HAS_DATA_SOURCES else "pyspark.worker"
 
 
 def test_starts_every_kind_of_worker(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,16 +1,18 @@
-"""The profiles in `conf/`."""
+"""The profiles in `conf/`, and the .properties syntax; tests/golden compares it with Java."""
 
 import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import profiles
 from spark_kafka_sink.config.enums import Codec, Profile
 from spark_kafka_sink.config.option_names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
-from spark_kafka_sink.config.profiles import find_file, load_profile
+from spark_kafka_sink.config.profiles import find_file, load_profile, parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.report.arrow_advice import UNMEASURED
 from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES
@@ -94,3 +96,24 @@ def test_spark_defaults_limit_batches_by_bytes() -> None:
 def test_small_rows_are_not_measured() -> None:
     settings = spark_settings("spark-small-rows.conf")
     assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": UNMEASURED}
+
+
+def test_error_of_a_truncated_escape_omits_the_value() -> None:
+    with pytest.raises(ConfigError, match="value of a") as caught:
+        parse_properties("a=sentinel\\u12")
+    assert "sentinel" not in str(caught.value)
+
+
+_NAMES = st.from_regex(r"[A-Za-z.]{1,9}", fullmatch=True)
+
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", " ": "\\ "}
+
+
+@given(st.dictionaries(_NAMES, st.text()))
+def test_escaped_text_round_trips(values: dict[str, str]) -> None:
+    lines = (
+        name + "=" + "".join(_ESCAPES.get(letter, letter) for letter in value)
+        for name, value in values.items()
+    )
+    assert parse_properties("\n".join(lines)) == values

@@ -1,4 +1,4 @@
-"""Parts of a chunk of rows keep all of its fields."""
+"""Parts of a chunk of rows keep all of its fields; names of rows in errors."""
 
 from dataclasses import fields
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.rows import Rows, row_name
 
 COUNT = 6
 TEXTS = pa.array([f"{row}" for row in range(COUNT)])
@@ -69,3 +69,21 @@ def test_parts_share_the_time_of_their_serialization() -> None:
     assert times == pytest.approx([0.2, 0.4])
     assert rows.take(np.arange(3)).serialize_s == pytest.approx(0.3)
     assert chunk(columns=Columns(value=pa.array([], pa.binary()))).slice(0, 0).serialize_s == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "spark_partition", "key", "name"),
+    [
+        (17, None, None, "row 17"),
+        (12_345, 3, None, "row 12,345 of Spark partition 3"),
+        (0, 0, b"k1", "row 0 of Spark partition 0 (key 'k1')"),
+        (0, None, "k\n", "row 0 (key 'k\\n')"),
+        (0, None, b"\xff\x00", "row 0 (key 0xff00)"),
+        (0, None, b"\xff" * 40, f"row 0 (key 0x{'ff' * 32}...)"),
+        (0, None, b"x" * 200, "row 0 (key a text of 200 characters)"),
+    ],
+)
+def test_row_description(
+    number: int, spark_partition: int | None, key: str | bytes | None, name: str
+) -> None:
+    assert row_name(number, spark_partition, key) == name

@@ -1,4 +1,4 @@
-"""Conversion of records to stream entries and back, without a server."""
+"""Offsets and entry ids; conversion of records to stream entries and back."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.streams import BatchEntry, build_batches
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
 
 IDS = EntryIds()
-QUICK = settings(max_examples=100, deadline=None, database=None)
+QUICK = settings(max_examples=200, deadline=None, database=None)
 CONTENT = st.none() | st.binary(max_size=20)
 NAMES = st.sampled_from(["a", "b", "", "key", "é", "header.x"])
 HEADERS = st.lists(st.tuples(NAMES, CONTENT), max_size=4).map(tuple)
 ROWS = st.tuples(st.integers(0, 2**42), CONTENT, CONTENT, HEADERS)
 BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=5), min_size=1, max_size=4)
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+BITS = st.integers(1, 20)
+TIMES = st.integers(0, 2**42)
 
 
 def records_of(rows: Sequence[Row], base: int) -> list[Record]:
@@ -105,3 +108,57 @@ def test_entries_without_a_batch_are_skipped() -> None:
 def test_invalid_header_entry(fields: list[bytes]) -> None:
     with pytest.raises(ValueError, match="header"):
         BatchEntry.read(fields)
+
+
+def test_formula() -> None:
+    ids = EntryIds()
+    assert ids.offset(1234567890123, 0) == 1234567890123 << 10 == 1264197519485952
+    assert ids.offset(1234567890123, 1) == 1264197519485953
+    assert ids.text(1264197519485953) == b"1234567890123-1"
+
+
+@QUICK
+@given(bits=BITS, offset=st.integers(0, 2**63 - 1))
+def test_every_offset_has_one_id(bits: int, offset: int) -> None:
+    ids = EntryIds(bits)
+    assert ids.offset(*ids.parts(offset)) == offset
+    assert ids.read(ids.text(offset)) == offset
+
+
+@QUICK
+@given(bits=BITS, milliseconds=TIMES, data=st.data())
+def test_every_id_that_fits_has_one_offset(
+    bits: int, milliseconds: int, data: st.DataObject
+) -> None:
+    ids = EntryIds(bits)
+    sequence = data.draw(st.integers(0, 2**bits - 1))
+    offset = ids.offset(milliseconds, sequence)
+    assert ids.parts(offset) == (milliseconds, sequence)
+    assert 0 <= offset < 2**63
+    with pytest.raises(ValueError, match="needs more than"):
+        ids.offset(milliseconds, 2**bits)
+
+
+@QUICK
+@given(bits=BITS, first=TIMES, steps=st.lists(st.tuples(st.integers(-5, 5), st.integers(1, 5000))))
+def test_batches_never_overlap_at_any_rate(
+    bits: int, first: int, steps: list[tuple[int, int]]
+) -> None:
+    """Thousands of records per millisecond, or a clock set back: ids only grow."""
+    ids, now, end, last_id = EntryIds(bits), first, 0, (-1, 0)
+    for move, count in steps:
+        now = max(0, now + move)
+        base = ids.next_offset(end, now)
+        assert base >= end
+        assert base == end or ids.parts(base) == (now, 0)
+        for offset in sorted({base, base + count - 1}):
+            assert ids.parts(offset) > last_id
+            assert ids.parts(offset)[1] < 2**bits
+            last_id = ids.parts(offset)
+        end = base + count
+
+
+@pytest.mark.parametrize("bits", [0, 21, -1])
+def test_bits_out_of_range(bits: int) -> None:
+    with pytest.raises(ConfigError, match="sequence_bits"):
+        EntryIds(bits)

@@ -8,7 +8,6 @@ import json
 from decimal import Decimal
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -22,46 +21,10 @@ from spark_kafka_sink.formats.plan import (
     compile_encoder,
     derive_schema,
 )
+from tests.unit.formats.avro.fastavro_rows import encode, read, record, try_to_encode, written
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 TYPES = types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))
-
-
-def encode(array: pa.Array[Any], schema: Any) -> list[bytes | None]:
-    """Encode structs without faults."""
-    encoded, faults = try_to_encode(array, schema)
-    assert not faults, list(faults)
-    return encoded
-
-
-def try_to_encode(array: pa.Array[Any], schema: Any) -> tuple[list[bytes | None], RowFaults]:
-    faults = RowFaults(len(array))
-    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema))
-    encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
-    encoded.validate(full=True)
-    return encoded.to_pylist(), faults
-
-
-def written(schema: Any, value: Any) -> bytes:
-    """Return what fastavro writes."""
-    target = io.BytesIO()
-    fastavro.schemaless_writer(target, fastavro.parse_schema(schema), value)
-    return target.getvalue()
-
-
-def read(schema: Any, data: bytes | None) -> Any:
-    """Return what fastavro reads."""
-    source = io.BytesIO(data or b"")
-    value = fastavro.schemaless_reader(source, fastavro.parse_schema(schema), None)
-    assert not source.read()
-    return value
-
-
-def record(*fields: tuple[str, Any] | dict[str, Any]) -> dict[str, Any]:
-    declared = [
-        each if isinstance(each, dict) else {"name": each[0], "type": each[1]} for each in fields
-    ]
-    return {"type": "record", "name": "R", "namespace": "n", "fields": declared}
 
 
 def for_fastavro(type_: pa.DataType, value: Any) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.formats.avro.avro_references import inlined
-from tests.unit.formats.avro.test_avro import encode
+from tests.unit.formats.avro.fastavro_rows import encode
 
 
 def named(name: str, *fields: Any, **attributes: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import without_comments
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
-from tests.unit.formats.avro.test_avro import encode, read, record, try_to_encode
+from tests.unit.formats.avro.fastavro_rows import encode, read, record, try_to_encode
 from tests.unit.formats.generated import EPOCH, plain_values
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}

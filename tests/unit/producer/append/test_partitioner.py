@@ -1,63 +1,25 @@
 """Assignment of rows to partitions."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import PartitionerName
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
-from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer.append.partitioner import Partitioner
-from spark_kafka_sink.producer.append.route import Route
-from spark_kafka_sink.producer.rows import Rows
 from tests.property.reference import partition_for_key
-from tests.support.harness.offline import config, topic
+from tests.support.harness.offline import topic
+from tests.unit.producer.append.partitioning import (
+    assign,
+    partitioner,
+    partitions,
+    places,
+    rows,
+    topics,
+)
 
 KEYS = [b"", b"k", b"key", b"1234", b"\xff\x80", b"a longer key than the others"]
-
-
-def rows(
-    count: int,
-    keys: Sequence[bytes | None] | None = None,
-    partitions: Sequence[int | None] | None = None,
-    topic_of: list[int] | None = None,
-) -> Rows:
-    return Rows(
-        columns=Columns(
-            value=pa.array([b"v"] * count, pa.binary()),
-            key=None if keys is None else pa.array(keys, pa.binary()),
-        ),
-        topics=("a", "b", "c"),
-        topic_of=None if topic_of is None else np.array(topic_of, np.int32),
-        partition=None if partitions is None else pa.array(partitions, pa.int32()),
-    )
-
-
-def assign(given: Rows, counts: tuple[int, ...] = (7,), **options: object) -> Route:
-    return partitioner(**options).assign(given, topics(*counts))
-
-
-def partitioner(**options: object) -> Partitioner:
-    return Partitioner(config(**options), Random(3))
-
-
-def topics(*counts: int) -> tuple[TopicInfo, ...]:
-    return tuple(topic(name, count) for name, count in zip("abc", counts, strict=False))
-
-
-def places(route: Route) -> list[tuple[str, int]]:
-    found = [route.target(int(number)) for number in route.targets]
-    return [(info.name, partition) for info, partition in found]
-
-
-def partitions(route: Route) -> list[int]:
-    return [partition for _, partition in places(route)]
 
 
 def test_explicit_partitions_are_used() -> None:

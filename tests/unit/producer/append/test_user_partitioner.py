@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
-from tests.unit.producer.append.test_partitioner import (
+from tests.unit.producer.append.partitioning import (
     assign,
     partitioner,
     partitions,

@@ -1,13 +1,24 @@
-"""Breakers per partition, broker and job; retry storms; stalled brokers."""
+"""States of a breaker; breakers per partition, broker and job; retry storms; stalled brokers."""
+
+import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome, CircuitBreakers
+from spark_kafka_sink.producer.buffer.circuit_breakers import (
+    BatchOutcome,
+    Breaker,
+    BreakerState,
+    CircuitBreakers,
+    OutcomeTally,
+    Window,
+)
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 GOOD, RETRIED, FAILED = BatchOutcome
 NODE, OTHER = 1, 2
+CLOSED, OPEN, HALF_OPEN = BreakerState
+CONFIG = BreakerConfig(min_batches=10, window=30.0, open_for=5.0)
 
 
 def breakers(each: Thresholds | None = None, job: Thresholds | None = None) -> CircuitBreakers:
@@ -121,3 +132,96 @@ def test_failures_of_one_partition_are_not_a_storm() -> None:
     for number in range(10):
         one.record(B, OTHER, RETRIED, "X", 11.0 + number / 100)
     assert one.ramp.factor(11.1) == 1 / 16
+
+
+def breaker(retry_percent: int = 0, failures: int = 0) -> Breaker:
+    return Breaker(CONFIG, Thresholds(retry_percent, failures))
+
+
+def test_breaker_opens_at_failure_threshold() -> None:
+    one = breaker(failures=3)
+    assert [one.record(FAILED, float(at)) for at in (100, 101, 102)] == [False, False, True]
+    assert one.state(102.0) is OPEN
+
+
+def test_breaker_opens_at_retry_percentage_after_minimum_count() -> None:
+    one = breaker(retry_percent=50)
+    assert not any(one.record(RETRIED, 100.0) for _ in range(4))
+    assert not any(one.record(GOOD, 100.0) for _ in range(5))
+    assert one.state(100.0) is CLOSED
+    assert one.record(RETRIED, 100.0)
+
+
+def test_successes_keep_it_closed() -> None:
+    one = breaker(retry_percent=50)
+    for _ in range(100):
+        assert not one.record(GOOD, 100.0)
+        assert not one.record(GOOD, 100.0)
+        assert not one.record(RETRIED, 100.0)
+
+
+def test_unset_thresholds_are_never_reached() -> None:
+    one = breaker()
+    assert not any(one.record(outcome, 100.0) for outcome in [RETRIED, FAILED] * 100)
+
+
+def test_breaker_pauses_and_probes() -> None:
+    one = breaker(failures=1)
+    assert one.record(FAILED, 100.0)
+    assert one.state(104.9) is OPEN
+    assert one.state(105.0) is HALF_OPEN
+    assert not one.record(GOOD, 105.0)
+    assert one.state(105.0) is CLOSED
+
+
+@pytest.mark.parametrize("outcome", [RETRIED, FAILED])
+def test_failed_probe_reopens_it(outcome: BatchOutcome) -> None:
+    one = breaker(failures=1)
+    one.record(FAILED, 100.0)
+    assert one.record(outcome, 107.0)
+    assert one.state(111.9) is OPEN
+    assert one.state(112.0) is HALF_OPEN
+
+
+def test_responses_while_open_are_ignored() -> None:
+    one = breaker(failures=1)
+    one.record(FAILED, 100.0)
+    assert not one.record(FAILED, 101.0)
+    assert not one.record(GOOD, 102.0)
+    assert one.state(104.0) is OPEN
+    assert one.state(105.0) is HALF_OPEN
+
+
+def test_closing_resets_the_counts() -> None:
+    one = breaker(failures=2)
+    one.record(FAILED, 100.0)
+    one.record(FAILED, 100.0)
+    one.record(GOOD, 106.0)
+    assert not one.record(FAILED, 107.0)
+    assert one.state(107.0) is CLOSED
+
+
+def test_responses_outside_the_window_are_ignored() -> None:
+    one = breaker(failures=2)
+    assert not one.record(FAILED, 100.0)
+    assert not one.record(FAILED, 131.0)
+    assert one.record(FAILED, 140.0)
+
+
+def test_window_slides() -> None:
+    window = Window(10.0)
+    for second in range(30):
+        window.add(GOOD, float(second))
+        window.add(RETRIED, float(second))
+        assert window.tally(float(second)).total == 2 * min(second + 1, 10)
+    assert window.tally(29.0) == OutcomeTally(delivered=10, retried=10)
+    assert window.tally(38.9).total == 2
+    assert window.tally(60.0) == OutcomeTally()
+
+
+def test_percentages() -> None:
+    assert OutcomeTally(3, 1, 0).retry_percent == 25.0
+    assert OutcomeTally().retry_percent == 0.0
+    assert OutcomeTally(5, 5, 0).reaches(Thresholds(50), 10)
+    assert not OutcomeTally(5, 5, 0).reaches(Thresholds(51), 10)
+    assert not OutcomeTally(5, 5, 0).reaches(Thresholds(50), 11)

@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report.export.exporters import export_metrics
-from tests.unit.report.export.test_java_metrics import report
+from tests.unit.report.export.two_batches import report
 
 
 def config(**options: str) -> SinkConfig:

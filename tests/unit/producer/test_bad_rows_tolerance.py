@@ -7,60 +7,23 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, UnknownTopicError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.record_decoder import Record
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
-from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import DEAD, RejectingLog, cluster, letters, reason, tolerant
 
-DEAD = "dead"
 ONCE = BreakerConfig(each=Thresholds(failures=1), job=Thresholds(failures=1))
 NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
-
-
-def tolerant(breaker: BreakerConfig | None = None, *, letters: bool = True) -> SessionSettings:
-    topic = DEAD if letters else None
-    return SessionSettings(
-        dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=topic),
-        throttling=ThrottlingConfig(breaker=breaker or BreakerConfig()),
-    )
-
-
-def cluster(nodes: int = 1, **topics: int) -> FakeCluster:
-    return FakeCluster(nodes, {"t": 4, DEAD: 1} | topics)
-
-
-def letters(sim: World) -> list[Record]:
-    return sim.cluster.logs[DEAD, 0].records()
-
-
-def reason(record: Record) -> str:
-    return (dict(record.headers)["__connect.errors.exception.message"] or b"").decode()
 
 
 def counts(sim: World) -> dict[str, tuple[int, int]]:
     """Count dead letters and dropped rows by reason."""
     return {c.reason: (c.dead_lettered, c.dropped) for c in sim.report().poison}
-
-
-class RejectingLog(FakeLog):
-    """A log that rejects batches with a value that contains `word`, without naming the record."""
-
-    def __init__(self, code: int, word: bytes = b"bad") -> None:
-        super().__init__(leader=1)
-        self.code, self.word, self.judged = code, word, 0
-
-    def append(self, data: bytes) -> tuple[int, int]:
-        self.judged += 1
-        if self.word in data:
-            return self.code, -1
-        return super().append(data)
 
 
 # Breakers.

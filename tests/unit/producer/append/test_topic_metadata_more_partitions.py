@@ -12,7 +12,7 @@ from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world
-from tests.unit.producer.append.test_first_metadata import Writer
+from tests.support.harness.writer_thread import Writer
 
 TOLERANT = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
 PARTITIONS = 2

@@ -1,4 +1,4 @@
-"""Which values messages show, and which they only describe."""
+"""Which values messages show, and which they only describe; sizes."""
 
 import pytest
 
@@ -9,6 +9,7 @@ from spark_kafka_sink.common.text import (
     shown_file,
     shown_name,
     shown_variable,
+    size_text,
 )
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n"
@@ -59,3 +60,21 @@ def test_password_in_place_of_a_name_is_not_repeated() -> None:
     assert "hunter2" not in shown_variable("hunter2")
     assert shown_variable("KAFKA_PASSWORD") == "the environment variable KAFKA_PASSWORD"
     assert shown_name("sasl.password=x") == "(a text of 15 characters that looks like a password)"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (999.7, "1.0 kB"),
+        (1_000, "1.0 kB"),
+        (3_440, "3.4 kB"),
+        (999_949, "999.9 kB"),
+        (999_960, "1.0 MB"),
+        (163_340_000, "163.3 MB"),
+        (12_345_600_000, "12,345.6 MB"),
+    ],
+)
+def test_unit_depends_on_the_size(size: float, text: str) -> None:
+    assert size_text(size) == text

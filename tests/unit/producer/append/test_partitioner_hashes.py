@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from tests.property.reference import partition_for_key
 from tests.support.harness.offline import topic
-from tests.unit.producer.append.test_partitioner import assign, partitioner, partitions, rows
+from tests.unit.producer.append.partitioning import assign, partitioner, partitions, rows
 
 KEYS = [b"", b"k", b"key", b"1234", b"12345678", b"\xff\x80", b"a longer key than the others"]
 PARTITIONS = 97

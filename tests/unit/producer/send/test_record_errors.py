@@ -9,7 +9,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.support.harness.fake import Fault
 from tests.support.harness.world import world
-from tests.unit.producer.test_tolerance import (
+from tests.unit.producer.rejections import (
     DEAD,
     RejectingLog,
     cluster,

@@ -6,7 +6,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world
-from tests.unit.producer.append.test_first_metadata import Writer
+from tests.support.harness.writer_thread import Writer
 
 MAX_AGE_S = 10.0
 
