@@ -170,7 +170,7 @@ class StickyPartitioner:
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
         if not self._adaptive:
             return None
-        lengths = self._accumulator.queue_lengths(topic.name)
+        lengths = self._accumulator.queues.lengths(topic.name)
         return [lengths[partition] for partition in partitions]
 
 

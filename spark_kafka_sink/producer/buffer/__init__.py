@@ -7,7 +7,8 @@ In reading order:
 - `buffer_quotas`: the share of the buffer for each partition and broker
 - `batch`: a batch of records for one partition
 - `compressor`: compresses closed batches in a separate thread
-- `accumulator`: open batches, and queues of closed batches
+- `accumulator`: open batches, which are closed, drained and completed
+- `batch_queues`: queues of closed batches, one for each partition
 - `batch_listener`: the interface through which reports and debug events follow the batches
 - `events`: events of batches and producer ids, for kafka.debug
 - `circuit_breakers`: the circuit breakers of a session: for partitions, brokers and the job

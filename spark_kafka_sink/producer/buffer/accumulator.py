@@ -1,20 +1,21 @@
-"""The accumulator: open batches that accept records, and queues of closed batches.
+"""The accumulator: the open batches, which accept records, and all batches' charges and states.
 
 The writer appends encoded records to open batches. A batch closes when it is full, when linger.ms
 has passed, on flush, or when memory runs short. Closed batches wait for the sender in a queue for
-each partition. Batches without a partition wait in a queue for the topic.
+each partition (`BatchQueues`).
 
 Source: ``RecordAccumulator``.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch, ProducerBatch
+from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Accumulator:
         self.state = state
         self.pool = pool
         self.quotas = quotas
+        self.queues = BatchQueues(state.lock)
         self._lock = state.lock
         self._compressor = compressor
         self._events = events
@@ -99,11 +101,6 @@ class Accumulator:
         self._compresses = config.compression_type is not Codec.NONE
 
         # Guarded by the session state's lock.
-        self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        """Closed batches that were never sent, oldest first.
-
-        Partitions are processed in this order. Every partition that has received data is included.
-        """
         self._assigned_topics: set[str] = set()
         """Topics that have rows with a partition; the unassigned batches of these topics are sent
         first.
@@ -152,11 +149,9 @@ class Accumulator:
         with self._lock:
             if self._assigned_topics.isdisjoint(topics):
                 return
-            waiting = [partition for partition, queue in self._queues.items() if queue]
-            waiting += self._open
             busy = {
                 topic_partition.topic
-                for topic_partition in waiting
+                for topic_partition in (*self.queues.waiting(), *self._open)
                 if topic_partition.partition != UNASSIGNED
             }
             self._assigned_topics.difference_update(set(topics) - busy)
@@ -286,55 +281,16 @@ class Accumulator:
                     self._take_payload(batch, payload, seconds)
         return failure
 
-    def waiting(self, retried: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Return `retried` and all partitions with queued batches, least recently served first.
-
-        This order prevents starvation: a batch that did not fit into a request is first in the next
-        request.
-        """
-        with self._lock:
-            return [
-                topic_partition
-                for topic_partition, queue in self._queues.items()
-                if queue or topic_partition in retried
-            ]
-
-    def head(self, topic_partition: TopicPartition) -> ProducerBatch | None:
-        """Return the first batch of a queue, or None if no batch may be drained now.
-
-        A partition's batches wait for older unassigned batches of the topic, because these could be
-        assigned to the same partition (design.md: unassigned-first).
-        """
-        with self._lock:
-            queue = self._queues.get(topic_partition)
-            if not queue or not queue[0].is_ready:
-                return None
-            is_assigned = topic_partition.partition != UNASSIGNED
-            if is_assigned and self._queues.get(TopicPartition(topic_partition.topic, UNASSIGNED)):
-                return None
-            return queue[0]
-
-    def ready_count(self, topic_partition: TopicPartition) -> int:
-        """Return the number of batches in a queue that are ready to be sent."""
-        with self._lock:
-            return sum(batch.is_ready for batch in self._queues.get(topic_partition, ()))
-
     def drain(self, batch: ProducerBatch, topic_partition: TopicPartition) -> None:
-        """Remove the first batch of its queue, and assign it `topic_partition`; see `waiting`."""
+        """Remove the first batch of its queue, and assign it `topic_partition`."""
         with self._lock:
-            self._queues[batch.topic_partition].popleft()
+            self.queues.pop(batch.topic_partition)
             if batch.topic_partition != topic_partition:
-                self.put_last(batch.topic_partition)
+                self.queues.put_last(batch.topic_partition)
                 batch.topic_partition = topic_partition
                 self.quotas.change(topic_partition, batch.payload_size)
                 self._events.on_partition_assigned(batch)
-            self.put_last(topic_partition)
-
-    def put_last(self, topic_partition: TopicPartition) -> None:
-        """Move a partition's queue to the end of the order after a batch was drained."""
-        with self._lock:
-            queue = self._queues.pop(topic_partition, None)
-            self._queues[topic_partition] = deque() if queue is None else queue
+            self.queues.put_last(topic_partition)
 
     def complete(self, batch: ProducerBatch) -> None:
         """Free the memory of an acknowledged or failed batch."""
@@ -359,16 +315,7 @@ class Accumulator:
             self._label(batch)
             self._admit(batch)
             self.state.add_incomplete(1)
-            self._queues.setdefault(batch.topic_partition, deque()).append(batch)
-
-    def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return the first batches of each queue for which `unwanted` returns True."""
-        taken: list[ProducerBatch] = []
-        with self._lock:
-            for queue in self._queues.values():
-                while queue and unwanted(queue[0]):
-                    taken.append(queue.popleft())
-        return taken
+            self.queues.append(batch)
 
     def fail(self, error: BaseException, fail_rest: Callable[[list[ProducerBatch]], None]) -> None:
         """End the session: pass all undrained batches to `fail_rest`, then set `error`.
@@ -382,9 +329,7 @@ class Accumulator:
     def take_all(self) -> list[ProducerBatch]:
         """Remove and return all batches that were never drained, including open batches."""
         with self._lock:
-            rest = [batch for queue in self._queues.values() for batch in queue]
-            rest += self._open.values()
-            self._queues.clear()
+            rest = [*self.queues.take_all(), *self._open.values()]
             self._open.clear()
             self._open_bytes = 0
             return rest
@@ -396,28 +341,17 @@ class Accumulator:
         with self._lock:
             return list(self._open.items())
 
-    def queued(self, belongs: Callable[[TopicPartition], bool]) -> list[ProducerBatch]:
-        """Return the unsent closed batches for the partitions that `belongs` accepts."""
-        with self._lock:
-            queues = self._queues.items()
-            return [batch for partition, queue in queues if belongs(partition) for batch in queue]
-
-    def queue_lengths(self, topic: str) -> Counter[int]:
-        """Return the number of queued batches for each partition of a topic."""
-        with self._lock:
-            queues = self._queues.items()
-            return Counter({p.partition: len(queue) for p, queue in queues if p.topic == topic})
-
     def contents(self) -> tuple[dict[TopicPartition, Contents], int]:
         """Return the contents of each partition's batches, and the number of incomplete batches."""
         contents: dict[TopicPartition, Contents] = {}
         with self._lock:
             for partition, batch in self._open.items():
                 contents[partition] = Contents(batch.records, batch.raw_size)
-            for partition, queue in self._queues.items():
-                contents[partition] = contents.get(partition, Contents())._replace(
-                    queued_records=sum(batch.records for batch in queue),
-                    queued_bytes=sum(batch.raw_size for batch in queue),
+            for batch in self.queues.batches():
+                earlier = contents.get(batch.topic_partition, Contents())
+                contents[batch.topic_partition] = earlier._replace(
+                    queued_records=earlier.queued_records + batch.records,
+                    queued_bytes=earlier.queued_bytes + batch.raw_size,
                 )
             return contents, self.state.incomplete
 
@@ -462,7 +396,7 @@ class Accumulator:
         self._open_bytes -= batch.payload_size
         batch.closed_at, batch.close_reason = self.state.clock.monotonic(), reason
         self._events.on_closed(batch)
-        self._queues.setdefault(topic_partition, deque()).append(batch)
+        self.queues.append(batch)
         batch.is_ready = not self._compresses
         if self._compresses:
             self._compressor.submit(batch)

@@ -132,7 +132,7 @@ class BatchCompletion:
             return removed.remaining(*batch.topic_partition, now) is not None
 
         waiting = self.partitions.take_retries(is_removed)
-        for batch in waiting + self.accumulator.take_while(is_removed):
+        for batch in waiting + self.accumulator.queues.take_while(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.topic_partition, now) or 0
             self.fail_session(batch_failure.removed_partition_error(batch, remaining))
@@ -178,7 +178,7 @@ class BatchCompletion:
         expired = self.partitions.take_retries(is_expired)
         # A late response finds no batch; these batches therefore become ambiguous.
         expired += self.partitions.take_in_flight(is_expired)
-        expired += self.accumulator.take_while(is_expired)
+        expired += self.accumulator.queues.take_while(is_expired)
         if not expired:
             return
         failures = dict(self.client.network.failures.reasons)

@@ -118,7 +118,7 @@ class Drainer:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
         self._breakers.unavailable = self._unavailable_brokers(now)
-        queues = self._accumulator.waiting(self._partitions.with_retries())
+        queues = self._accumulator.queues.waiting(self._partitions.with_retries())
         if not queues:
             return Drained({}, now)
         waiting = [(queue, self._led(cluster, queue.topic)) for queue in queues]
@@ -206,14 +206,14 @@ class Drainer:
         batch = state.next_retry(leader, drained.now)
         is_retry = batch is not None
         if batch is None and state.may_send_new(leader, drained.now):
-            batch = self._accumulator.head(topic_partition)
+            batch = self._accumulator.queues.head(topic_partition)
         if batch is None:
             return False
         if not drained.fits(topic_partition, leader, batch.size):
             drained.close(leader)
             return True
         self._take(state, batch, leader, drained, is_retry=is_retry)
-        return self._accumulator.head(topic_partition) is not None
+        return self._accumulator.queues.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, drained: Drained) -> bool:
         """Return True if batches may be sent to the partition.
@@ -241,7 +241,7 @@ class Drainer:
     ) -> None:
         """Add a batch to the request for the partition's leader."""
         if is_retry:
-            self._accumulator.put_last(state.topic_partition)
+            self._accumulator.queues.put_last(state.topic_partition)
         else:
             self._accumulator.drain(batch, state.topic_partition)
         state.mark_sent(batch, leader)
@@ -256,7 +256,7 @@ class Drainer:
 
         Return True if more may be sent in the next request.
         """
-        head = self._accumulator.head(unassigned)
+        head = self._accumulator.queues.head(unassigned)
         if head is None:
             return False
         brokers = set(leaders.values())
@@ -265,17 +265,17 @@ class Drainer:
         drawn = self._drawn(unassigned.topic, leaders, drained)
         transactions = self._transactions
         if transactions is not None and transactions.version.needs_add_partitions:
-            ready = self._accumulator.ready_count(unassigned)
+            ready = self._accumulator.queues.ready_count(unassigned)
             drawn = transactions.partitions.for_batches(
                 unassigned.topic,
                 drawn,
                 ready,
-                lambda: self._accumulator.head(unassigned),
+                lambda: self._accumulator.queues.head(unassigned),
                 drained.new_partitions,
             )
         for partition in drawn:
             self._assign_partition(head, partition, leaders[partition], drained)
-            head = self._accumulator.head(unassigned)
+            head = self._accumulator.queues.head(unassigned)
             if head is None:
                 # Rows with a partition might be waiting for these batches to be drained.
                 return self._accumulator.needs_partition(unassigned.topic)
@@ -299,7 +299,7 @@ class Drainer:
 
     def _queued(self, topic: str) -> Counter[int]:
         """Return the number of batches queued for or in flight to each partition of a topic."""
-        lengths = self._accumulator.queue_lengths(topic)
+        lengths = self._accumulator.queues.lengths(topic)
         for state in self._partitions:
             if state.topic_partition.topic == topic:
                 count = len(state.in_flight) + len(state.retries)

@@ -227,7 +227,7 @@ class ResponseHandler:
             return batch.topic_partition.topic in topics and batch.is_ready
 
         waiting = self.completion.partitions.take_retries(is_rejected)
-        for batch in waiting + self.accumulator.take_while(is_rejected):
+        for batch in waiting + self.accumulator.queues.take_while(is_rejected):
             state = self.completion.partitions.get(batch.topic_partition) or PartitionState(
                 batch.topic_partition
             )

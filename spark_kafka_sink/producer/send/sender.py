@@ -111,7 +111,7 @@ class Sender:
         cluster, config = self.client.metadata.cluster, self.client.config
         timeout = f"delivery.timeout.ms = {config.delivery_timeout_ms}"
         if node_id < 0:
-            waiting = self.accumulator.queued(
+            waiting = self.accumulator.queues.batches_of(
                 lambda topic_partition: topic_partition.topic not in cluster.topics
             )
             if config.max_block_ms <= config.delivery_timeout_ms:
@@ -123,7 +123,7 @@ class Sender:
             if node_id in {state.leader, cluster.leader(*state.topic_partition)}
             for batch in (*state.in_flight, *state.retries)
         ]
-        waiting += self.accumulator.queued(
+        waiting += self.accumulator.queues.batches_of(
             lambda topic_partition: cluster.leader(*topic_partition) == node_id
         )
         return _waiting(waiting, "it", timeout, now)

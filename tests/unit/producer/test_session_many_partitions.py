@@ -46,7 +46,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     state = sim.session._sender.completion.partitions.of(TopicPartition("t", 0))
     sim.session.append(rows(1))
     sim.session.context.accumulator.close_due(sim.clock.monotonic() + 1)
-    batch = sim.session.context.accumulator.head(state.topic_partition)
+    batch = sim.session.context.accumulator.queues.head(state.topic_partition)
     assert batch is not None
     sim.session.context.accumulator.drain(batch, state.topic_partition)
     state.mark_sent(batch, 1)

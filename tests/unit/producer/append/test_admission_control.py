@@ -142,7 +142,7 @@ def unassigned_records(sim: World) -> list[ProducerBatch]:
     accumulator = sim.session.context.accumulator
     place = TopicPartition("t", UNASSIGNED)
     with accumulator.state.lock:
-        waiting = accumulator.queued(lambda each: each == place)
+        waiting = accumulator.queues.batches_of(lambda each: each == place)
         return waiting + [batch for where, batch in accumulator.open_batches() if where == place]
 
 
@@ -209,7 +209,7 @@ def test_keyless_rows_do_not_wait_for_stalled_broker(batch_size: int) -> None:
         is_blocked = in_flight(sim, 1, 3)
         assert 0 < is_blocked <= 2 * sim.config.max_in_flight * batch_size // 90
         assert logged(cluster, 0, 2) >= rows - is_blocked
-        assert not sim.session.context.accumulator.queued(lambda _: True)
+        assert not sim.session.context.accumulator.queues.batches()
         cluster.resume()
         sim.finish()
         sim.check_accounting()

@@ -28,7 +28,7 @@ PLACES = [TopicPartition("t", number) for number in range(4)]
 
 def waiting_batches(sim: World) -> list[ProducerBatch]:
     """Return the closed batches without a partition."""
-    return sim.session.context.accumulator.queued(lambda each: each == PLACE)
+    return sim.session.context.accumulator.queues.batches_of(lambda each: each == PLACE)
 
 
 def send_first_batches(sim: World) -> None:
@@ -105,7 +105,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
             sum(quotas.charged_bytes(partition) for partition in PLACES)
             < 20 * sim.config.batch_size
         )
-        assert not sim.session.context.accumulator.queued(lambda each: each != PLACE)
+        assert not sim.session.context.accumulator.queues.batches_of(lambda each: each != PLACE)
         sim.cluster.release()
         sim.finish()
         sim.check_accounting()
@@ -336,11 +336,11 @@ def test_backlog_of_another_topic_does_not_block_waiting_batches() -> None:
             sim.steps(1)
         sim.send_batches(1, None)
         close_all(sim)
-        others = len(sim.session.context.accumulator.queued(lambda _: True))
+        others = len(sim.session.context.accumulator.queues.batches())
         assert others > 100
         assert len(waiting_batches(sim)) == 1
         sim.run(lambda: not waiting_batches(sim))
-        left = len(sim.session.context.accumulator.queued(lambda _: True))
+        left = len(sim.session.context.accumulator.queues.batches())
         assert left > others - 40
         sim.finish()
         sim.check_accounting()

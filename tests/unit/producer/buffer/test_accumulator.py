@@ -324,7 +324,7 @@ def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
 def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939})
-    (expired,) = bench.accumulator.take_while(lambda batch: batch.created_at <= 0.0)
+    (expired,) = bench.accumulator.queues.take_while(lambda batch: batch.created_at <= 0.0)
     bench.accumulator.complete(expired)
     bench.codec.run()
     assert bench.accumulator.take_compressed() is None
@@ -350,7 +350,7 @@ def test_only_batches_beyond_the_timeout_expire(bench: Bench) -> None:
     bench.put({0: 939})
     bench.clock.advance(5.0)  # type: ignore[attr-defined]
     bench.put({0: 939, 1: 939})
-    expired = bench.accumulator.take_while(lambda batch: batch.created_at <= 3.0)
+    expired = bench.accumulator.queues.take_while(lambda batch: batch.created_at <= 3.0)
     assert [(batch.topic_partition, batch.created_at) for batch in expired] == [(PLACES[0], 1.0)]
     assert len(bench.queued()) == 2
 
