@@ -11,6 +11,7 @@ from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, ScopeState
+from spark_kafka_sink.exactly_once.steps.alive_checks import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
     abort_all_orphans,
@@ -19,7 +20,6 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
     create_abort_flags,
 )
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
-from spark_kafka_sink.exactly_once.steps.scope_client import is_any_committed
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 

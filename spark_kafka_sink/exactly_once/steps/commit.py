@@ -18,9 +18,9 @@ from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
 from spark_kafka_sink.exactly_once.steps import recovery
+from spark_kafka_sink.exactly_once.steps.alive_checks import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
-from spark_kafka_sink.exactly_once.steps.scope_client import is_any_committed
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.appender import UnclearFenceError

@@ -1,9 +1,4 @@
-"""The driver's basic operations on Kafka, their durations, and the checks before a decision.
-
-Each transaction must outlive the EndTxn that follows the decision. A batch is torn only if the
-broker aborts a transaction between the decision and EndTxn. Therefore, before it decides, the
-driver fails the batch on any sign of such an abort: the batch runs again, and nothing is lost.
-"""
+"""The driver's basic operations on Kafka: fence, read, append, end, describe."""
 
 from __future__ import annotations
 
@@ -20,11 +15,12 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
     UnknownTopicError,
 )
-from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import decision_record
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
+from spark_kafka_sink.exactly_once.steps.alive_checks import check_alive
+from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     abort_flag_id,
@@ -39,7 +35,6 @@ from spark_kafka_sink.kafka.admin.transaction_admin import (
     TransactionDescription,
 )
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from spark_kafka_sink.report.recreated_topics import check_current
 
@@ -48,27 +43,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
-MIN_LEFT_MS: Final = 30_000
-"""Minimum time in milliseconds before each transaction times out, at the check before the decision.
-This does not depend on the transaction timeout: a driver that is paused after the check can
-commit its decision up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval),
-and then commits the tasks' transactions.
-"""
-MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
-"""The shortest safe transaction.timeout.ms; half of it is available to the tasks of a batch."""
-_ABORTED_WITHIN_MS: Final = 20_000
-"""Maximum time in milliseconds between the timeout of a transaction and its abort: twice the
-default of transaction.abort.timed.out.transaction.cleanup.interval.ms.
-"""
-_CLOCKS: Final = (
-    " and, by this driver's clock, has been open {:,.0f} s longer than brokers allow: compare the "
-    "clocks of driver, executors and brokers"
-)
-_MAX_LISTED: Final = 10
-"""Maximum number of transactions in an error message."""
-_COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
 MARKER_SECONDS: Final = 2.0
 """Maximum time in seconds to wait for the markers of a committed transaction."""
 MARKER_PAUSE: Final = 0.005
@@ -87,98 +64,6 @@ _UNRELIABLE: Final = (
     "Run the write again. If it fails again, these brokers do not keep Kafka's rules for "
     "transactions, and cannot be used with deliveryGuarantee=exactly-once."
 )
-
-
-class Stopwatch:
-    """Measures the durations of named steps; several steps may have the same name."""
-
-    __slots__ = ("_now", "_steps")
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._steps: list[tuple[str, float]] = []
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Measure the duration of the block, even if the block raises an error."""
-        began = self._now()
-        try:
-            yield
-        finally:
-            self._steps.append((name, 1000 * (self._now() - began)))
-
-    @property
-    def steps(self) -> tuple[tuple[str, float], ...]:
-        """The name of each step so far and its duration in milliseconds, in order."""
-        return tuple(self._steps)
-
-
-def check_alive(
-    transactions: Sequence[TaskTransaction],
-    descriptions: Mapping[str, TransactionDescription] | None,
-    now_ms: int,
-) -> None:
-    """Raise an error unless every transaction is open, unchanged, and has enough time left.
-
-    Args:
-        transactions: the transactions to be decided.
-        descriptions: the coordinators' descriptions; None if the brokers are too old to return
-            them; in that case only the tasks' own times are checked.
-        now_ms: the driver's clock, milliseconds since 1970.
-
-    Raises:
-        TransactionError: a transaction fails the check.
-    """
-    problems = list(_problems(transactions, descriptions, now_ms))
-    if not problems:
-        return
-    others = f", and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
-    raise TransactionError(
-        f"{len(problems)} of {plural(len(transactions), 'transaction')} cannot be committed "
-        f"safely, so the batch is not decided: {'; '.join(problems[:_MAX_LISTED])}{others}",
-        hint="Nothing is lost: the batch can run again. If tasks take longer than "
-        "transaction.timeout.ms, raise that option and the brokers' "
-        "transaction.max.timeout.ms, or make the batches smaller.",
-    )
-
-
-def _problems(
-    transactions: Sequence[TaskTransaction],
-    descriptions: Mapping[str, TransactionDescription] | None,
-    now_ms: int,
-) -> Iterator[str]:
-    for task in transactions:
-        name = task.transactional_id
-        if descriptions is None:
-            started_ms, timeout_ms = task.started_ms, task.timeout_ms
-        else:
-            description = descriptions.get(name)
-            if description is None:
-                yield f"{name} is no longer known to its coordinator"
-                continue
-            if description.state is not TransactionState.ONGOING or not description.is_of(
-                task.transaction
-            ):
-                yield f"{name} is {description.state.value} at epoch {description.epoch}, not open"
-                continue
-            started_ms = min(task.started_ms, description.started_ms or task.started_ms)
-            timeout_ms = description.timeout_ms
-        left_ms = timeout_ms - max(0, now_ms - started_ms)
-        if left_ms < MIN_LEFT_MS:
-            left = f"{name} has {max(0, left_ms) / 1000:.0f} of {timeout_ms / 1000:.0f} s left"
-            overdue = descriptions is not None and left_ms < -_ABORTED_WITHIN_MS
-            yield left + (_CLOCKS.format(-left_ms / 1000) if overdue else "")
-
-
-def is_any_committed(
-    tasks: Sequence[TaskTransaction], descriptions: Mapping[str, TransactionDescription]
-) -> bool:
-    """Return True if a task's transaction was committed, so that it must have been decided."""
-    ours = {task.transactional_id: task.transaction.producer_id for task in tasks}
-    return any(
-        description.state in _COMMITTED and description.producer_id == ours.get(name)
-        for name, description in descriptions.items()
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator, accept_loss
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
+from spark_kafka_sink.exactly_once.steps.alive_checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.scope_client import MIN_LEFT_MS, connected_scope_client
+from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client

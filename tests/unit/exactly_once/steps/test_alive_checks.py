@@ -6,15 +6,13 @@ import pytest
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.steps.scope_client import (
+from spark_kafka_sink.exactly_once.steps.alive_checks import (
     MIN_LEFT_MS,
     MIN_TIMEOUT_MS,
-    Stopwatch,
     check_alive,
 )
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
-from tests.support.clock import ManualClock
 from tests.unit.exactly_once.decisions import task_transactions
 
 TASKS = task_transactions(3)
@@ -110,12 +108,3 @@ def test_impossible_age_suggests_comparing_clocks() -> None:
         with pytest.raises(TransactionError) as caught:
             check_alive(TASKS, told, now)
         assert "clocks" not in str(caught.value)
-
-
-def test_steps_are_timed_in_their_order() -> None:
-    clock = ManualClock()
-    watch = Stopwatch(clock.monotonic)
-    for name, seconds in (("fence", 0.25), ("read", 0.5), ("fence", 1.0)):
-        with watch.step(name):
-            clock.advance(seconds)
-    assert watch.steps == (("fence", 250.0), ("read", 500.0), ("fence", 1000.0))
