@@ -89,7 +89,7 @@ class KafkaProdDataSource(DataSource):
 
         Raises:
             ConfigError: an option is wrong, or the save mode is overwrite.
-            ColumnError: the DataFrame violates the column contract.
+            ColumnError: the DataFrame violates the column roles.
             ReportError: the report cannot be written to reportPath.
             KafkaProdError: see check_brokers; with exactly-once, the decision log cannot be read.
         """
@@ -122,7 +122,7 @@ class KafkaProdDataSource(DataSource):
         Raises:
             ConfigError: an option is wrong or only for batch writes, the output mode is complete,
                 or the trigger is continuous.
-            ColumnError: the DataFrame violates the column contract.
+            ColumnError: the DataFrame violates the column roles.
             ReportError: the report cannot be written to reportPath.
             KafkaProdError: see check_brokers; with exactly-once, the decision log cannot be read,
                 or a decision cannot be finished.

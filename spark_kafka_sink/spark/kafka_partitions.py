@@ -19,7 +19,7 @@ from spark_kafka_sink.kafka.records.columns import read_bytes
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from spark_kafka_sink.spark.partition_functions import bigint_udf, repartition_by_id
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import PartitionerName
@@ -58,7 +58,7 @@ def repartition_by_kafka_partition(
 
     Raises:
         ConfigError: an option is wrong, or the topics are unknown.
-        ColumnError: the DataFrame violates the column contract.
+        ColumnError: the DataFrame violates the column roles.
         UnknownTopicError: a topic does not exist.
         KafkaProdError: the brokers cannot be reached.
     """
@@ -70,7 +70,7 @@ def repartition_by_kafka_partition(
     if tasks is not None and tasks < 1:
         raise ConfigError(f"{call}: tasks={tasks}", hint="Use a number above 0, or omit it.")
     config = SinkConfig.parse(dict(options))
-    Contract.of(df.schema, config)
+    ColumnRoles.of(df.schema, config)
     if config.producer.partitioner_function is not None:
         raise ConfigError(
             "repartition_by_kafka_partition does not support custom partitioners",

@@ -75,7 +75,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
 
     Raises:
         ConfigError: an argument or an option is wrong.
-        ColumnError: the DataFrame violates the column contract.
+        ColumnError: the DataFrame violates the column roles.
         KafkaProdError: the write failed; the cause is Spark's exception.
         PySparkException: the job failed for a reason outside of this package.
     """

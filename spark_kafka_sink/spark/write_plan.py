@@ -37,7 +37,7 @@ from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime.continuous_processing import reject_continuous
 from spark_kafka_sink.spark.runtime.internals import latest_query_start, only_errors_are_logged
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract, warn_of_misnamed_columns
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles, warn_of_misnamed_columns
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter, WriteEnd, WriteJob
 
 if TYPE_CHECKING:
@@ -70,21 +70,21 @@ def plan_batch(
     origin = origin or WriteOrigin.of_write()
     options = write_options(schema, user_options)
     config = SinkConfig.parse(options, batch_write=True)
-    contract = Contract.of(schema, config)
+    roles = ColumnRoles.of(schema, config)
     warn_of_misnamed_columns(*schema.names)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     _check_security(config.producer)
-    _check_brokers(config, contract)
-    contract, config = _with_schemas(contract, schema, config)
+    _check_brokers(config, roles)
+    roles, config = _with_schemas(roles, schema, config)
     if config.exactly_once.exactly_once:
         from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
             plan_write,  # rarely needed
         )
 
-        job = plan_write(config, contract, origin)
+        job = plan_write(config, roles, origin)
     else:
-        job = WriteJob(TaskWriter(config, contract, origin), WriteEnd(config, origin))
+        job = WriteJob(TaskWriter(config, roles, origin), WriteEnd(config, origin))
     if config.report_path is not None and job.task.must_write:
         from spark_kafka_sink.spark.reports.publication import (
             Publication,  # imports the report's modules
@@ -105,7 +105,7 @@ def plan_stream(
     config = SinkConfig.parse(options)
     prefix = config.exactly_once.transactional_id_prefix
     origin = WriteOrigin.of_stream(stream, prefix, planning=planning)
-    contract = Contract.of(schema, config)
+    roles = ColumnRoles.of(schema, config)
     if config.dry_run:
         raise ConfigError(
             "dryRun=true is for batch writes: a stream would record its rows as written in its "
@@ -116,8 +116,8 @@ def plan_stream(
     config = _with_own_reports(config, stream, planning=planning)
     if planning:
         warn_of_misnamed_columns(*schema.names)
-        _check_stream(config, contract, options)
-        contract, config = _with_schemas(contract, schema, config, stream)
+        _check_stream(config, roles, options)
+        roles, config = _with_schemas(roles, schema, config, stream)
         if not config.exactly_once.exactly_once:
             origin.plan_file.store(origin.planned)
     config = replace(config, formats=None)
@@ -127,18 +127,18 @@ def plan_stream(
         )
 
         exactly_once.check_stream_options(config, options)
-        task = exactly_once.plan_micro_batch(config, contract, origin) if planning else None
+        task = exactly_once.plan_micro_batch(config, roles, origin) if planning else None
         return task, exactly_once.ExactlyOnceEnd(config, origin, exactly_once.stream_scope(config))
-    return TaskWriter(config, contract, origin), WriteEnd(config, origin)
+    return TaskWriter(config, roles, origin), WriteEnd(config, origin)
 
 
 def _with_schemas(
-    contract: Contract,
+    roles: ColumnRoles,
     schema: types.StructType,
     config: SinkConfig,
     stream: folders.StreamIdentity | None = None,
-) -> tuple[Contract, SinkConfig]:
-    """Return the contract with the schemas of its formats, and the settings for tasks.
+) -> tuple[ColumnRoles, SinkConfig]:
+    """Return the columns' roles with the schemas of their formats, and the settings for tasks.
 
     Tasks never contact the registry, so the registry options are removed from their settings.
 
@@ -146,7 +146,7 @@ def _with_schemas(
         KafkaProdError: see `format_plans.with_schemas`.
     """
     if config.formats is None:
-        return contract, config
+        return roles, config
     from spark_kafka_sink.spark.schema import format_plans  # needed only for formats
 
     located = replace(config, producer=with_shipped_files(config.producer))
@@ -154,11 +154,11 @@ def _with_schemas(
     if stream is not None:
         name = f"{stream.query_name}\n{stream.checkpoint}"
         start = format_plans.StreamStart(name, latest_query_start())
-    planned = format_plans.with_schemas(contract, schema, located, start)
+    planned = format_plans.with_schemas(roles, schema, located, start)
     return planned, replace(config, formats=None)
 
 
-def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, str]) -> None:
+def _check_stream(config: SinkConfig, roles: ColumnRoles, options: Mapping[str, str]) -> None:
     from spark_kafka_sink.spark.reports.publication import check_report_folder
 
     reject_continuous()
@@ -167,7 +167,7 @@ def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, 
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     _check_security(config.producer, of_stream=True)
     check_report_folder(config)
-    _check_brokers(config, contract, of_stream=True)
+    _check_brokers(config, roles, of_stream=True)
 
 
 def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
@@ -186,12 +186,12 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     check(with_shipped_files(config).security)
 
 
-def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = False) -> None:
+def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool = False) -> None:
     """Check the brokers, and create a missing topic if requested (see `diagnostics.preflight`).
 
     Args:
         config: the sink's settings, as set by the user.
-        contract: the columns of the rows.
+        roles: the columns of the rows.
         of_stream: True if a micro-batch is planned.
 
     Raises:
@@ -203,7 +203,7 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
     from spark_kafka_sink.diagnostics.preflight import PREFLIGHT
 
     located = replace(config, producer=with_shipped_files(config.producer))
-    intent = Intent(config=located, has_key=contract.has_key)
+    intent = Intent(config=located, has_key=roles.has_key)
     start = latest_query_start() if of_stream else None
     PREFLIGHT.check(intent, of_stream=of_stream, start=start, only_errors=only_errors_are_logged())
 

@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.spark.runtime.spark_errors import error_of
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink
 
@@ -67,11 +67,11 @@ def test_hint_about_headers_works(spark: SparkSession, column: str, keys: list[s
     frame = spark.range(1).selectExpr("'v' AS value", f"{column} AS headers")
     config = SinkConfig.parse({"kafka.bootstrap.servers": "kafka:9092", "topic": "t"})
     with pytest.raises(ColumnError) as caught:
-        Contract.of(frame.schema, config)
+        ColumnRoles.of(frame.schema, config)
     expression = re.search(r"expr\((['\"])(.*)\1\)\)", caught.value.hint or "")
     assert expression is not None
     converted = frame.selectExpr("value", f"{expression[2]} AS headers")
-    assert Contract.of(converted.schema, config).headers == 1
+    assert ColumnRoles.of(converted.schema, config).headers == 1
     [row] = converted.collect()
     assert [header.key for header in row["headers"]] == keys
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
-    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+    from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
@@ -79,7 +79,7 @@ _WITHOUT_BATCH_ID = (
 )
 
 
-def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> WriteJob:
+def plan_write(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> WriteJob:
     """Plan a batch write, after finishing any decision of the batch's earlier runs.
 
     Raises:
@@ -96,7 +96,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> W
     target = WriteTarget(topic=config.topic, name=options.write_name)
     scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
     plan = _plan(config, scope)
-    task = TransactionalTaskWriter(config, contract, plan, origin)
+    task = TransactionalTaskWriter(config, roles, plan, origin)
     if not task.must_write:
         # Planning cannot determine whether foreachBatch of the same query repeats its own batch.
         _LOG.warning(
@@ -118,7 +118,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> W
 
 
 def plan_micro_batch(
-    config: SinkConfig, contract: Contract, origin: WriteOrigin
+    config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin
 ) -> TransactionalTaskWriter:
     """Return the writer for a micro-batch's tasks. Unfinished earlier decisions are finished first.
 
@@ -135,7 +135,7 @@ def plan_micro_batch(
     if last.nonce is not None and (plan.shared is None or last.shared is None):
         ExactlyOnceEnd(config, origin, scope).give_up(last)
     origin.plan_file.store(replace(origin.planned, nonce=plan.nonce, shared=plan.shared))
-    return TransactionalTaskWriter(config, contract, plan, origin)
+    return TransactionalTaskWriter(config, roles, plan, origin)
 
 
 def stream_scope(config: SinkConfig) -> Scope:

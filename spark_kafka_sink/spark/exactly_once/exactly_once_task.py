@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.partition_report import PartitionReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
-    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+    from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 
 _MAX_REPORTED: Final = {
@@ -288,11 +288,11 @@ class TransactionalTaskWriter(TaskWriter):
     def __init__(
         self,
         config: SinkConfig,
-        contract: Contract,
+        roles: ColumnRoles,
         plan: WritePlan,
         origin: WriteOrigin | None = None,
     ) -> None:
-        super().__init__(config, contract, origin)
+        super().__init__(config, roles, origin)
         self.plan = plan
 
     @property
@@ -312,7 +312,7 @@ class TransactionalTaskWriter(TaskWriter):
         if plan.shared is not None:
             _reject_speculation()
         run_id = None if kind is ids.ScopeKind.STREAM else current_run()
-        counted = _Counted(batches, self.contract.topic if kind is ids.ScopeKind.BATCH else None)
+        counted = _Counted(batches, self.roles.topic if kind is ids.ScopeKind.BATCH else None)
         report, transaction = DeliveryReport(), None
         written: tuple[WrittenTopic, ...] = ()
         outcome = TaskOutcome.SKIPPED

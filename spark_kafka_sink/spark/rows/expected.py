@@ -13,7 +13,7 @@ from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.decoder import decode
 from spark_kafka_sink.formats.plan import FieldPlan, Source, compile_encoder
 from spark_kafka_sink.spark.rows.serialization import fields_of
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.schema.format_plans import arrow_schema, draft_plans
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Expected:
             ConfigError: a given schema cannot be read, or a library is not installed.
             SchemaRegistryError: the registered schema that the options select cannot be read.
         """
-        contract = Contract.of(frame.schema, config)
-        plans = draft_plans(contract, frame.schema, config)
+        roles = ColumnRoles.of(frame.schema, config)
+        plans = draft_plans(roles, frame.schema, config)
         nullable = cast("types.StructType", _nullable(frame.schema))
         # PyArrow cannot convert null structs whose fields are not nullable.
         schema, table = arrow_schema(nullable), _to_arrow(frame.to(nullable))
@@ -56,7 +56,7 @@ class Expected:
         batch = next(iter(batches), pa.RecordBatch.from_pylist([], schema))
         columns = {part: _decoded(plan, batch, part) for part, plan in plans.items()}
         for name in ("key", "value", "topic", "headers"):
-            index = getattr(contract, name)
+            index = getattr(roles, name)
             if index is not None:
                 columns[name] = batch.column(index).to_pylist()
         if "headers" in columns:

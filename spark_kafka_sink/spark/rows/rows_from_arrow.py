@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.spark.rows.serialization import Serialized
-    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+    from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 
 _NONE = -1
@@ -250,91 +250,91 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def read_chunks(
-    batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
+    batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: RowNumber = FIRST
 ) -> Iterator[Rows]:
     """Yield one Arrow batch as rows of the producer, in slices if it exceeds 4 MiB.
 
     Raises:
         ColumnError: see `read_rows`.
     """
-    for start, stop in slices(batch, contract.used):
+    for start, stop in slices(batch, roles.used):
         number = replace(first, row=first.row + start)
-        yield read_rows(batch.slice(start, stop - start), contract, clock, number)
+        yield read_rows(batch.slice(start, stop - start), roles, clock, number)
 
 
 def read_rows(
-    batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
+    batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: RowNumber = FIRST
 ) -> Rows:
     """Return a slice of n rows for the producer; in errors, row numbers start at `first`.
 
     Raises:
         ColumnError: a topic is null or invalid, a header key is null or not UTF-8, a timestamp is
-            before 1970, or a field cannot be serialized, unless the contract tolerates them; the
+            before 1970, or a field cannot be serialized, unless `roles.tolerant` is set; the
             message contains the row.
     """
 
     def name(row: int) -> str:
-        key = _key(batch.slice(row, 1), contract)  # as bytes, which need not be UTF-8
+        key = _key(batch.slice(row, 1), roles)  # as bytes, which need not be UTF-8
         shown_key = None if key is None else key[0].as_py()
         return row_name(first.row + row, first.spark_partition, shown_key)
 
-    checks = RowChecks(batch.num_rows, contract.tolerant, name)
-    topics, topic_of = _topics(batch, contract, checks)
-    entries = _column(batch, contract.headers)
+    checks = RowChecks(batch.num_rows, roles.tolerant, name)
+    topics, topic_of = _topics(batch, roles, checks)
+    entries = _column(batch, roles.headers)
     lists = None if entries is None else read_headers(entries, checks)
-    data = _serialized(batch, contract, checks, clock)
+    data = _serialized(batch, roles, checks, clock)
     headers = None if lists is None else encode_headers(lists)
     if data is not None and data.headers:
-        headers, lists = data.add_headers(lists, keep=contract.tolerant)
+        headers, lists = data.add_headers(lists, keep=roles.tolerant)
     return Rows(
         columns=Columns(
-            value=read_bytes(batch.column(cast("int", contract.value)))
+            value=read_bytes(batch.column(cast("int", roles.value)))
             if data is None or data.value is None
             else data.value,
-            key=_key(batch, contract) if data is None or data.key is None else data.key,
+            key=_key(batch, roles) if data is None or data.key is None else data.key,
             headers=headers,
-            timestamps=_timestamps(batch, contract, checks, clock),
+            timestamps=_timestamps(batch, roles, checks, clock),
         ),
         topics=topics,
         topic_of=topic_of,
-        partition=_column(batch, contract.partition),
+        partition=_column(batch, roles.partition),
         first_row=first.row,
         spark_partition=first.spark_partition,
         errors=checks.errors,
-        header_lists=lists if contract.tolerant else None,
-        topic_names=_topic_names(batch, contract, checks),
+        header_lists=lists if roles.tolerant else None,
+        topic_names=_topic_names(batch, roles, checks),
         problems=None if data is None else data.problems,
         serialize_s=0.0 if data is None else data.seconds,
     )
 
 
 def _serialized(
-    batch: pa.RecordBatch, contract: Contract, checks: RowChecks, clock: Clock
+    batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks, clock: Clock
 ) -> Serialized | None:
     """Return the serialized keys and values, or None if neither is serialized."""
-    if contract.key_plan is None and contract.value_plan is None:
+    if roles.key_plan is None and roles.value_plan is None:
         return None
     from spark_kafka_sink.spark.rows.serialization import serialize  # needed only for formats
 
     zone = _zone(batch.schema) or system_zone()
-    return serialize(batch, contract, checks, zone=zone, clock=clock)
+    return serialize(batch, roles, checks, zone=zone, clock=clock)
 
 
 def _topics(
-    batch: pa.RecordBatch, contract: Contract, checks: RowChecks
+    batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
-    if contract.topic is None:
-        return (contract.fixed_topic or "",), None
-    return read_topics(batch.column(contract.topic), checks)
+    if roles.topic is None:
+        return (roles.fixed_topic or "",), None
+    return read_topics(batch.column(roles.topic), checks)
 
 
 def _topic_names(
-    batch: pa.RecordBatch, contract: Contract, checks: RowChecks
+    batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks
 ) -> pa.BinaryArray | None:
     """Return the topic column if some rows have errors and might become dead letters."""
-    if contract.topic is None or checks.errors is None:
+    if roles.topic is None or checks.errors is None:
         return None
-    return read_bytes(batch.column(contract.topic))
+    return read_bytes(batch.column(roles.topic))
 
 
 def _column(batch: pa.RecordBatch, index: int | None) -> Any:
@@ -342,18 +342,18 @@ def _column(batch: pa.RecordBatch, index: int | None) -> Any:
     return None if index is None else batch.column(index)
 
 
-def _key(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
+def _key(batch: pa.RecordBatch, roles: ColumnRoles) -> pa.BinaryArray | None:
     """Return the key column, or None if it is missing or contains only nulls."""
-    column = _column(batch, contract.key)
+    column = _column(batch, roles.key)
     return None if column is None or column.null_count == len(column) else read_bytes(column)
 
 
 def _timestamps(
-    batch: pa.RecordBatch, contract: Contract, checks: RowChecks, clock: Clock
+    batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks, clock: Clock
 ) -> NDArray[np.int64] | None:
-    if contract.timestamp is None:
+    if roles.timestamp is None:
         return None
-    column = batch.column(contract.timestamp)
+    column = batch.column(roles.timestamp)
     zone = _zone(batch.schema) if column.type.tz is None else None
     return read_timestamps(column, checks, clock.wall_ms(), zone)
 

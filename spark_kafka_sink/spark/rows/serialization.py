@@ -1,4 +1,4 @@
-"""Serialize the columns of an Arrow batch in a task, according to the plans of the contract.
+"""Serialize the columns of an Arrow batch in a task, by the plans for key and value.
 
 A row with a field that does not fit the schema is a bad row: it fails the task, or becomes a dead
 letter with its fields as JSON.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.spark.rows.row_checks import RowChecks
-    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+    from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 _IGNORES_NULLS = "spark.sql.jsonGenerator.ignoreNullFields"
 _HINT = (
@@ -80,7 +80,7 @@ class Serialized:
 
 
 def serialize(
-    batch: pa.RecordBatch, contract: Contract, checks: RowChecks, *, zone: str, clock: Clock
+    batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks, *, zone: str, clock: Clock
 ) -> Serialized:
     """Return the keys and values of n rows; rows with errors are added to `checks`.
 
@@ -93,7 +93,7 @@ def serialize(
     problems: dict[int, str] = {}
     columns: dict[str, pa.BinaryArray] = {}
     bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
-    for part, draft in (("key", contract.key_plan), ("value", contract.value_plan)):
+    for part, draft in (("key", roles.key_plan), ("value", roles.value_plan)):
         if draft is None:
             continue
         plan = _in_session(draft, zone, local_property(_IGNORES_NULLS))
@@ -112,7 +112,7 @@ def serialize(
         rows=batch.num_rows,
         value=columns.get("value"),
         key=columns.get("key"),
-        headers=_headers(contract),
+        headers=_headers(roles),
         problems=_texts(problems, batch.num_rows) if problems else None,
         seconds=clock.monotonic() - start,
     )
@@ -172,8 +172,8 @@ def _texts(problems: dict[int, str], rows: int) -> pa.StringArray:
     return pa.array([None, *problems.values()], pa.string()).take(indexes)
 
 
-def _headers(contract: Contract) -> tuple[tuple[str, bytes], ...]:
-    plans = (contract.key_plan, contract.value_plan)
+def _headers(roles: ColumnRoles) -> tuple[tuple[str, bytes], ...]:
+    plans = (roles.key_plan, roles.value_plan)
     return tuple(
         plan.framing.header
         for plan in plans

@@ -55,7 +55,7 @@ _TYPE_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
+class ColumnRoles:
     """The index of each column in the DataFrame; None if it is absent or not used.
 
     `value` and `key` are written unchanged, unless there is a plan to serialize columns.
@@ -100,7 +100,7 @@ class Contract:
         return self.key is not None or self.key_plan is not None
 
     @classmethod
-    def of(cls, schema: types.StructType, config: SinkConfig) -> Contract:
+    def of(cls, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
         """Check a DataFrame's schema.
 
         Raises:

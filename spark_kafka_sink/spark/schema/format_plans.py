@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.formats.plan import FieldPlan
     from spark_kafka_sink.formats.registry.registry import Candidate, Registered, Registry
-    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+    from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 _MAX_CACHED: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
@@ -56,7 +56,7 @@ class StreamStart:
 class _CachedPlan:
     """A plan, and the start time of the session's latest query when the plan was created."""
 
-    contract: Contract
+    roles: ColumnRoles
     latest: tuple[int, int]
 
     def is_valid_for(self, start: StreamStart) -> bool:
@@ -65,12 +65,12 @@ class _CachedPlan:
 
 
 def with_schemas(
-    contract: Contract, schema: types.StructType, config: SinkConfig, start: StreamStart | None
-) -> Contract:
-    """Return the contract with complete plans; registers or looks up schemas if necessary.
+    roles: ColumnRoles, schema: types.StructType, config: SinkConfig, start: StreamStart | None
+) -> ColumnRoles:
+    """Return the columns' roles with complete plans; registers or looks up schemas if necessary.
 
     Args:
-        contract: the columns.
+        roles: the columns.
         schema: the DataFrame's schema.
         config: the sink's settings, including the registry options.
         start: the start of a micro-batch's stream; None for a batch write.
@@ -81,12 +81,12 @@ def with_schemas(
         SchemaRegistryError: the registry cannot be reached, or rejects the schema.
     """
     if start is None:
-        return _planned(contract, schema, config)
-    key = (start.name, contract, schema.json(), config.formats)
+        return _planned(roles, schema, config)
+    key = (start.name, roles, schema.json(), config.formats)
     cached = _CACHED_PLANS.get(key)
     if cached is not None and cached.is_valid_for(start):
-        return cached.contract
-    planned = _planned(contract, schema, config)
+        return cached.roles
+    planned = _planned(roles, schema, config)
     if start.latest is not None:
         _CACHED_PLANS.pop(key, None)
         _CACHED_PLANS[key] = _CachedPlan(planned, start.latest)
@@ -96,7 +96,7 @@ def with_schemas(
 
 
 def draft_plans(
-    contract: Contract, schema: types.StructType, config: SinkConfig
+    roles: ColumnRoles, schema: types.StructType, config: SinkConfig
 ) -> dict[str, FieldPlan]:
     """Return the plans of "key" and "value" with their schemas, but without framing.
 
@@ -108,27 +108,27 @@ def draft_plans(
     with _Planner(schema, config) as planner:
         return {
             part.part: replace(planner.draft(plan, part).plan, framing=Framing())
-            for plan, part in _parts(contract, config)
+            for plan, part in _parts(roles, config)
             if plan is not None
         }
 
 
 def _parts(
-    contract: Contract, config: SinkConfig
+    roles: ColumnRoles, config: SinkConfig
 ) -> tuple[tuple[FieldPlan | None, PartFormat], ...]:
     formats = cast("FormatsConfig", config.formats)
-    return (contract.key_plan, formats.key), (contract.value_plan, formats.value)
+    return (roles.key_plan, formats.key), (roles.value_plan, formats.value)
 
 
-def _planned(contract: Contract, schema: types.StructType, config: SinkConfig) -> Contract:
+def _planned(roles: ColumnRoles, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
     with _Planner(schema, config) as planner:
         drafts = [
             None if plan is None else planner.draft(plan, part)
-            for plan, part in _parts(contract, config)
+            for plan, part in _parts(roles, config)
         ]
         planner.check([draft for draft in drafts if draft is not None])
         key, value = (None if draft is None else planner.finish(draft) for draft in drafts)
-    return replace(contract, key_plan=key, value_plan=value)
+    return replace(roles, key_plan=key, value_plan=value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.spark.reports.publication import Publication
-    from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+    from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
     from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
 
 _LOG = logging.getLogger("spark_kafka_sink")
@@ -64,10 +64,10 @@ class TaskWriter:
     """Writes one task's rows. The driver pickles the writer, so it contains only settings."""
 
     def __init__(
-        self, config: SinkConfig, contract: Contract, origin: WriteOrigin | None = None
+        self, config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin | None = None
     ) -> None:
         self.config = config
-        self.contract = contract
+        self.roles = roles
         self.origin = origin or WriteOrigin()
         self.session_folder = session_folder()
         self.progress = ProgressAddress.find(report_folder())
@@ -166,7 +166,7 @@ class TaskWriter:
         first = RowNumber(0, task_info().partition_id)
         for batch in gather(batches, min_rows):
             if batch.num_rows:
-                yield from read_chunks(batch, self.contract, clock, first)
+                yield from read_chunks(batch, self.roles, clock, first)
                 first = replace(first, row=first.row + batch.num_rows)
 
     def reporter(self) -> TaskReporter:
@@ -186,8 +186,8 @@ class TaskWriter:
             dry_run=self.config.dry_run,
             assumed_topics=self.config.assumed_topics,
             statistics_path=self._statistics_path(),
-            arrow_batch_limits=arrow_batch_limits(len(self.contract.used)),
-            formats=self.contract.described_formats,
+            arrow_batch_limits=arrow_batch_limits(len(self.roles.used)),
+            formats=self.roles.described_formats,
         )
 
     def _statistics_path(self) -> str | None:

@@ -43,7 +43,7 @@ from spark_kafka_sink.spark.reports.abort_files import PlanFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.writers.task_writer import WriteJob
 from tests.support.waiting import wait_until_equal
@@ -56,14 +56,14 @@ TWO_PHASES = {"unstable.api.versions.enable": "true", "transaction.two.phase.com
 
 
 def _plan(servers: str, topic: str, **more: str) -> WriteJob:
-    return plan_write(_config(servers, topic, **more), _contract(topic), WriteOrigin())
+    return plan_write(_config(servers, topic, **more), _roles(topic), WriteOrigin())
 
 
 def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJob:
     """Plan a micro-batch of the query whose plan file is in `folder`."""
     config = _config(servers, topic, **more)
     origin = WriteOrigin(checkpoint="/checkpoint", plan_file=PlanFile(str(folder / "q.planned")))
-    task = plan_micro_batch(config, _contract(topic), origin)
+    task = plan_micro_batch(config, _roles(topic), origin)
     return WriteJob(task, ExactlyOnceEnd(config, origin, stream_scope(config)))
 
 
@@ -80,9 +80,9 @@ def _config(servers: str, topic: str, **more: str) -> SinkConfig:
     )
 
 
-def _contract(topic: str) -> Contract:
+def _roles(topic: str) -> ColumnRoles:
     locations: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return Contract(value=0, fixed_topic=topic, **locations)
+    return ColumnRoles(value=0, fixed_topic=topic, **locations)
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ def test_rows_cannot_be_written_to_the_decision_log(
 ) -> None:
     config = _config(any_kafka.bootstrap_servers, unique_topic, batchId="1")
     log = config.exactly_once.decision_log_topic
-    contract = replace(_contract(unique_topic), fixed_topic=None, topic=1)
-    writer = plan_write(config, contract, WriteOrigin())
+    roles = replace(_roles(unique_topic), fixed_topic=None, topic=1)
+    writer = plan_write(config, roles, WriteOrigin())
     with pytest.raises(ConfigError) as caught:
         writer.task.run(iter([ROWS.append_column("topic", pa.array([unique_topic, log]))]))
     assert caught.value.topic == log

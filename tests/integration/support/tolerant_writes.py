@@ -12,7 +12,7 @@ from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.rows.rows_from_arrow import read_rows
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from tests.integration.support.producer_writes import rows
 from tools.support.readers import ForeignRecord
 
@@ -43,7 +43,7 @@ def write_all(
 ) -> DeliveryReport:
     """Write Arrow batches in one session and return the report."""
     config = SinkConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **options})
-    contract = Contract(
+    roles = ColumnRoles(
         value=0,
         key=None,
         topic=1,
@@ -59,7 +59,7 @@ def write_all(
     )
     try:
         for each in given:
-            session.append(read_rows(each, contract, SystemClock()))
+            session.append(read_rows(each, roles, SystemClock()))
         session.flush()
         return session.report(TaskInfo())
     finally:

@@ -29,7 +29,7 @@ from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanFile, Plan
 from spark_kafka_sink.spark.reports.publication import Publication
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, micro_batch_path
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import task_writer
 from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.writers.data_source_writers import (
@@ -47,7 +47,7 @@ def _task(**options: str) -> TaskWriter:
     named = {name.replace("__", "."): value for name, value in options.items()}
     config = SinkConfig.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t", **named})
     places: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return TaskWriter(config, Contract(value=0, fixed_topic="t", **places))
+    return TaskWriter(config, ColumnRoles(value=0, fixed_topic="t", **places))
 
 
 def _commit_and_abort(task: TaskWriter, *messages: DeliveryMessage) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import ColumnError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract, warn_of_misnamed_columns
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles, warn_of_misnamed_columns
 
 CONFIG = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
 STRUCT = StructType([StructField("id", LongType())])
@@ -24,7 +24,7 @@ STRUCT = StructType([StructField("id", LongType())])
 def hint(*columns: tuple[str, DataType]) -> str:
     schema = StructType([StructField(name, kind) for name, kind in columns])
     with pytest.raises(ColumnError) as caught:
-        Contract.of(schema, CONFIG)
+        ColumnRoles.of(schema, CONFIG)
     return caught.value.hint or ""
 
 
@@ -57,9 +57,9 @@ def test_column_names_are_case_sensitive() -> None:
 def test_columns_of_a_wide_frame_are_abbreviated() -> None:
     wide = StructType([StructField(f"c{number}", LongType()) for number in range(200)])
     with pytest.raises(ColumnError, match="`c9` and 190 more"):
-        Contract.of(wide, CONFIG)
+        ColumnRoles.of(wide, CONFIG)
     with pytest.raises(ColumnError, match=r"c1:bigint.*\.\.\.: column `value`") as caught:
-        Contract.of(StructType([StructField("value", wide)]), CONFIG)
+        ColumnRoles.of(StructType([StructField("value", wide)]), CONFIG)
     assert len(caught.value.message) < 250
 
 
@@ -110,10 +110,10 @@ def test_missing_topic_and_timestamp_errors_name_the_similar_column() -> None:
     servers = {"kafka.bootstrap.servers": "h:9092"}
     schema = StructType([StructField(name, StringType()) for name in ("value", "Topic")])
     with pytest.raises(ColumnError) as caught:
-        Contract.of(schema, SinkConfig.parse(servers))
+        ColumnRoles.of(schema, SinkConfig.parse(servers))
     assert "Rename `Topic` to `topic`" in (caught.value.hint or "")
     schema = StructType([StructField(name, StringType()) for name in ("value", "TIMESTAMP")])
     timed = SinkConfig.parse({**servers, "topic": "t", "useTimestampColumn": "true"})
     with pytest.raises(ColumnError) as caught:
-        Contract.of(schema, timed)
+        ColumnRoles.of(schema, timed)
     assert "Rename `TIMESTAMP` to `timestamp`" in (caught.value.hint or "")

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import ColumnError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 BASE = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 JSON = {"value.format": "json"}
@@ -24,14 +24,14 @@ STRUCT = StructType([StructField("id", LongType())])
 HEADERS = ArrayType(StructType([StructField("key", StringType())]))
 
 
-def contract(columns: Mapping[str, DataType], **options: str) -> Contract:
+def roles(columns: Mapping[str, DataType], **options: str) -> ColumnRoles:
     schema = StructType([StructField(name, kind) for name, kind in columns.items()])
-    return Contract.of(schema, SinkConfig.parse({**BASE, **options}))
+    return ColumnRoles.of(schema, SinkConfig.parse({**BASE, **options}))
 
 
 def refused(columns: Mapping[str, DataType], **options: str) -> ColumnError:
     with pytest.raises(ColumnError) as caught:
-        contract(columns, **options)
+        roles(columns, **options)
     return caught.value
 
 
@@ -39,7 +39,7 @@ TWO: dict[str, DataType] = {"id": StringType(), "amount": LongType()}
 
 
 def test_all_columns_are_fields() -> None:
-    found = contract(TWO, **JSON)
+    found = roles(TWO, **JSON)
     assert found.value_plan is not None
     assert found.value_plan.fields == (0, 1)
     assert (found.value, found.key, found.key_plan) == (None, None, None)
@@ -48,13 +48,13 @@ def test_all_columns_are_fields() -> None:
 
 
 def test_fields_are_written_in_the_order_of_the_option() -> None:
-    found = contract(TWO, **JSON, **{"value.fields": "amount,id"})
+    found = roles(TWO, **JSON, **{"value.fields": "amount,id"})
     assert found.value_plan is not None
     assert found.value_plan.fields == (1, 0)
 
 
 def test_raw_key_is_one_column_of_bytes() -> None:
-    found = contract(TWO, **JSON, **{"key.fields": "id"})
+    found = roles(TWO, **JSON, **{"key.fields": "id"})
     assert (found.key, found.key_plan) == (0, None)
     error = refused(TWO, **JSON, **{"key.fields": "amount"})
     assert "`amount` has type bigint" in str(error)
@@ -64,7 +64,7 @@ def test_raw_key_is_one_column_of_bytes() -> None:
 
 def test_value_may_exclude_the_fields_of_the_key() -> None:
     except_key = {"value.fields-include": "EXCEPT_KEY", "key.fields": "id"}
-    found = contract(TWO, **JSON, **except_key)
+    found = roles(TWO, **JSON, **except_key)
     assert found.value_plan is not None
     assert found.value_plan.fields == (1,)
     every = {**except_key, "key.format": "json", "key.fields": "id,amount"}
@@ -72,21 +72,21 @@ def test_value_may_exclude_the_fields_of_the_key() -> None:
 
 
 def test_struct_column_is_the_value_or_the_key() -> None:
-    found = contract(
+    found = roles(
         {"value": STRUCT, "key": STRUCT, "more": LongType()}, **JSON, **{"key.format": "json"}
     )
     assert found.value_plan is not None
     assert found.key_plan is not None
     assert (found.value_plan.column, found.key_plan.column) == (0, 1)
     assert found.used == [0, 1]
-    assert contract({"value": STRUCT, "key": StringType()}, **JSON).key == 1
+    assert roles({"value": STRUCT, "key": StringType()}, **JSON).key == 1
 
 
 def test_value_that_is_not_a_struct_is_rejected() -> None:
     error = refused({"value": StringType(), "id": LongType()}, **JSON)
     assert "`value` has type string" in str(error)
     assert "value.fields=" in str(error)
-    found = contract({"value": StringType()}, **JSON, **{"value.fields": "value"})
+    found = roles({"value": StringType()}, **JSON, **{"value.fields": "value"})
     assert found.value_plan is not None
     assert found.value_plan.fields == (0,)
 
@@ -115,19 +115,19 @@ def test_column_with_two_meanings_is_rejected(name: str, kind: DataType) -> None
 
 def test_list_of_fields_has_priority() -> None:
     columns = {"id": StringType(), "partition": IntegerType(), "timestamp": TimestampType()}
-    role = contract(columns, **JSON, **{"value.fields": "id"}, useTimestampColumn="true")
+    role = roles(columns, **JSON, **{"value.fields": "id"}, useTimestampColumn="true")
     assert (role.partition, role.timestamp, role.used) == (1, 2, [0, 1, 2])
-    field = contract(columns, **JSON, **{"value.fields": "id,partition"})
+    field = roles(columns, **JSON, **{"value.fields": "id,partition"})
     assert (field.partition, field.used) == (None, [0, 1])
 
 
 def test_key_is_field_and_key_if_both_are_named() -> None:
     columns = {"key": StringType(), "id": LongType()}
-    found = contract(columns, **JSON, **{"key.fields": "key"})
+    found = roles(columns, **JSON, **{"key.fields": "key"})
     assert found.key == 0
     assert found.value_plan is not None
     assert found.value_plan.fields == (0, 1)
-    assert contract(columns, **JSON, **{"value.fields": "key,id"}).key is None
+    assert roles(columns, **JSON, **{"value.fields": "key,id"}).key is None
 
 
 def test_missing_columns_are_named() -> None:

@@ -15,7 +15,7 @@ from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.recreated_topics import WrittenTopic
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.schema.dataframe_schema import Contract
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import commit_messages
 from spark_kafka_sink.spark.writers.commit_messages import (
     DeliveryMessage,
@@ -34,7 +34,7 @@ MIXES = [(what,) for what in UNKNOWN] + [(KNOWN, what, KNOWN) for what in UNKNOW
 def _task() -> TaskWriter:
     options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
     places: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return TaskWriter(SinkConfig.parse(options), Contract(value=0, fixed_topic="t", **places))
+    return TaskWriter(SinkConfig.parse(options), ColumnRoles(value=0, fixed_topic="t", **places))
 
 
 @pytest.mark.parametrize("messages", MIXES, ids=range(len(MIXES)))
