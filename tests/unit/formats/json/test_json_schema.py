@@ -219,6 +219,25 @@ def test_parts_and_references_of_another_draft(main: Any, part: Any, *, is_other
     assert faults_of(ARRAY, schema, others).rows.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("reference", ["box.json", "./box.json", "././box.json"])
+@pytest.mark.parametrize("name", ["box.json", "./box.json"])
+def test_relative_names_with_dots(reference: str, name: str) -> None:
+    schema = an_object(c={"$ref": reference})
+    assert faults_of(ARRAY, schema, {name: BOX}).rows.tolist() == [1, 2]
+    schema = an_object(c={"$ref": f"a/{reference}"})
+    assert faults_of(ARRAY, schema, {f"a/{name}": BOX}).rows.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("keyword", ["examples", "default", "const", "enum", "x-example"])
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_data_with_a_draft_is_no_schema(draft: Any, keyword: str) -> None:
+    data = {"$schema": "http://x/orders.json", "type": "order", "required": True}
+    value = [data] if keyword in {"examples", "enum"} else data
+    schema = an_object(d=TEXT, unused={"properties": {"x": {keyword: value}}})
+    draft.check_schema(schema)
+    assert not faults_of(ARRAY, {**an_object(c=schema), "$schema": DRAFTS[draft]})
+
+
 def test_parts_of_draft_3_are_rejected() -> None:
     old = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"d": TEXT}}
     for schema in (old, an_object(c=old), an_object(c={"anyOf": [old, {"type": "null"}]})):
@@ -291,7 +310,15 @@ RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
         ({"allOf": [{"$ref": "#"}]}, "lead to themselves"),
         ({"properties": []}, r"invalid at \$.properties"),
         ({"type": "text"}, r"invalid at \$.type"),
-        ([], "invalid at"),
+        ([], "not an object, true or false"),
+        (5, "not an object, true or false"),
+        ({"$schema": 5}, "`\\$schema` that is not a text"),
+        ({"properties": {"a": {"$schema": 5}}}, r"invalid at \$.properties.a"),
+        ({"$ref": None}, "invalid at"),
+        ({"$ref": "#nope"}, "reference '#nope'"),
+        ({"$ref": "#definitions/X"}, "reference '#definitions/X'"),
+        ({"$id": "http://x/y", "$ref": "#nope"}, "reference '#nope'"),
+        *(({"$ref": "#/x", "x": part}, "something that is not a schema") for part in (5, "a", [1])),
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, "draft 3"),
     ],
 )
@@ -429,13 +456,16 @@ def records(values: list[Any], type_: pa.DataType) -> pa.StructArray:
         (pa.string(), ["a", "b"], "a"),
         (pa.float64(), [2.0**53, 1.5], 2**53),
         (pa.float64(), [1.5, 1e300], 1.5),
+        (pa.float32(), [0.1, 2.0**24], 0.1),
+        (pa.float32(), [2.0**24, 0.1], 2**24),
     ],
 )
 def test_values_written_as_text_and_large_numbers(
     type_: pa.DataType, values: list[Any], text: Any
 ) -> None:
     array = records(values, type_)
-    schemas = [{"const": text}, {"enum": [text, "\ud83d", 2**53 + 1, 10**400, "other"]}]
+    unwritten = ["\ud83d", 2**53 + 1, 2**24 + 1, 0.10000000149011612, 10**400]
+    schemas = [{"const": text}, {"enum": [text, *unwritten, "other"]}]
     for schema in (*schemas, {"anyOf": [{"const": text}, {"const": "other"}]}):
         found = faults_of(array, an_object(v=schema)).rows.tolist()
         assert found == invalid_rows(array, an_object(v=schema), writes_nulls=False) == [1]
