@@ -89,8 +89,8 @@ def pyspark() -> set[str]:
 
 
 def test_format_lookup_in_a_worker_loads_one_name(pyspark: set[str]) -> None:
-    found = loaded("import pyspark_kafkaprod; assert pyspark_kafkaprod.DefaultSource.name()")
-    assert found & (HEAVY | ours("config", "report") | PRODUCING) == pyspark
+    modules = loaded("import pyspark_kafkaprod; assert pyspark_kafkaprod.DefaultSource.name()")
+    assert modules & (HEAVY | ours("config", "report") | PRODUCING) == pyspark
 
 
 def test_planning_worker_loads_no_producer_and_no_report_columns(
@@ -100,10 +100,10 @@ def test_planning_worker_loads_no_producer_and_no_report_columns(
 
 
 def test_planning_worker_queries_brokers_without_records_and_transactions() -> None:
-    found = run("import sys, spark_kafka_sink.diagnostics.preflight; print(*sys.modules)").split()
-    assert "spark_kafka_sink.kafka.admin.transaction_admin" not in found
-    assert not [name for name in found if name.startswith("spark_kafka_sink.kafka.records")]
-    assert "crc32c" not in found
+    modules = run("import sys, spark_kafka_sink.diagnostics.preflight; print(*sys.modules)").split()
+    assert "spark_kafka_sink.kafka.admin.transaction_admin" not in modules
+    assert not [name for name in modules if name.startswith("spark_kafka_sink.kafka.records")]
+    assert "crc32c" not in modules
 
 
 def test_task_loads_only_the_libraries_that_it_uses() -> None:
@@ -138,12 +138,12 @@ def test_names_match_those_of_type_checkers(name: str) -> None:
 
 
 def test_every_error_is_public() -> None:
-    found = {
+    error_names = {
         name
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, KafkaProdError)
     }
-    assert found == {name for name in NAMES if name.endswith("Error")}
+    assert error_names == {name for name in NAMES if name.endswith("Error")}
 
 
 def test_all_names_are_listed() -> None:
@@ -182,8 +182,10 @@ def test_users_program_uses_every_name() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     modules = Path(str(files(spark_kafka_sink))).rglob("*.py")
-    found = {file: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "" for file in modules}
-    assert [file.name for file, text in found.items() if len(text) < 10] == []
+    docstrings = {
+        file: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "" for file in modules
+    }
+    assert [file.name for file, text in docstrings.items() if len(text) < 10] == []
 
 
 class Other:

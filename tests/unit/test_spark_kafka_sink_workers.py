@@ -23,18 +23,18 @@ SECRET = "PYTHON_WORKER_FACTORY_SECRET"
 def package(name: str, folder: Path, release: str = "4.3.0") -> Path:
     """Write a package with a release and a daemon that prints the import paths."""
     files = {"__init__": "", "version": f"__version__ = {release!r}\n", "daemon": SHOWN}
-    made = folder / name
-    made.mkdir(parents=True)
+    root = folder / name
+    root.mkdir(parents=True)
     for module, text in files.items():
-        (made / f"{module}.py").write_text(text)
-    return made
+        (root / f"{module}.py").write_text(text)
+    return root
 
 
 def archive(path: Path, source: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with ZipFile(path, "w") as made:
+    with ZipFile(path, "w") as zip_file:
         for file in source.glob("*.py"):
-            made.write(file, f"{source.name}/{file.name}")
+            zip_file.write(file, f"{source.name}/{file.name}")
     return str(path)
 
 
@@ -142,12 +142,12 @@ def test_another_package_earlier_in_the_path_is_not_used(
 
 def test_folder_of_a_distribution_is_used(installation: Installation, tmp_path: Path) -> None:
     """It precedes a PySpark installed by pip, like the distribution's archive."""
-    made = package("pyspark", tmp_path / "spark" / "python", "4.3.1")
+    unpacked = package("pyspark", tmp_path / "spark" / "python", "4.3.1")
     library = tmp_path / "spark" / "python" / "lib"
     py4j = archive(library / "py4j-0.10-src.zip", package("py4j", tmp_path / "source"))
-    path = [archive(library / "pyspark.zip", made), py4j]
-    assert installation.run(path=path) == [str(made / "__init__.py"), in_archives(path)[1]]
-    (made / "version.py").write_text("__version__ = '4.3.2'\n")
+    path = [archive(library / "pyspark.zip", unpacked), py4j]
+    assert installation.run(path=path) == [str(unpacked / "__init__.py"), in_archives(path)[1]]
+    (unpacked / "version.py").write_text("__version__ = '4.3.2'\n")
     assert installation.run(path=path) == in_archives(path)
 
 

@@ -24,9 +24,9 @@ def test_json_is_compared_by_content() -> None:
 
 
 def test_rows_are_listed_by_key() -> None:
-    wanted = rows(("alice", '{"n": 1, "m": 2}'), ("bob", "x"), (None, "no key"))
-    found = rows(("alice", '{"n": 3, "m": 2}'), ("eve", b"\xff"))
-    assert compare_rows(wanted, found) == [
+    expected = rows(("alice", '{"n": 1, "m": 2}'), ("bob", "x"), (None, "no key"))
+    actual = rows(("alice", '{"n": 3, "m": 2}'), ("eve", b"\xff"))
+    assert compare_rows(expected, actual) == [
         "3 rows expected, 2 records found: 2 missing, 1 unexpected, 1 different",
         "  missing: no key",
         "  missing: bob = x",
@@ -56,9 +56,9 @@ def test_long_messages_are_truncated() -> None:
 
 def test_headers_and_topics() -> None:
     names = ("key", "value", "topic", "headers")
-    given = {"key": "a", "value": "v", "topic": "t"}
-    one = row_of(names, {**given, "headers": [("h", b"1")]})
-    other = row_of(names, {**given, "headers": None})
-    assert compare_rows([one], [other])[1:] == [
+    columns = {"key": "a", "value": "v", "topic": "t"}
+    with_header = row_of(names, {**columns, "headers": [("h", b"1")]})
+    other = row_of(names, {**columns, "headers": None})
+    assert compare_rows([with_header], [other])[1:] == [
         "  different: a in t: headers h=1 expected, none found"
     ]

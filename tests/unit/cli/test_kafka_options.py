@@ -11,9 +11,9 @@ from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required password="a=b";'
 
 
-def failure(config: Path | None, *given: str) -> str:
+def failure(config: Path | None, *arguments: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        write_options(config, given)
+        write_options(config, arguments)
     assert "sentinel" not in str(caught.value)
     return str(caught.value)
 
@@ -24,8 +24,8 @@ def test_command_line_overrides_the_file(tmp_path: Path) -> None:
         "# as Kafka's tools take it\nsecurity.protocol=SASL_SSL\nkafka.sasl.mechanism=PLAIN\n"
         + LOGIN.replace("org.", "sasl.jaas.config=org.").replace(" required", " \\\n  required")
     )
-    found = write_options(file, ["kafka.security.protocol=SSL", "kafka.client.id=a=b"])
-    assert found == {
+    options = write_options(file, ["kafka.security.protocol=SSL", "kafka.client.id=a=b"])
+    assert options == {
         "kafka.security.protocol": "SSL",
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.jaas.config": LOGIN,
@@ -83,15 +83,15 @@ def test_name_without_a_value_is_repeated_if_harmless(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("argument", "says"),
     [
         ("compresion.type=zstd", "unknown option compresion.type. Did you mean compression.type?"),
         ("errors.tolerence=all", "unknown option errors.tolerence. Did you mean errors.tolerance?"),
     ],
 )
-def test_unknown_name_is_shown_as_typed(given: str, says: str) -> None:
+def test_unknown_name_is_shown_as_typed(argument: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        write_options(None, [given], allow_sink_options=True)
+        write_options(None, [argument], allow_sink_options=True)
     assert str(caught.value) == says
 
 

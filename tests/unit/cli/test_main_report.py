@@ -28,16 +28,16 @@ def _run(*words: str) -> str:
 def test_file_folder_and_two_files(tmp_path: Path) -> None:
     (tmp_path / "batch-0.json").write_text(REPORT.to_json())
     (tmp_path / "batch-1.json").write_text(replace(REPORT, duration_ms=1000).to_json())
-    one, two = str(tmp_path / "batch-0.json"), str(tmp_path / "batch-1.json")
-    assert "1,500" in _run(one, "--advise")
+    first, two = str(tmp_path / "batch-0.json"), str(tmp_path / "batch-1.json")
+    assert "1,500" in _run(first, "--advise")
     assert "3,000" in _run(str(tmp_path))
     assert json.loads(_run(str(tmp_path), "--json"))["persisted"] == 3000
-    text = _run(one, two)
+    text = _run(first, two)
     assert "500 records/s" in text
     assert "+200 %" in text
     (tmp_path / "batch-2.json").write_text(replace(REPORT, duration_ms=3001).to_json())
-    assert "0 %" not in _run(one, str(tmp_path / "batch-2.json"))
-    changes = json.loads(_run(one, two, "--json"))["figures"]
+    assert "0 %" not in _run(first, str(tmp_path / "batch-2.json"))
+    changes = json.loads(_run(first, two, "--json"))["figures"]
     assert {
         name: value
         for name, value in next(c for c in changes if c["name"] == "whole write").items()
@@ -49,8 +49,8 @@ def test_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", "160")
     for number, seconds in enumerate((3, 9, 1)):
         task = TaskReport(duration_ms=seconds * 1000, task=TaskInfo(partition_id=number + 70))
-        made = replace(REPORT, batch_id=number, query_name="ticks", slowest=(task,))
-        (tmp_path / f"batch-{number}.json").write_text(made.to_json())
+        report = replace(REPORT, batch_id=number, query_name="ticks", slowest=(task,))
+        (tmp_path / f"batch-{number}.json").write_text(report.to_json())
     text = _run(str(tmp_path))
     assert "Kafka delivery report: sum of 3 reports" in text
     assert "time, added up" in text
@@ -59,9 +59,9 @@ def test_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.Monk
     assert listed == ["0 ticks", "1 ticks", "2 ticks"]
     slowest = [row[:2] for row in cells if len(row) == 8 and row[0].endswith("ticks")]
     assert slowest == [["1 ticks", "71"], ["0 ticks", "70"], ["2 ticks", "72"]]
-    one = _run(str(tmp_path / "batch-1.json"))
-    assert "sum of" not in one
-    assert "Micro-batches" not in one
+    batch_text = _run(str(tmp_path / "batch-1.json"))
+    assert "sum of" not in batch_text
+    assert "Micro-batches" not in batch_text
 
 
 def test_partitions_of_a_successful_write_fit_into_80_columns(

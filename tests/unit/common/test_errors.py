@@ -83,7 +83,9 @@ def test_delivery_error_keeps_its_statuses_when_pickled() -> None:
 
 
 def test_delivery_error_is_short_for_many_partitions() -> None:
-    text = str(DeliveryError("gone", statuses=tuple(lost(each) for each in range(10_000))))
+    text = str(
+        DeliveryError("gone", statuses=tuple(lost(partition) for partition in range(10_000)))
+    )
     assert len(text.splitlines()) == MAX_LINES + 3
     assert "not persisted 10,000" in text
     assert f"and {10_000 - MAX_LINES:,} more partitions" in text

@@ -36,7 +36,7 @@ def test_hanging_call_is_abandoned_until_it_returns() -> None:
         within(60, "hangs", lambda: 1)
     assert within(60, "another", lambda: 1) == 1
     gate.set()
-    left = [each for each in threading.enumerate() if each.name == "kafkaprod-deadline"]
+    left = [thread for thread in threading.enumerate() if thread.name == "kafkaprod-deadline"]
     for thread in left:
         thread.join()
     assert within(60, "hangs", lambda: 1) == 1

@@ -57,8 +57,8 @@ VALUES = {
 
 
 def parse(**options: str) -> ProducerConfig:
-    given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
-    return ProducerConfig.parse(MINIMAL | given)
+    kafka_options = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
+    return ProducerConfig.parse(MINIMAL | kafka_options)
 
 
 def outcome(name: str) -> str:
@@ -72,8 +72,8 @@ def outcome(name: str) -> str:
 
 def hint(name: str) -> str | None:
     """Return the option that the error about a name suggests."""
-    found = re.search(r"(?:Did you mean|Use) (\S+?)[?.,:]?(?:\s|$)", failure({name: "x"}))
-    return None if found is None else found[1]
+    suggestion = re.search(r"(?:Did you mean|Use) (\S+?)[?.,:]?(?:\s|$)", failure({name: "x"}))
+    return None if suggestion is None else suggestion[1]
 
 
 @pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "own"])
@@ -91,8 +91,8 @@ def test_java_names_with_the_same_meaning_are_accepted(
 def test_other_aliases_are_accepted(name: str, caplog: pytest.LogCaptureFixture) -> None:
     real = LIBRDKAFKA[name]["option"]
     assert ALIASES[name].option == real
-    given = {f"kafka.{name}": VALUES.get(name, "5")}
-    ours = ProducerConfig.parse((MINIMAL if real != "bootstrap.servers" else {}) | given)
+    kafka_options = {f"kafka.{name}": VALUES.get(name, "5")}
+    ours = ProducerConfig.parse((MINIMAL if real != "bootstrap.servers" else {}) | kafka_options)
     unit = 1024 if name.endswith("kbytes") else 1
     value = VALUES.get(name, str(5 * unit))
     assert ours == ProducerConfig.parse(MINIMAL | {f"kafka.{real}": value})
@@ -116,9 +116,9 @@ def test_other_names_are_rejected_with_the_right_hint(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(JAVA))
 def test_no_hint_about_a_java_name_is_wrong(name: str) -> None:
-    found = outcome(name)
-    assert "unknown option" not in found
-    assert "Did you mean" not in found
+    text = outcome(name)
+    assert "unknown option" not in text
+    assert "Did you mean" not in text
 
 
 def test_security_names_are_accepted_under_the_right_option() -> None:
@@ -206,7 +206,7 @@ def test_units_of_aliases(name: str, value: str, field: str, expected: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("options", "expected"),
     [
         ({"queue.buffering.max.kbytes": "64m"}, "kafka.queue.buffering.max.kbytes is '64m'"),
         ({"queue.buffering.max.kbytes": "-1"}, "kafka.queue.buffering.max.kbytes is '-1'"),
@@ -217,9 +217,9 @@ def test_units_of_aliases(name: str, value: str, field: str, expected: Any) -> N
     ],
 )
 def test_invalid_value_is_reported_under_the_given_name(
-    given: dict[str, str], expected: str
+    options: dict[str, str], expected: str
 ) -> None:
-    assert expected in failure({f"kafka.{name}": value for name, value in given.items()})
+    assert expected in failure({f"kafka.{name}": value for name, value in options.items()})
 
 
 @pytest.mark.parametrize("name", sorted(ALIASES))
@@ -228,8 +228,8 @@ def test_alias_and_option_must_agree(name: str) -> None:
     value = VALUES.get(name, "5")
     same = str(5 * 1024) if name.endswith("kbytes") else value
     both = {f"kafka.{name}": value, f"kafka.{real}": f" {same} "}
-    one = {SERVERS: "broker:9092", f"kafka.{real}": same}
-    assert ProducerConfig.parse(both | {SERVERS: "broker:9092"}) == ProducerConfig.parse(one)
+    single = {SERVERS: "broker:9092", f"kafka.{real}": same}
+    assert ProducerConfig.parse(both | {SERVERS: "broker:9092"}) == ProducerConfig.parse(single)
     other = {"compression.type": "gzip", "acks": "1", "bootstrap.servers": "other:1"}
     differing = both | {f"kafka.{real}": other.get(real, "4")}
     text = failure(differing)
@@ -266,8 +266,8 @@ def test_two_aliases_of_an_option_must_agree() -> None:
     ],
 )
 def test_compression_level_applies_to_any_codec(options: dict[str, str], level: int | None) -> None:
-    given = {f"kafka.{name}": value for name, value in options.items()}
-    assert ProducerConfig.parse(MINIMAL | given).compression_level == level
+    kafka_options = {f"kafka.{name}": value for name, value in options.items()}
+    assert ProducerConfig.parse(MINIMAL | kafka_options).compression_level == level
 
 
 def test_given_level_overrides_the_profile() -> None:

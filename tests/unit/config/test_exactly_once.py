@@ -144,8 +144,8 @@ def test_java_option_names_suggest_those_of_the_sink(name: str) -> None:
 
 
 def test_transaction_timeout_without_transactions_is_ignored() -> None:
-    given = ProducerConfig.parse(SERVERS | {"kafka.transaction.timeout.ms": "5"})
-    assert given == ProducerConfig.parse(SERVERS)
+    config = ProducerConfig.parse(SERVERS | {"kafka.transaction.timeout.ms": "5"})
+    assert config == ProducerConfig.parse(SERVERS)
 
 
 def test_option_names_are_unique() -> None:

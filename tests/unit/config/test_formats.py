@@ -18,10 +18,10 @@ def formats(**options: str) -> FormatsConfig | None:
 
 
 def registry(**options: str) -> RegistryConfig:
-    found = formats(**{**REGISTRY, **options})
-    assert found is not None
-    assert found.registry is not None
-    return found.registry
+    parsed = formats(**{**REGISTRY, **options})
+    assert parsed is not None
+    assert parsed.registry is not None
+    return parsed.registry
 
 
 def refused(**options: str) -> str:
@@ -37,14 +37,14 @@ def test_no_config_without_formats() -> None:
 
 def test_fields_are_separated_by_commas_or_semicolons() -> None:
     for text in ("a,b", "a;b", " a , b ,"):
-        found = formats(**{"value.format": "json", "value.fields": text})
-        assert found is not None
-        assert found.value.fields == ("a", "b")
+        parsed = formats(**{"value.format": "json", "value.fields": text})
+        assert parsed is not None
+        assert parsed.value.fields == ("a", "b")
     assert "twice" in refused(**{"value.format": "json", "value.fields": "a,a"})
 
 
 def test_flink_names_select_the_data() -> None:
-    found = formats(
+    parsed = formats(
         **{
             "key.format": "json",
             "key.fields": "id",
@@ -52,8 +52,8 @@ def test_flink_names_select_the_data() -> None:
             "value.fields-include": "EXCEPT_KEY",
         }
     )
-    assert found is not None
-    assert (found.key.format, found.fields_include) == (Format.JSON, FieldsInclude.EXCEPT_KEY)
+    assert parsed is not None
+    assert (parsed.key.format, parsed.fields_include) == (Format.JSON, FieldsInclude.EXCEPT_KEY)
     assert "requires key.fields" in refused(
         **{"value.format": "json", "value.fields-include": "EXCEPT_KEY"}
     )
@@ -89,30 +89,32 @@ def test_option_without_effect_is_rejected() -> None:
         confluent = REGISTRY | {"value.format": format_}
         if not format_.endswith("confluent"):
             del confluent["schema.registry.url"]
-        given = confluent | {"value.schema": "{}"}
-        assert "value.schema.namespace is set, but the schema is not" in refused(**given, **space)
+        settings = confluent | {"value.schema": "{}"}
+        assert "value.schema.namespace is set, but the schema is not" in refused(
+            **settings, **space
+        )
         both = {"value.schema.name": "b.R"}
         if format_ == "json-confluent":
-            for options in (given, confluent | latest):
+            for options in (settings, confluent | latest):
                 assert "value.schema.name is set, but the JSON Schema" in refused(**options, **name)
-            formats(**given, **name, **by_record)
+            formats(**settings, **name, **by_record)
             continue
-        assert "both contain a namespace" in refused(**given, **both, **space)
-        found = formats(**given, **name, **space)
-        assert found is not None
-        assert found.value.full_name == "a.R"
+        assert "both contain a namespace" in refused(**settings, **both, **space)
+        parsed = formats(**settings, **name, **space)
+        assert parsed is not None
+        assert parsed.value.full_name == "a.R"
     assert "value.schema.namespace is set" in refused(**REGISTRY, **latest, **space)
     formats(**REGISTRY, **latest, **space, **by_record)
 
 
 def test_registry_options_without_effect_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     """Confluent Cloud's files contain the settings of brokers and registry."""
-    given = {
+    settings = {
         "kafka.schema.registry.url": "https://registry.example",
         "kafka.basic.auth.credentials.source": "USER_INFO",
         "kafka.basic.auth.user.info": "KEY:sentinel",
     }
-    assert SinkConfig.parse(SERVERS | given) == SinkConfig.parse(SERVERS)
+    assert SinkConfig.parse(SERVERS | settings) == SinkConfig.parse(SERVERS)
     assert "sentinel" not in caplog.text
     assert [record.getMessage().split()[1] for record in caplog.records] == [
         "basic.auth.credentials.source",

@@ -18,7 +18,7 @@ from tests.unit.config.parsing import MINIMAL, failure
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("name", "meant"),
     [
         ("kafka.linger.m", "kafka.linger.ms"),
         ("kafka.batchsize", "kafka.batch.size"),
@@ -41,9 +41,9 @@ from tests.unit.config.parsing import MINIMAL, failure
         ("enable.ssl.certificate.verification", "kafka.enable.ssl.certificate.verification"),
     ],
 )
-def test_typo_has_a_suggestion(given: str, meant: str) -> None:
-    text = failure({given: "x"})
-    assert given.lower() in text
+def test_typo_has_a_suggestion(name: str, meant: str) -> None:
+    text = failure({name: "x"})
+    assert name.lower() in text
     assert text.endswith(f"Did you mean {meant}?")
 
 
@@ -179,7 +179,7 @@ def test_name_lists_do_not_overlap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("name", "meant"),
     [
         ("kafkaSaslMechanism", "kafka.sasl.mechanism"),
         ("kafka_security_protocol", "kafka.security.protocol"),
@@ -187,8 +187,8 @@ def test_name_lists_do_not_overlap() -> None:
         ("kafkaesque", ""),
     ],
 )
-def test_name_without_the_dot_after_kafka_is_unknown(given: str, meant: str) -> None:
-    with pytest.raises(ConfigError, match=f"unknown option {given.lower()}") as raised:
-        SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", given: "x"})
+def test_name_without_the_dot_after_kafka_is_unknown(name: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown option {name.lower()}") as raised:
+        SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", name: "x"})
     assert meant in str(raised.value)
     assert "start with 'kafka.'" in str(raised.value)

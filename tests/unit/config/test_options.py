@@ -49,8 +49,8 @@ def test_default_matches_java(option: Option) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [each for each in SHARED if each.name not in WITHOUT_RANGE],
-    ids=lambda each: each.name,
+    [option for option in SHARED if option.name not in WITHOUT_RANGE],
+    ids=lambda option: option.name,
 )
 def test_allowed_values_match_java(option: Option) -> None:
     allowed = JAVA[option.name]["allowed"]

@@ -21,8 +21,8 @@ NAMED = [profile for profile in Profile if profile is not Profile.NONE]
 
 
 def parse(**options: str) -> ProducerConfig:
-    given = {name.replace("__", "."): value for name, value in options.items()}
-    return ProducerConfig.parse({"kafka.bootstrap.servers": "b:1"} | given)
+    kafka_options = {name.replace("__", "."): value for name, value in options.items()}
+    return ProducerConfig.parse({"kafka.bootstrap.servers": "b:1"} | kafka_options)
 
 
 @pytest.mark.parametrize("profile", NAMED)
@@ -84,8 +84,8 @@ def test_file_in_the_package_overrides_the_checkout(
 
 def spark_settings(name: str) -> dict[str, int]:
     text = find_file(name).read_text()
-    found = re.findall(r"^spark\.sql\.execution\.arrow\.(\S+)\s+(\d+)$", text, re.MULTILINE)
-    return {key: int(value) for key, value in found}
+    assignments = re.findall(r"^spark\.sql\.execution\.arrow\.(\S+)\s+(\d+)$", text, re.MULTILINE)
+    return {key: int(value) for key, value in assignments}
 
 
 def test_spark_defaults_limit_batches_by_bytes() -> None:

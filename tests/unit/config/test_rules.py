@@ -14,8 +14,8 @@ IN_FLIGHT = "max.in.flight.requests.per.connection"
 
 
 def parse(options: dict[str, str]) -> ProducerConfig:
-    given = {f"kafka.{name}": value for name, value in options.items()}
-    return ProducerConfig.parse({"kafka.bootstrap.servers": "b:1"} | given)
+    kafka_options = {f"kafka.{name}": value for name, value in options.items()}
+    return ProducerConfig.parse({"kafka.bootstrap.servers": "b:1"} | kafka_options)
 
 
 def failure(options: dict[str, str]) -> str:
@@ -121,8 +121,8 @@ def test_infinite_time_is_limited_to_timer_range(value: str) -> None:
 def test_batch_writes_have_a_longer_linger_by_default(
     options: dict[str, str], linger: float
 ) -> None:
-    given = {f"kafka.{name}": value for name, value in options.items()}
-    sink = SinkConfig.parse({"kafka.bootstrap.servers": "b:1"} | given, batch_write=True)
+    kafka_options = {f"kafka.{name}": value for name, value in options.items()}
+    sink = SinkConfig.parse({"kafka.bootstrap.servers": "b:1"} | kafka_options, batch_write=True)
     assert sink.producer.linger_ms == linger
 
 

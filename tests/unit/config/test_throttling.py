@@ -41,14 +41,14 @@ def test_rates_per_task() -> None:
 
 
 def test_job_rate_is_divided_by_its_tasks() -> None:
-    given = {"rateLimit__job__recordsPerSecond": 1_000, "rateLimit__job__tasks": 8}
-    assert parse(**given).throttling.rates == RateLimits(125.0, 0.0)
+    options = {"rateLimit__job__recordsPerSecond": 1_000, "rateLimit__job__tasks": 8}
+    assert parse(**options).throttling.rates == RateLimits(125.0, 0.0)
 
 
 def test_lower_of_two_rates_applies() -> None:
-    given = {"rateLimit__job__bytesPerSecond": 1_000, "rateLimit__job__tasks": 10}
-    assert parse(**given, rateLimit__bytesPerSecond=60).throttling.rates.size == 60.0
-    assert parse(**given, rateLimit__bytesPerSecond=600).throttling.rates.size == 100.0
+    options = {"rateLimit__job__bytesPerSecond": 1_000, "rateLimit__job__tasks": 10}
+    assert parse(**options, rateLimit__bytesPerSecond=60).throttling.rates.size == 60.0
+    assert parse(**options, rateLimit__bytesPerSecond=600).throttling.rates.size == 100.0
 
 
 @pytest.mark.parametrize("name", ["recordsPerSecond", "bytesPerSecond"])

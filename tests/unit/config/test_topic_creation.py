@@ -18,7 +18,7 @@ def test_topics_of_a_column_are_created() -> None:
 
 
 def test_topic_settings() -> None:
-    found = parse(
+    config = parse(
         topic="t",
         topic__create="true",
         topic__partitions="8",
@@ -26,7 +26,7 @@ def test_topic_settings() -> None:
         topic__config__retention__ms="1000",
         topic__config__cleanup__policy="compact",
     ).topic_creation
-    assert found == TopicCreation(
+    assert config == TopicCreation(
         create=True,
         partitions=8,
         replication_factor=3,

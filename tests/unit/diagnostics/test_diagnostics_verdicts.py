@@ -30,20 +30,22 @@ _GOOD = {
 
 
 def config(**options: str) -> SinkConfig:
-    given = {name.replace("_", "."): value for name, value in options.items()}
-    return SinkConfig.parse({"kafka.bootstrap.servers": "kafka:9092", "topic": "t", **given})
+    kafka_options = {name.replace("_", "."): value for name, value in options.items()}
+    return SinkConfig.parse(
+        {"kafka.bootstrap.servers": "kafka:9092", "topic": "t", **kafka_options}
+    )
 
 
 def facts(settings: dict[str, str], *, replicas: int = 3, in_sync: int = 3) -> TopicFacts:
     ids = tuple(range(1, replicas + 1))
     partition = PartitionDescription(index=0, leader=1, replicas=ids, in_sync=ids[:in_sync])
     description = TopicDescription(name="t", partitions=(partition,), operations=_WRITE)
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    return TopicFacts(name="t", description=description, settings=_GOOD | given)
+    topic_settings = {name.replace("_", "."): value for name, value in settings.items()}
+    return TopicFacts(name="t", description=description, settings=_GOOD | topic_settings)
 
 
-def only(found: list[Finding]) -> Finding:
-    [finding] = found
+def only(findings: list[Finding]) -> Finding:
+    [finding] = findings
     return finding
 
 
@@ -80,8 +82,8 @@ def test_conflicting_settings(settings: dict[str, str], options: dict[str, str],
     ],
 )
 def test_harmless_settings(settings: dict[str, str], options: dict[str, str]) -> None:
-    found = judge_settings(facts(settings), config(**options), True)
-    assert only(found).severity is Severity.OK
+    findings = judge_settings(facts(settings), config(**options), True)
+    assert only(findings).severity is Severity.OK
 
 
 @pytest.mark.parametrize(
@@ -113,8 +115,8 @@ def test_compacted_topic_needs_keys(
     has_key: bool | None, tolerance: str, severity: Severity
 ) -> None:
     about = facts({"cleanup_policy": "compact,delete"})
-    found = judge_settings(about, config(errors_tolerance=tolerance), has_key)
-    assert only(found).severity is severity
+    findings = judge_settings(about, config(errors_tolerance=tolerance), has_key)
+    assert only(findings).severity is severity
 
 
 @pytest.mark.parametrize(
@@ -184,19 +186,19 @@ def test_topic_create_is_suggested_only_if_it_would_help(creation: Creation, hel
 def test_buffer_without_room_for_a_batch_per_partition(
     partitions: int, options: dict[str, str], has_key: bool | None, severity: Severity | None
 ) -> None:
-    one = PartitionDescription(index=0, leader=1, replicas=(1,), in_sync=(1,))
-    found = judge_buffer(
+    partition = PartitionDescription(index=0, leader=1, replicas=(1,), in_sync=(1,))
+    findings = judge_buffer(
         TopicFacts(
             name="t",
             description=TopicDescription(
-                name="t", partitions=(one,) * partitions, operations=_WRITE
+                name="t", partitions=(partition,) * partitions, operations=_WRITE
             ),
         ),
         config(**options).producer,
         has_key,
     )
-    assert [each.severity for each in found] == ([] if severity is None else [severity])
-    for finding in found:
+    assert [finding.severity for finding in findings] == ([] if severity is None else [severity])
+    for finding in findings:
         assert f"batch.size of each of {partitions:,} partitions" in finding.text
         assert "kafka.buffer.memory" in finding.text
 

@@ -32,8 +32,8 @@ HERE_ALONE = Finding.failure(Step.CONNECT, ERROR, local=True)
     ],
 )
 def test_findings_that_fail_a_write(finding: Finding, modes: set[Preflight]) -> None:
-    found = {mode for mode in Preflight if stopping([FINE, finding], mode) is not None}
-    assert found == modes
+    stopped = {mode for mode in Preflight if stopping([FINE, finding], mode) is not None}
+    assert stopped == modes
 
 
 def test_default_fails_only_for_findings_that_apply_to_every_host() -> None:
@@ -55,8 +55,8 @@ class CountingExaminer:
 
 
 def intent(**options: str) -> Intent:
-    given = {"kafka.bootstrap.servers": "kafka:9092", "topic": "t", **options}
-    return Intent(config=SinkConfig.parse(given), has_key=True)
+    kafka_options = {"kafka.bootstrap.servers": "kafka:9092", "topic": "t", **options}
+    return Intent(config=SinkConfig.parse(kafka_options), has_key=True)
 
 
 def test_stream_is_checked_once_per_start_and_a_batch_again_after_a_while() -> None:

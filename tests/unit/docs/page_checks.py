@@ -79,8 +79,10 @@ _PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|conf|txt|ipynb|toml|j
 
 def anchors(text: str) -> set[str]:
     """Return the anchors of a page's headings, as GitHub generates them."""
-    headings = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", each) for each in _HEADING.findall(_prose(text)))
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    headings = (
+        re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading) for heading in _HEADING.findall(_prose(text))
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def broken_links(page: Path) -> list[str]:

@@ -46,8 +46,8 @@ def test_generated_blocks_are_current(name: str) -> None:
 
 
 def test_every_block_has_a_generator() -> None:
-    found = [name for page in PAGES for name in blocks(text_of(page))]
-    assert sorted(found) == sorted([*GENERATED, *MEASURED])
+    names = [name for page in PAGES for name in blocks(text_of(page))]
+    assert sorted(names) == sorted([*GENERATED, *MEASURED])
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -110,7 +110,7 @@ def test_every_profile_and_settings_file_is_documented() -> None:
 
 def test_every_debug_context_is_documented() -> None:
     text = text_of(DOCS / "metrics.md")
-    assert [each for each in Context if f"| `{each}` |" not in text] == []
+    assert [context for context in Context if f"| `{context}` |" not in text] == []
 
 
 def test_options_named_in_pages_exist() -> None:

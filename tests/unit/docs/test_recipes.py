@@ -34,8 +34,11 @@ def test_recipe_is_accepted_without_a_warning(name: str, caplog: pytest.LogCaptu
 
 
 def test_each_mechanism_has_a_recipe() -> None:
-    found = {ProducerConfig.parse(recipe).security for recipe in RECIPES.values()}
-    assert {each.protocol for each in found} == {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
-    logins = [each.sasl for each in found if each.sasl is not None]
+    configs = {ProducerConfig.parse(recipe).security for recipe in RECIPES.values()}
+    assert {config.protocol for config in configs} == {
+        SecurityProtocol.SSL,
+        SecurityProtocol.SASL_SSL,
+    }
+    logins = [config.sasl for config in configs if config.sasl is not None]
     assert {sasl.mechanism for sasl in logins} == set(Mechanism)
     assert all(resolve(sasl) == sasl.login for sasl in logins)

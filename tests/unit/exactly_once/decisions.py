@@ -32,7 +32,7 @@ _TRANSACTIONS = st.builds(
     started_ms=_LONG,
     timeout_ms=_LONG,
     partitions=st.lists(_RANGES, max_size=5).map(
-        lambda ranges: tuple(sorted(ranges, key=lambda each: each.topic))
+        lambda ranges: tuple(sorted(ranges, key=lambda transaction: transaction.topic))
     ),
 )
 _QUERY = st.none() | _TEXT
@@ -87,9 +87,9 @@ def task_transactions(
             timeout_ms=900_000,
             partitions=tuple(
                 PartitionRange(
-                    topic="events", partition=each, records=10, first_offset=0, last_offset=9
+                    topic="events", partition=task, records=10, first_offset=0, last_offset=9
                 )
-                for each in range(partitions)
+                for task in range(partitions)
             ),
         )
         for task in range(tasks)

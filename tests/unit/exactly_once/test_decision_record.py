@@ -27,10 +27,10 @@ DONE = DecisionRecord(state=Done("q", "17"), at_ms=1_763_790_000_000, transactio
 
 def read(*batches: list[Message]) -> DecisionRecords:
     """Read a log of these messages."""
-    found = DecisionRecords("decisions")
+    log = DecisionRecords("decisions")
     messages = [message for batch in batches for message in batch]
-    found.add((offset, key, value) for offset, (key, value) in enumerate(messages))
-    return found
+    log.add((offset, key, value) for offset, (key, value) in enumerate(messages))
+    return log
 
 
 @pytest.mark.parametrize("record", [None, DONE, decided(2)])
@@ -152,8 +152,8 @@ def test_record_with_a_misplaced_chunk_is_ignored() -> None:
     assert len(messages) > 3
     twice = messages[:2] + messages[1:]
     swapped = [messages[0], messages[2], messages[1], *messages[3:]]
-    for each in (twice, swapped):
-        assert read(before, each).latest(ORDERS) == decided(1, batch="16")
+    for later in (twice, swapped):
+        assert read(before, later).latest(ORDERS) == decided(1, batch="16")
 
 
 def test_record_is_read_in_two_parts() -> None:
@@ -174,7 +174,9 @@ def test_scope_is_deleted() -> None:
 def test_foreign_records_are_skipped(strangers: list[tuple[bytes | None, bytes]]) -> None:
     log = DecisionRecords("decisions")
     log.add((offset, key, value) for offset, (key, value) in enumerate(strangers))
-    log.add((100 + offset, *each) for offset, each in enumerate(messages_of(ORDERS, decided(1))))
+    log.add(
+        (100 + offset, *message) for offset, message in enumerate(messages_of(ORDERS, decided(1)))
+    )
     assert log.latest(ORDERS) == decided(1)
 
 

@@ -208,11 +208,11 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     done = finished(step.decided)
     assert done.plannings == (Planning("r", "n"),)
     assert next_commit_step(done, first, OURS) == AlreadyDone()
-    found = replace(done, plannings=(Planning("r", "n"), Planning("s", "o")))
-    assert next_commit_step(done, again, ()) == AlreadyDone(found)
-    assert next_commit_step(found, again, ()) == AlreadyDone()
-    assert next_commit_step(found, other, ()) == RejectBatch(BatchRejection.ANOTHER_WRITE)
-    assert abort_step(found, other) == AbortOurs()
+    existing = replace(done, plannings=(Planning("r", "n"), Planning("s", "o")))
+    assert next_commit_step(done, again, ()) == AlreadyDone(existing)
+    assert next_commit_step(existing, again, ()) == AlreadyDone()
+    assert next_commit_step(existing, other, ()) == RejectBatch(BatchRejection.ANOTHER_WRITE)
+    assert abort_step(existing, other) == AbortOurs()
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,11 @@ def test_only_a_task_that_wrote_has_a_transaction(outcome: TaskOutcome) -> None:
 
 
 def test_row_count_is_known_if_every_task_has_counted() -> None:
-    one, other = (
+    first, other = (
         TaskResult(outcome=TaskOutcome.SKIPPED, query_id="q", batch="7", rows=rows)
         for rows in (3, 4)
     )
     uncounted = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
-    assert rows_of([one, other]) == 7
-    assert rows_of([one, uncounted]) is None
+    assert rows_of([first, other]) == 7
+    assert rows_of([first, uncounted]) is None
     assert rows_of([]) == 0

@@ -76,10 +76,10 @@ def test_nonces_and_run_ids_are_unique() -> None:
 @given(SCOPES)
 def test_ids_round_trip(scope: Scope) -> None:
     assert parse_driver_id(driver_id(scope)) == scope
-    made = task_id(scope)
-    assert parse_task_id(str(made)) == made
+    transactional_id = task_id(scope)
+    assert parse_task_id(str(transactional_id)) == transactional_id
     assert parse_task_id(driver_id(scope)) is None
-    assert parse_driver_id(str(made)) is None
+    assert parse_driver_id(str(transactional_id)) is None
 
 
 @settings(max_examples=100, deadline=None)
@@ -100,8 +100,8 @@ def test_all_attempts_of_a_task_have_one_claim(scope: Scope) -> None:
 @settings(max_examples=100, deadline=None)
 @given(SCOPES, SCOPES)
 def test_pattern_matches_only_tasks_of_its_scope(scope: Scope, other: Scope) -> None:
-    found = re.fullmatch(tasks_pattern(scope), str(task_id(other)))
-    assert (found is not None) == (scope == other)
+    match = re.fullmatch(tasks_pattern(scope), str(task_id(other)))
+    assert (match is not None) == (scope == other)
     assert re.fullmatch(tasks_pattern(scope), driver_id(scope)) is None
 
 

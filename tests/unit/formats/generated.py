@@ -53,26 +53,28 @@ class Generated:
 
 def hiding(type_: pa.DataType, values: list[Any]) -> Any:
     """Return an array whose null structs, lists and maps have fields and items below them."""
-    mask = pa.array([each is None for each in values], pa.bool_())
+    mask = pa.array([value is None for value in values], pa.bool_())
     if isinstance(type_, pa.StructType):
         fields = list(type_)
         children = [_children(field, values) for field in fields]
         return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
     if isinstance(type_, pa.MapType):
-        lists = [[(_hidden(type_.key_type), None)] if each is None else each for each in values]
-        keys = [key for each in lists for key, _ in each]
-        items = hiding(type_.item_type, [item for each in lists for _, item in each])
+        lists = [
+            [(_hidden(type_.key_type), None)] if entries is None else entries for entries in values
+        ]
+        keys = [key for entries in lists for key, _ in entries]
+        items = hiding(type_.item_type, [item for entries in lists for _, item in entries])
         return _map(type_, lists, keys, items, mask)
     if isinstance(type_, pa.ListType):
-        lists = [[None, None] if each is None else each for each in values]
-        items = hiding(type_.value_type, [item for each in lists for item in each])
+        lists = [[None, None] if entries is None else entries for entries in values]
+        items = hiding(type_.value_type, [item for entries in lists for item in entries])
         return pa.ListArray.from_arrays(_offsets(lists), items, type=type_, mask=mask)
     return pa.array(values, type_)
 
 
 def _children(field: pa.Field[Any], values: list[Any]) -> Any:
     name, type_ = field.name, field.type
-    return hiding(type_, [_hidden(type_) if each is None else each[name] for each in values])
+    return hiding(type_, [_hidden(type_) if value is None else value[name] for value in values])
 
 
 def _hidden(type_: pa.DataType) -> Any:
@@ -102,7 +104,9 @@ def _map(
 
 
 def _offsets(lists: list[list[Any]]) -> Any:
-    return pa.array(np.concatenate(([0], np.cumsum([len(each) for each in lists]))), pa.int32())
+    return pa.array(
+        np.concatenate(([0], np.cumsum([len(entries) for entries in lists]))), pa.int32()
+    )
 
 
 def plain_values(type_: pa.DataType) -> st.SearchStrategy[Any]:
@@ -120,7 +124,7 @@ def plain_values(type_: pa.DataType) -> st.SearchStrategy[Any]:
     if isinstance(type_, pa.TimestampType):
         zone = None if type_.tz is None else dt.UTC
         times = st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29))  # noqa: DTZ001
-        return times.map(lambda each: each.replace(tzinfo=zone))
+        return times.map(lambda time: time.replace(tzinfo=zone))
     return _OTHERS[type_]
 
 

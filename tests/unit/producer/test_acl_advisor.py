@@ -236,11 +236,11 @@ def test_dead_letters_of_denied_topics_name_their_topic() -> None:
         sim.cluster.uncreatable.add("absent")
         sim.append_while_stepping(rows("hidden", "u", "absent", "hidden"))
         sim.finish()
-        found = reasons(sim)
-        assert len(found) == 3
-        assert all("(TOPIC_AUTHORIZATION_FAILED): " in reason for reason in found)
-        assert [command("Write", "--topic hidden") in reason for reason in found] == [1, 0, 1]
-        assert [command("Create", "--topic absent") in reason for reason in found] == [0, 1, 0]
+        messages = reasons(sim)
+        assert len(messages) == 3
+        assert all("(TOPIC_AUTHORIZATION_FAILED): " in reason for reason in messages)
+        assert [command("Write", "--topic hidden") in reason for reason in messages] == [1, 0, 1]
+        assert [command("Create", "--topic absent") in reason for reason in messages] == [0, 1, 0]
         (count,) = sim.report().poison
         assert (count.reason, count.dead_lettered) == ("TOPIC_UNAUTHORIZED", 3)
         assert all("kafka-acls" in example for example in count.examples)

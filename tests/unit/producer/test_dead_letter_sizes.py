@@ -33,8 +33,8 @@ def tolerant(*, context: bool = True) -> SessionSettings:
     )
 
 
-def rows(*given: Row, partition: int = 0) -> Rows:
-    keys, values, headers = zip(*given, strict=True)
+def rows(*contents: Row, partition: int = 0) -> Rows:
+    keys, values, headers = zip(*contents, strict=True)
     entries = [None if h is None else [{"key": b"h", "value": h}] for h in headers]
     lists = cast("pa.ListArray[Any]", pa.array(entries, HEADER_LISTS))
     return Rows(
@@ -44,7 +44,7 @@ def rows(*given: Row, partition: int = 0) -> Rows:
             headers=encode_headers(lists),
         ),
         topics=("t",),
-        partition=pa.array([partition] * len(given), pa.int32()),
+        partition=pa.array([partition] * len(contents), pa.int32()),
         header_lists=lists,
     )
 

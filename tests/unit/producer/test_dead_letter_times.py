@@ -40,9 +40,9 @@ def settings(*, headers: bool = True) -> SessionSettings:
 
 
 def cluster() -> FakeCluster:
-    made = FakeCluster(1, {"t": 1, DEAD: 1})
-    made.logs = {place: StrictLog(leader=1) for place in made.logs}
-    return made
+    fake_cluster = FakeCluster(1, {"t": 1, DEAD: 1})
+    fake_cluster.logs = {place: StrictLog(leader=1) for place in fake_cluster.logs}
+    return fake_cluster
 
 
 def send(sim: World, stamps: list[int], partitions: list[int] | None = None) -> None:
@@ -69,18 +69,18 @@ def test_rows_of_the_far_future_become_dead_letters_with_current_time(*, headers
     with world(cluster(), settings(headers=headers), batch_size=16_384) as sim:
         send(sim, [START_MS, FUTURE, START_MS + 1, FUTURE, START_MS + 2])
         assert sim.cluster.logs["t", 0].values() == [b"0", b"2", b"4"]
-        found = letters(sim)
-        assert found.keys() == {b"1", b"3"}
-        assert all(abs(letter.timestamp - START_MS) < HOUR_MS for letter in found.values())
+        by_value = letters(sim)
+        assert by_value.keys() == {b"1", b"3"}
+        assert all(abs(letter.timestamp - START_MS) < HOUR_MS for letter in by_value.values())
         sim.check_accounting()
 
 
 def test_dead_letters_for_other_reasons_lose_an_invalid_time() -> None:
     with world(cluster(), settings(), batch_size=16_384) as sim:
         send(sim, [START_MS - HOUR_MS, FUTURE, START_MS], [9, 9, 0])
-        found = letters(sim)
-        assert found.keys() == {b"0", b"1"}
-        assert found[b"1"].timestamp < START_MS + HOUR_MS
+        by_value = letters(sim)
+        assert by_value.keys() == {b"0", b"1"}
+        assert by_value[b"1"].timestamp < START_MS + HOUR_MS
         sim.check_accounting()
 
 

@@ -28,18 +28,18 @@ DEAD = "dead"
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 @pytest.mark.parametrize("partition", [1, None])
 def test_report_equals_that_of_a_write_without_sending(codec: str, partition: int | None) -> None:
-    found = []
+    reports = []
     for settings in (None, DRY):
         cluster = FakeCluster(nodes=2, topics={"t": 4})
         with world(cluster, settings, enable_idempotence="false", compression_type=codec) as sim:
             sim.send_batches(9, partition)
             sim.finish()
             sim.check_accounting()
-            found.append(sim.report())
+            reports.append(sim.report())
             assert bool(cluster.seen) == (settings is None)
             assert sim.session.producer_state.state is ProducerIdState.MISSING
-            assert sim.session.progress().counts.would_be_written == found[-1].would_be_written
-    wet, dry = found
+            assert sim.session.progress().counts.would_be_written == reports[-1].would_be_written
+    wet, dry = reports
     assert (dry.dry_run, dry.persisted, dry.would_be_written) == (True, 0, 27)
     assert (wet.dry_run, wet.persisted, wet.would_be_written) == (False, 27, 0)
     assert wet.codecs == ()
@@ -126,10 +126,14 @@ def test_each_codec_is_measured_on_the_same_batches(configured: str) -> None:
             batch.codec = codec
         sampler.offer(batch)
     codecs = report.build(TaskInfo(), 0).codecs
-    assert [each.codec for each in codecs] == ["none", "gzip", "snappy", "lz4", "zstd"]
-    for each in codecs:
-        size = len(compress(Codec.named(each.codec), data)) if each.codec != "none" else len(data)
-        assert (each.batches, each.records) == (2, 200)
-        assert each.bytes_uncompressed == 2 * (HEADER_SIZE + len(data))
-        assert each.bytes_compressed == 2 * (HEADER_SIZE + size)
-        assert each.cpu_ns == (0 if each.codec == "none" else 2_000)
+    assert [codec_cost.codec for codec_cost in codecs] == ["none", "gzip", "snappy", "lz4", "zstd"]
+    for measured in codecs:
+        size = (
+            len(compress(Codec.named(measured.codec), data))
+            if measured.codec != "none"
+            else len(data)
+        )
+        assert (measured.batches, measured.records) == (2, 200)
+        assert measured.bytes_uncompressed == 2 * (HEADER_SIZE + len(data))
+        assert measured.bytes_compressed == 2 * (HEADER_SIZE + size)
+        assert measured.cpu_ns == (0 if measured.codec == "none" else 2_000)

@@ -41,9 +41,9 @@ def test_only_allowed_transitions(before: ProducerIdState, after: ProducerIdStat
 
 
 def batch(partition: TopicPartition, records: int) -> ProducerBatch:
-    made = ProducerBatch(partition, 0.0, 0, 0)
-    made.add(b"", records, 0)
-    return made
+    filled = ProducerBatch(partition, 0.0, 0, 0)
+    filled.add(b"", records, 0)
+    return filled
 
 
 class Numbering:
@@ -54,10 +54,10 @@ class Numbering:
         self.states = PartitionStates()
 
     def assign(self, partition: TopicPartition, records: int) -> tuple[int, int, int]:
-        made = batch(partition, records)
-        assert self.states.of(partition).assign_sequence(made, self.producer)
-        assert not self.states.of(partition).assign_sequence(made, self.producer)  # a retry
-        return made.producer_id, made.epoch, made.sequence
+        assigned = batch(partition, records)
+        assert self.states.of(partition).assign_sequence(assigned, self.producer)
+        assert not self.states.of(partition).assign_sequence(assigned, self.producer)  # a retry
+        return assigned.producer_id, assigned.epoch, assigned.sequence
 
 
 def test_each_partition_has_its_own_sequences() -> None:

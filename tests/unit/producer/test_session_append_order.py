@@ -354,7 +354,9 @@ def test_cluster_without_own_epochs_gets_new_producer_ids(
         for partition in range(PARTITIONS):
             sim.send(values, partition)
         sim.finish()
-        assert [log_of(sim, each) for each in range(PARTITIONS)] == [values * (session + 1)] * 2
+        assert [log_of(sim, partition) for partition in range(PARTITIONS)] == [
+            values * (session + 1)
+        ] * 2
         assert (sim.report().retries > 0) is (session == 1), "only the first own epoch is rejected"
     assert epochs(sim) == [0] * len(epochs(sim))
     assert sim.cluster.next_producer_id == first_id + 2

@@ -57,12 +57,12 @@ def running_session(
     settings: SessionSettings | None = None, **options: object
 ) -> Iterator[ProducerSession]:
     """Create a session with threads that knows its topic and whose broker is unreachable."""
-    one = Client(config(linger_ms=0, **options), connect=refused)
-    one.metadata.cluster = ClusterSnapshot(
+    client = Client(config(linger_ms=0, **options), connect=refused)
+    client.metadata.cluster = ClusterSnapshot(
         nodes=MappingProxyType({1: Node(1, "127.0.0.1", 9)}),
         topics=MappingProxyType({"t": topic("t", 2)}),
     )
-    session = ProducerSession(one, settings=settings)
+    session = ProducerSession(client, settings=settings)
     try:
         yield session
     finally:
@@ -89,9 +89,9 @@ def rows(count: int = 1, size: int = 10, name: str = "t") -> Rows:
     return Rows(columns=Columns(value=pa.array([b"x" * size] * count, pa.binary())), topics=(name,))
 
 
-def keyed(given: Rows) -> Rows:
+def keyed(chunk: Rows) -> Rows:
     """Set a key in each row, so that the partition count is required."""
-    return replace(given, columns=replace(given.columns, key=given.columns.value))
+    return replace(chunk, columns=replace(chunk.columns, key=chunk.columns.value))
 
 
 def fill(session: ProducerSession) -> None:
@@ -99,8 +99,8 @@ def fill(session: ProducerSession) -> None:
         session.append(rows(count=10, size=1_000))
 
 
-def append_and_flush(session: ProducerSession, given: Rows) -> None:
-    session.append(given)
+def append_and_flush(session: ProducerSession, chunk: Rows) -> None:
+    session.append(chunk)
     session.flush()
 
 

@@ -49,8 +49,8 @@ def test_every_version_of_produce(version: int) -> None:
         values = sim.send_batches(2, 0), sim.send_batches(2, 1), sim.send_batches(1, 0, "u")
         sim.finish()
         assert {seen.version for seen in cluster.seen} == {version}
-        found = [cluster.logs[place].values() for place in (("t", 0), ("t", 1), ("u", 0))]
-        assert found == list(values)
+        written = [cluster.logs[place].values() for place in (("t", 0), ("t", 1), ("u", 0))]
+        assert written == list(values)
         assert sim.statuses() == {PERSISTED: 15}
 
 

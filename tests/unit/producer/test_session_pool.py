@@ -109,16 +109,16 @@ def test_tasks_of_two_queries_share_a_client_with_their_own_client_ids() -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "of_task", "shown"),
+    ("of_user", "of_task", "shown"),
     [
         ("mine", "kafkaprod-etl", "mine"),
         ("", "kafkaprod-etl", "kafkaprod-etl"),
         ("", "", "kafkaprod"),
     ],
 )
-def test_client_id_of_the_user_has_priority(given: str, of_task: str, shown: str) -> None:
+def test_client_id_of_the_user_has_priority(of_user: str, of_task: str, shown: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, SessionSettings(client_id=of_task), client_id=given) as sim:
+    with world(cluster, SessionSettings(client_id=of_task), client_id=of_user) as sim:
         sim.send_batches(1)
         sim.finish()
         assert set(cluster.client_ids) == {shown}

@@ -89,9 +89,9 @@ def report(settings: dict[str, str] | None = None, **changes: Any) -> DeliveryRe
     return replace(healthy, metrics=replace(metrics, **inner), **changes)
 
 
-def only(found: list[Advice]) -> tuple[str, Direction]:
-    assert len(found) == 1, found
-    return found[0].setting, found[0].direction
+def only(advice: list[Advice]) -> tuple[str, Direction]:
+    assert len(advice) == 1, advice
+    return advice[0].setting, advice[0].direction
 
 
 def test_healthy_job_gets_no_advice() -> None:
@@ -106,13 +106,13 @@ def test_report_without_metrics_gets_no_advice() -> None:
 def test_linger_with_decimals() -> None:
     few = {"linger.ms": "0.5", "batch.size": "16384"}
     advice = advise(report(few, closed_linger=BATCHES, partitions=parts(*[9_000] * 2)))
-    assert "0.5 ms" in " ".join(str(each) for each in advice)
+    assert "0.5 ms" in " ".join(str(line) for line in advice)
 
 
 def test_busy_broker_is_not_an_in_flight_limit() -> None:
     latency = Histogram.merge_all([times(0.01, BATCHES // 4), times(0.26, BATCHES * 3 // 4)])
-    found = advise(report(request_latency=latency, queue_latency=times(0.4)))
-    assert only(found) == ("the brokers", Direction.CHECK)
+    advice = advise(report(request_latency=latency, queue_latency=times(0.4)))
+    assert only(advice) == ("the brokers", Direction.CHECK)
 
 
 def test_queued_small_batches_are_not_attributed_to_brokers() -> None:
@@ -123,14 +123,14 @@ def test_queued_small_batches_are_not_attributed_to_brokers() -> None:
 
 def test_single_key_counts_empty_partitions() -> None:
     topics = (TopicMetrics(topic="t", partitions=8, keyed_records=2_000),)
-    one = report(partitions=parts(180_000_000), topics=topics)
-    assert only(advise(one)) == ("the keys", Direction.CHECK)
-    assert "t-0 got 180.0 MB, 8.0 times the mean" in advise(one)[0].figure
-    assert "1 topic, 1 of 8 partitions, 200 batches" in summarize(one)
-    assert "1,000 records in 1 of 8 partitions" in summarize(one)
+    skewed = report(partitions=parts(180_000_000), topics=topics)
+    assert only(advise(skewed)) == ("the keys", Direction.CHECK)
+    assert "t-0 got 180.0 MB, 8.0 times the mean" in advise(skewed)[0].figure
+    assert "1 topic, 1 of 8 partitions, 200 batches" in summarize(skewed)
+    assert "1,000 records in 1 of 8 partitions" in summarize(skewed)
     few = report(partitions=(replace(parts(180_000_000)[0], batches=3),), topics=topics)
     assert advise(few) == []
-    assert advise(DeliveryReport.from_json(one.to_json())) == advise(one)
+    assert advise(DeliveryReport.from_json(skewed.to_json())) == advise(skewed)
 
 
 def test_partition_count_is_the_highest_of_all_tasks() -> None:
@@ -173,8 +173,8 @@ def arrow_batches_of(
 @pytest.mark.parametrize(("share", "first"), [(0.9, "the brokers' quota"), (1.1, ARROW_BYTES)])
 def test_costly_measuring_precedes_other_advice(share: float, first: str) -> None:
     rows = int(share * CONSIDERABLE / measuring_cost_s(10))
-    one = arrow_batches_of(rows, 100, 67_108_864, columns=10)
-    settings = [advice.setting for advice in advise(replace(one, throttle_ms=500))]
+    measured = arrow_batches_of(rows, 100, 67_108_864, columns=10)
+    settings = [advice.setting for advice in advise(replace(measured, throttle_ms=500))]
     assert settings[0] == first
     assert ARROW_BYTES in settings
 
@@ -218,9 +218,9 @@ def test_row_cost_is_relative_to_the_whole_write() -> None:
 
 def test_one_row_in_each_batch_from_spark() -> None:
     """15,000 rows per second or less: the cost per batch is most of the time."""
-    found = advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=1))
-    assert only(found) == (ARROW_ROWS, Direction.RAISE)
-    assert "12,000 Arrow batches of 1 row, which take at least 84% of the time" in found[0].figure
+    advice = advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=1))
+    assert only(advice) == (ARROW_ROWS, Direction.RAISE)
+    assert "12,000 Arrow batches of 1 row, which take at least 84% of the time" in advice[0].figure
     assert only(advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=16)))[0] == ARROW_ROWS
     quick = advise(arrow_batches_of(20_000, 131, 67_108_864, max_rows=1))
     assert "at least 100% of the time" in quick[0].figure
@@ -237,10 +237,10 @@ def test_every_setting_that_is_too_small_is_named() -> None:
         "buffer_waits": 1,
     }
     settings = {"linger.ms": "1", "batch.size": "600", "buffer.memory": "3000"}
-    found = advise(report(settings, **tiny))
-    names = {advice.setting: advice for advice in found}
+    all_advice = advise(report(settings, **tiny))
+    names = {advice.setting: advice for advice in all_advice}
     assert set(names) == {"linger.ms", "batch.size", "buffer.memory"}
-    assert {advice.direction for advice in found} == {Direction.RAISE}
+    assert {advice.direction for advice in all_advice} == {Direction.RAISE}
     assert "50% of the time, 1 time; buffer.memory is 3,000" in names["buffer.memory"].figure
     assert (
         "40 of 200 batches were full at 600 bytes, with 500 bytes on average"
@@ -255,10 +255,10 @@ def test_leaders_that_are_not_ready_are_not_failing_brokers() -> None:
     errors = (("NOT_LEADER_OR_FOLLOWER", 150), ("REQUEST_TIMED_OUT", 1))
     first = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
     waits: dict[str, Any] = {"retries": 151, "errors": errors, "queue_latency": times(0.5)}
-    found = advise(report(partitions=first, **waits))
-    assert only(found) == ("when the topics are created", Direction.CHECK)
-    assert "151 retries for 200 batches, 150 times because a leader" in found[0].figure
-    assert "2 of 2 partitions started at offset 0" in found[0].figure
+    advice = advise(report(partitions=first, **waits))
+    assert only(advice) == ("when the topics are created", Direction.CHECK)
+    assert "151 retries for 200 batches, 150 times because a leader" in advice[0].figure
+    assert "2 of 2 partitions started at offset 0" in advice[0].figure
     later = tuple(replace(part, first_offset=7) for part in first)
     old = advise(report(partitions=later, **waits))
     assert {advice.setting for advice in old} == {"the brokers", "the records"}
@@ -279,13 +279,13 @@ def rows_of(
 def test_keyless_rows_are_not_skewed_by_keys() -> None:
     """A hundred partitions and as many batches: some get several at random."""
     sizes = (5_000_000, *[1_000_000] * 40)
-    one: dict[str, Any] = {"partitions": parts(*sizes)}
-    assert advise(report(**one, **rows_of("default", partitions=100))) == []
-    keyed = advise(report(**one, **rows_of("default", keyed=41_000, partitions=100)))
+    skewed: dict[str, Any] = {"partitions": parts(*sizes)}
+    assert advise(report(**skewed, **rows_of("default", partitions=100))) == []
+    keyed = advise(report(**skewed, **rows_of("default", keyed=41_000, partitions=100)))
     assert only(keyed) == ("the keys", Direction.CHECK)
-    named = advise(report(**one, **rows_of("default", assigned=41_000, partitions=100)))
+    named = advise(report(**skewed, **rows_of("default", assigned=41_000, partitions=100)))
     assert only(named) == ("the column partition", Direction.CHECK)
-    own = advise(report(**one, **rows_of("function", partitions=100)))
+    own = advise(report(**skewed, **rows_of("function", partitions=100)))
     assert only(own) == ("the function of kafka.partitioner", Direction.CHECK)
 
 
@@ -295,11 +295,11 @@ LINGERED: dict[str, Any] = {"closed_full": 0, "closed_linger": BATCHES, "fill_ti
 @pytest.mark.parametrize("partitioner", ["round_robin", "random"])
 def test_small_batches_of_a_spreading_partitioner(partitioner: str) -> None:
     small: dict[str, Any] = {**LINGERED, "partitions": parts(*[4_000] * 100)}
-    found = advise(report(**small, **rows_of(partitioner, partitions=100)))
-    assert only(found) == ("the default partitioner", Direction.SET)
+    advice = advise(report(**small, **rows_of(partitioner, partitions=100)))
+    assert only(advice) == ("the default partitioner", Direction.SET)
     assert (
         f"{partitioner} distributes the rows over 100 partitions; batches contain 2,000 of"
-        in found[0].figure
+        in advice[0].figure
     )
     keyed = advise(report(**small, **rows_of("default", keyed=100_000, partitions=100)))
     assert only(keyed) == ("linger.ms", Direction.RAISE)
@@ -342,7 +342,7 @@ def costs(*codecs: tuple[str, int, int]) -> tuple[CodecCost, ...]:
 
 NO_CODEC, ZSTD = ("none", 1_000_000, 0), ("zstd", 300_000, 4_000_000)
 
-OFFSETS = tuple(replace(each, first_offset=7, last_offset=1006) for each in parts(9, 9))
+OFFSETS = tuple(replace(partition, first_offset=7, last_offset=1006) for partition in parts(9, 9))
 MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)
 CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[DeliveryReport]]] = {
     "one acknowledgement": (
@@ -659,8 +659,8 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
 """Each piece of advice: parts of its text, a report that asks for it, and others that do not."""
 
 
-def given(one: DeliveryReport) -> set[tuple[str, Direction]]:
-    return {(advice.setting, advice.direction) for advice in advise(one)}
+def given(delivery: DeliveryReport) -> set[tuple[str, Direction]]:
+    return {(advice.setting, advice.direction) for advice in advise(delivery)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -668,8 +668,8 @@ def test_advice_for_each_case_and_none_for_similar_ones(name: str) -> None:
     setting, direction, texts, asks, wrong = CASES[name]
     assert only(advise(asks)) == (setting, direction)
     assert [text for text in texts if text not in str(advise(asks)[0])] == []
-    for number, each in enumerate(wrong):
-        assert (setting, direction) not in given(each), number
+    for number, similar in enumerate(wrong):
+        assert (setting, direction) not in given(similar), number
 
 
 def test_every_rule_has_a_case() -> None:
@@ -681,8 +681,8 @@ def test_every_rule_has_a_case() -> None:
 def test_advice_is_consistent() -> None:
     """No setting is to be raised and lowered by the same report."""
     for _, _, _, asks, wrong in CASES.values():
-        for one in (asks, *wrong):
-            found = given(one)
-            raised = {setting for setting, way in found if way is Direction.RAISE}
-            lowered = {setting for setting, way in found if way is Direction.LOWER}
-            assert not raised & lowered, found
+        for delivery in (asks, *wrong):
+            settings = given(delivery)
+            raised = {setting for setting, way in settings if way is Direction.RAISE}
+            lowered = {setting for setting, way in settings if way is Direction.LOWER}
+            assert not raised & lowered, settings

@@ -32,4 +32,4 @@ def test_merging_is_associative_and_commutative(
 
 @given(counts)
 def test_counts_survive_json(many: list[BadRowCount]) -> None:
-    assert [BadRowCount.from_dict(json.loads(json.dumps(asdict(each)))) for each in many] == many
+    assert [BadRowCount.from_dict(json.loads(json.dumps(asdict(count)))) for count in many] == many

@@ -164,7 +164,9 @@ def test_ten_thousand_tasks_merge_quickly_and_stay_small() -> None:
     assert merged.tasks == 10_000
     assert merged.persisted == 10_000 * 10 * 100
     assert len(merged.partitions) == 10
-    assert [each.task.task_attempt_id for each in merged.slowest] == [7] * SLOWEST_KEPT
+    assert [task_report.task.task_attempt_id for task_report in merged.slowest] == [
+        7
+    ] * SLOWEST_KEPT
     assert len(pickle.dumps(merged)) < 4_000
 
 
@@ -209,7 +211,7 @@ def test_each_task_is_one_line_of_the_file() -> None:
     text = report.to_json()
     assert DeliveryReport.from_json(text) == report
     assert report.tasks == TASKS_KEPT + 500
-    assert [each.duration_ms for each in report.task_reports] == list(
+    assert [task_report.duration_ms for task_report in report.task_reports] == list(
         range(TASKS_KEPT + 499, 499, -1)
     )
     bare = replace(report, task_reports=()).to_json()
@@ -223,8 +225,8 @@ def test_task_lines_of_several_reports_are_combined() -> None:
         DeliveryReport(tasks=1, task_reports=(line,), slowest=(line,))
         for line in whole.task_reports
     ]
-    one, two = DeliveryReport.merge_all(parts[::2]), DeliveryReport.merge_all(parts[1::2])
-    assert one.merge(two) == two.merge(one) == whole
+    first, two = DeliveryReport.merge_all(parts[::2]), DeliveryReport.merge_all(parts[1::2])
+    assert first.merge(two) == two.merge(first) == whole
 
 
 def test_task_line_contains_its_reports_values() -> None:

@@ -39,10 +39,14 @@ def test_file_and_folder_of_micro_batches(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("no report")
     assert DeliveryReport.read(tmp_path / "batch-2.json").batch_id == 2
     assert DeliveryReport.read((tmp_path / "batch-2.json").as_uri()).batch_id == 2
-    each = DeliveryReport.read_all(str(tmp_path))
-    assert [report.batch_id for report in each] == [0, 2, 10]
+    reports_of_batches = DeliveryReport.read_all(str(tmp_path))
+    assert [report.batch_id for report in reports_of_batches] == [0, 2, 10]
     whole = DeliveryReport.read(tmp_path)
-    assert whole == sum(each) == each[0] + each[1] + each[2]
+    assert (
+        whole
+        == sum(reports_of_batches)
+        == reports_of_batches[0] + reports_of_batches[1] + reports_of_batches[2]
+    )
     assert (whole.batch_id, whole.persisted, whole.duration_ms) == (10, 291, 6000)
 
 

@@ -19,21 +19,21 @@ REPORT = DeliveryReport(partitions=(PART,), duration_max_ms=2000, duration_ms=40
 
 
 def _of(report: DeliveryReport) -> dict[str, str]:
-    return {each.name: f"{each.value:g} {each.unit}".strip() for each in figures_of(report)}
+    return {figure.name: f"{figure.value:g} {figure.unit}".strip() for figure in figures_of(report)}
 
 
 def test_rates_cover_the_whole_write() -> None:
-    found = _of(REPORT)
-    assert found["rate"] == "250 records/s"
-    assert found["rate, encoded"] == "2 MB/s"
-    assert found["compression"] == "4 to 1"
-    assert found["records per batch"] == "250"
+    figures = _of(REPORT)
+    assert figures["rate"] == "250 records/s"
+    assert figures["rate, encoded"] == "2 MB/s"
+    assert figures["compression"] == "4 to 1"
+    assert figures["records per batch"] == "250"
     assert _of(replace(REPORT, duration_ms=0))["rate"] == "500 records/s"
 
 
 def test_rates_exclude_the_start_of_workers() -> None:
-    found = _of(replace(REPORT, startup_ms=3500))
-    assert (found["rate"], found["start of Python workers"]) == ("2000 records/s", "3.5 s")
+    figures = _of(replace(REPORT, startup_ms=3500))
+    assert (figures["rate"], figures["start of Python workers"]) == ("2000 records/s", "3.5 s")
 
 
 def test_empty_report_has_figures() -> None:
@@ -45,9 +45,13 @@ def test_two_writes() -> None:
     before = replace(REPORT, metrics=ProducerMetrics(settings=settings))
     later = (("acks", "all"), ("batch.size", "9"), ("linger.ms", "50"))
     after = replace(REPORT, duration_ms=2000, metrics=ProducerMetrics(settings=later))
-    found = compare(before, after)
-    rate = next(change for change in found.changes if change.name == "rate")
+    comparison = compare(before, after)
+    rate = next(change for change in comparison.changes if change.name == "rate")
     assert (rate.before, rate.after, rate.percent) == (250, 500, 100)
-    assert next(change for change in found.changes if change.name == "retries").percent is None
-    assert found.settings == (("batch.size", "", "9"), ("linger.ms", "0", "50"))
-    assert found.to_dict()["settings"][1] == {"name": "linger.ms", "before": "0", "after": "50"}
+    assert next(change for change in comparison.changes if change.name == "retries").percent is None
+    assert comparison.settings == (("batch.size", "", "9"), ("linger.ms", "0", "50"))
+    assert comparison.to_dict()["settings"][1] == {
+        "name": "linger.ms",
+        "before": "0",
+        "after": "50",
+    }

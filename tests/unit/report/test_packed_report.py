@@ -42,11 +42,13 @@ def test_pack_round_trip(report: DeliveryReport, few: int) -> None:
 @pytest.mark.deep
 @given(st.lists(reports(), max_size=4), st.booleans(), st.sampled_from([AS_COLUMNS, AS_OBJECTS]))
 @settings(max_examples=100)
-def test_columns_merge_like_objects(found: list[DeliveryReport], packed: bool, few: int) -> None:
+def test_columns_merge_like_objects(
+    generated: list[DeliveryReport], packed: bool, few: int
+) -> None:
     with patch.object(packed_report, "_FEW", few):
-        given_reports = [PackedReport.of(each) if packed else each for each in found]
+        given_reports = [PackedReport.of(report) if packed else report for report in generated]
         merged = merge_reports(given_reports)
-    assert merged == DeliveryReport.merge_all(found)
+    assert merged == DeliveryReport.merge_all(generated)
 
 
 def test_more_reports_than_are_unpacked_at_once() -> None:
@@ -60,14 +62,16 @@ def test_more_reports_than_are_unpacked_at_once() -> None:
 @pytest.mark.parametrize("number", [2**63 - 1, 1 - 2**63])
 def test_maximum_values_are_not_mistaken_for_unknown(number: int) -> None:
     part = PartitionReport(topic="t", partition=0, first_append_time=number, last_offset=number)
-    found = [DeliveryReport(partitions=(one,)) for one in (part, _part(0, 10), part)]
-    packed = merge_reports([PackedReport.of(each) for each in found])
-    assert packed == DeliveryReport.merge_all(found)
+    delivery_reports = [
+        DeliveryReport(partitions=(partition,)) for partition in (part, _part(0, 10), part)
+    ]
+    packed = merge_reports([PackedReport.of(report) for report in delivery_reports])
+    assert packed == DeliveryReport.merge_all(delivery_reports)
     assert packed.partitions[0].first_append_time == number
 
 
 def test_fields_that_the_driver_reads_from_each_report() -> None:
-    merged = merge_reports([DeliveryReport(tasks=1)] * 3, lambda each: replace(each, retries=7))
+    merged = merge_reports([DeliveryReport(tasks=1)] * 3, lambda report: replace(report, retries=7))
     assert (merged.tasks, merged.retries) == (3, 21)
 
 

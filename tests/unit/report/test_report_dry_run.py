@@ -96,7 +96,7 @@ def test_nothing_is_called_delivered() -> None:
         assert "acknowledged" not in text
         assert "possibly not delivered" not in text
     assert "3.50 to 1" in screen.getvalue()
-    figures = {each.name: each.value for each in figures_of(report)}
+    figures = {figure.name: figure.value for figure in figures_of(report)}
     assert (figures["records persisted"], figures["records of a dry run"]) == (0, 40_000)
 
 
@@ -143,15 +143,15 @@ def test_dry_run_without_rows() -> None:
 def test_better_codec_is_advised(
     configured: str, codecs: tuple[CodecCost, ...], advice: str | None
 ) -> None:
-    found = advise(dry_run(*codecs, configured=configured))
-    assert len(found) == (advice is not None)
+    all_advice = advise(dry_run(*codecs, configured=configured))
+    assert len(all_advice) == (advice is not None)
     if advice is not None:
         codec, effect = advice.split(" ", 1)
-        assert f"set kafka.compression.type={codec}: it {effect}" in str(found[0])
+        assert f"set kafka.compression.type={codec}: it {effect}" in str(all_advice[0])
 
 
 def test_small_sample_gives_no_advice() -> None:
-    small = tuple(replace(each, bytes_uncompressed=1000) for each in ALL)
+    small = tuple(replace(cost, bytes_uncompressed=1000) for cost in ALL)
     assert advise(dry_run(*small)) == []
 
 

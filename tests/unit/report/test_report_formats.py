@@ -16,8 +16,8 @@ def report(serialize_s: float, busy_s: float) -> DeliveryReport:
     return DeliveryReport(tasks=4, duration_sum_ms=int(busy_s * 1_000), metrics=metrics)
 
 
-def advised(found: DeliveryReport) -> list[str]:
-    return [each.setting for each in advise(found)]
+def advised(delivery: DeliveryReport) -> list[str]:
+    return [advice.setting for advice in advise(delivery)]
 
 
 def test_formats_and_schemas_are_listed() -> None:

@@ -172,7 +172,7 @@ def test_reader_never_sees_a_partial_report(tmp_path: Path) -> None:
     done.set()
     reader.join()
     assert seen <= {f"{letter}{size}{letter}" for letter in "abcde"}
-    assert [each.name for each in tmp_path.iterdir()] == ["report.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_failed_write_leaves_no_temporary_file(tmp_path: Path) -> None:

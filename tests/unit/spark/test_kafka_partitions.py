@@ -26,6 +26,6 @@ def test_keys_are_assigned_as_by_the_producer(kind: PartitionerName) -> None:
     chunk = rows("t", [b"v"] * len(KEYS), keys=KEYS)
     targets = Partitioner(config, Random(1)).assign(chunk, (topic,)).targets.tolist()
     hashes = key_hashes(kind, pa.array(KEYS, pa.binary())).to_pylist()
-    found = [COUNT if each is None else each % COUNT for each in hashes]
-    assert found == targets
-    assert len(np.unique(found)) >= COUNT
+    partitions = [COUNT if hash_ is None else hash_ % COUNT for hash_ in hashes]
+    assert partitions == targets
+    assert len(np.unique(partitions)) >= COUNT

@@ -17,31 +17,33 @@ FRAME: Any = object()
 def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     """Return the options of all writes."""
     options: list[dict[str, str]] = []
-    monkeypatch.setattr(micro_batches, "write", lambda _, given: options.append(given))
+    monkeypatch.setattr(
+        micro_batches, "write", lambda _, write_options: options.append(write_options)
+    )
     return options
 
 
 def options_of(written: list[dict[str, str]], **options: object) -> dict[str, str]:
     """Return the options of a write of micro-batch 3, without those of `SERVERS`."""
     micro_batch_writer({**SERVERS, **options})(FRAME, 3)
-    (given,) = written
-    assert SERVERS.items() <= given.items()
-    return {name: given[name] for name in given.keys() - SERVERS.keys()}
+    (write_options,) = written
+    assert SERVERS.items() <= write_options.items()
+    return {name: write_options[name] for name in write_options.keys() - SERVERS.keys()}
 
 
 def test_options_are_converted_to_text(written: list[dict[str, str]]) -> None:
-    given = options_of(written, useTimestampColumn=True, partitions=3)
-    assert given == {"usetimestampcolumn": "true", "partitions": "3"}
+    write_options = options_of(written, useTimestampColumn=True, partitions=3)
+    assert write_options == {"usetimestampcolumn": "true", "partitions": "3"}
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "report_path"),
     [("reports", "reports/batch-3.json"), ("a/{batchId}.json", "a/3.json")],
 )
 def test_each_batch_has_a_report_as_in_a_stream(
-    written: list[dict[str, str]], path: str, found: str
+    written: list[dict[str, str]], path: str, report_path: str
 ) -> None:
-    assert options_of(written, reportPath=path) == {"reportpath": found}
+    assert options_of(written, reportPath=path) == {"reportpath": report_path}
 
 
 def test_exactly_once_needs_a_batch_id(written: list[dict[str, str]]) -> None:

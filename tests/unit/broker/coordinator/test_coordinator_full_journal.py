@@ -65,17 +65,17 @@ def reopened(journal: FullJournal, tmp_path: Path) -> Journal:
 def test_producer_id_is_assigned_once(journal: FullJournal, tmp_path: Path) -> None:
     """Batches of a second producer with the same id could be treated as duplicates."""
     ids = ProducerIdManager(journal, NOW_MS)
-    given = [ids.next() for _ in range(BLOCK)]
+    producer_ids = [ids.next() for _ in range(BLOCK)]
     journal.room = 0
     for _ in range(3):
         with pytest.raises(NoSpaceError):
             ids.next()
     journal.room = 1
-    given.append(ids.next())
+    producer_ids.append(ids.next())
     kept = reopened(journal, tmp_path)
-    given += [ProducerIdManager(kept, start_ms).next() for start_ms in (NOW_MS, 0)]
-    given.append(ProducerIdManager(Journal(), NOW_MS + 100).next())
-    assert len(set(given)) == len(given)
+    producer_ids += [ProducerIdManager(kept, start_ms).next() for start_ms in (NOW_MS, 0)]
+    producer_ids.append(ProducerIdManager(Journal(), NOW_MS + 100).next())
+    assert len(set(producer_ids)) == len(producer_ids)
 
 
 def test_rejected_offsets_and_configs_are_unchanged(journal: FullJournal) -> None:
@@ -250,27 +250,30 @@ class Transactions:
         return [offsets[key].offset for key in sorted(offsets)]
 
     def state(self) -> TransactionState:
-        found = self.coordinator.find("x")
-        assert found is not None
-        return found.state
+        transaction = self.coordinator.find("x")
+        assert transaction is not None
+        return transaction.state
 
 
 @pytest.mark.parametrize("room", range(1, 7))
 def test_decided_transaction_is_completed_when_there_is_room_again(
     journal: FullJournal, tmp_path: Path, room: int
 ) -> None:
-    one = Transactions(journal, lambda *_: None)
-    producer: Any = one.coordinator.initialize("x", None, 60_000)
-    assert not one.coordinator.add("x", producer, [OFFSETS_PARTITION])
+    transactions = Transactions(journal, lambda *_: None)
+    producer: Any = transactions.coordinator.initialize("x", None, 60_000)
+    assert not transactions.coordinator.add("x", producer, [OFFSETS_PARTITION])
     for partition in range(2):
         offset = CommittedOffset(offset=partition + 7)
-        one.offsets.add(producer, "g", TopicPartition("t", partition), offset)
+        transactions.offsets.add(producer, "g", TopicPartition("t", partition), offset)
     journal.room = room
     with contextlib.suppress(OSError):  # The client retries.
-        one.coordinator.end("x", producer, commit=True, bumps=False)
+        transactions.coordinator.end("x", producer, commit=True, bumps=False)
     journal.room = 100
-    one.settle()
+    transactions.settle()
     again = Transactions(reopened(journal, tmp_path), lambda *_: None)
-    for each in (one, again):
-        assert (each.committed(), each.state()) == ([7, 8], TransactionState.COMPLETE_COMMIT)
-        assert not each.offsets.is_unstable("g", TopicPartition("t", 0))
+    for restored in (transactions, again):
+        assert (restored.committed(), restored.state()) == (
+            [7, 8],
+            TransactionState.COMPLETE_COMMIT,
+        )
+        assert not restored.offsets.is_unstable("g", TopicPartition("t", 0))

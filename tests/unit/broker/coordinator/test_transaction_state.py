@@ -76,8 +76,8 @@ class TestTheLastEpochs:
         repeated = ProducerIdAndEpoch(1, LAST_EPOCH)
         assert transitions.may_initialize(fresh, repeated) is ErrorCode.none
         again = transitions.initialize(fresh, repeated, 1, NOW)
-        wanted = ErrorCode.producer_fenced if expected is None else fresh
-        assert again == wanted
+        expected_result = ErrorCode.producer_fenced if expected is None else fresh
+        assert again == expected_result
         older = ProducerIdAndEpoch(1, LAST_EPOCH - 1)
         assert transitions.may_initialize(fresh, older) is ErrorCode.producer_fenced
 

@@ -26,7 +26,7 @@ def test_frames_are_reassembled(sizes: list[int], data: st.DataObject) -> None:
         room[:count] = stream[at : at + count]
         got += buffer.add(room, count)
         at += count
-    assert [bytes(one) for one in got] == frames
+    assert [bytes(frame) for frame in got] == frames
 
 
 def test_invalid_sizes_are_rejected() -> None:

@@ -81,7 +81,7 @@ def test_first_batch_that_the_storage_could_not_append(monkeypatch: pytest.Monke
     with pytest.raises(RejectedBatchError) as caught:
         partition.append(second, OPTIONS)
     assert caught.value.error is ErrorCode.out_of_order_sequence_number
-    assert [partition.append(one, OPTIONS).base_offset for one in (first, second)] == [0, 1]
+    assert [partition.append(batch, OPTIONS).base_offset for batch in (first, second)] == [0, 1]
 
 
 @pytest.mark.parametrize(("deleted", "base"), [(4, 5), (0, None)])

@@ -24,9 +24,9 @@ def test_stable_offset_and_aborted_list_match_a_model(steps: list[tuple[int, str
         offset += 1
     assert table.stable_offset(offset) == min([offset, *opened_at.values()])
     for start in range(offset):
-        found = table.aborted_between(start, offset)
-        listed = [(t.producer_id, t.first_offset, t.last_offset) for t in found]
-        assert listed == [one for one in log if one[2] >= start]
+        aborted = table.aborted_between(start, offset)
+        listed = [(t.producer_id, t.first_offset, t.last_offset) for t in aborted]
+        assert listed == [transaction for transaction in log if transaction[2] >= start]
 
 
 def test_unreplicated_records_are_not_stable() -> None:

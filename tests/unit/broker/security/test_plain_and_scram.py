@@ -102,5 +102,5 @@ def test_example_of_rfc_7677(credentials: Credentials) -> None:
 
 
 def test_repr_contains_no_stored_keys(credentials: Credentials) -> None:
-    found = credentials.scram("al=ice,", "SCRAM-SHA-256")
-    assert repr(found) == "ScramCredential(iterations=4096)"
+    credential = credentials.scram("al=ice,", "SCRAM-SHA-256")
+    assert repr(credential) == "ScramCredential(iterations=4096)"

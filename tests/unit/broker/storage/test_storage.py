@@ -53,8 +53,8 @@ def log_of(new_segment: NewSegment, **config: Any) -> UnifiedLog:
 
 
 def append(log: UnifiedLog, count: int = 1, timestamp: int = 0, value: bytes = b"") -> int:
-    one = bytes(batch(count, timestamp=timestamp, value=value))
-    return log.append(one, BatchHeader.parse(one), leader_epoch=0)
+    data = bytes(batch(count, timestamp=timestamp, value=value))
+    return log.append(data, BatchHeader.parse(data), leader_epoch=0)
 
 
 def segments_of(log: UnifiedLog) -> Sequence[LogSegment]:
@@ -163,7 +163,7 @@ def test_deleted_records_release_whole_segments(new_segment: NewSegment) -> None
         append(log, 3)
     log.delete_records(7)
     assert (bases(log), log.start_offset) == ([6, 9], 7)
-    assert [one.header.base_offset for one in log] == [6, 9]
+    assert [stored.header.base_offset for stored in log] == [6, 9]
     log.delete_records(2)
     assert log.start_offset == 7
 
@@ -175,9 +175,9 @@ def test_truncation_drops_batches_from_an_offset(new_segment: NewSegment, offset
         append(log, 3, timestamp=100 - number)
     log.truncate(offset)
     assert log.end_offset == offset // 3 * 3
-    assert [one.header.base_offset for one in log] == list(range(0, log.end_offset, 3))
+    assert [stored.header.base_offset for stored in log] == list(range(0, log.end_offset, 3))
     assert append(log, 3) == log.end_offset - 3
-    assert sum(len(one.data) for one in log) == log.size
+    assert sum(len(stored.data) for stored in log) == log.size
 
 
 @QUICK
@@ -213,7 +213,8 @@ def same_reads(log: UnifiedLog, memory: UnifiedLog, data: st.DataObject) -> None
     limit = data.draw(st.integers(0, 600))
     for forced in (False, True):
         reads = [
-            b"".join(one.read(start, limit, at_least_one=forced, end=end)) for one in (log, memory)
+            b"".join(storage.read(start, limit, at_least_one=forced, end=end))
+            for storage in (log, memory)
         ]
         assert reads[0] == reads[1]
     assert log.bytes_from(start, end) == memory.bytes_from(start, end)

@@ -14,9 +14,9 @@ USER = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "e
 
 def config(protocol: str, **options: str) -> dict[str, str]:
     """Create options by name; two underscores stand for a dot."""
-    given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
+    kafka_options = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
     servers = {"kafka.bootstrap.servers": "b:1", "kafka.security.protocol": protocol}
-    return librdkafka_config(ProducerConfig.parse(given | servers).security)
+    return librdkafka_config(ProducerConfig.parse(kafka_options | servers).security)
 
 
 def test_plaintext() -> None:
@@ -67,8 +67,8 @@ def test_tls(options: dict[str, str], expected: dict[str, str]) -> None:
 
 
 def test_host_name_check_can_be_disabled() -> None:
-    found = config("SSL", ssl__endpoint__identification__algorithm="")
-    assert found["ssl.endpoint.identification.algorithm"] == "none"
+    properties = config("SSL", ssl__endpoint__identification__algorithm="")
+    assert properties["ssl.endpoint.identification.algorithm"] == "none"
 
 
 def test_password(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_password(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_oauth_issuer() -> None:
-    found = config(
+    properties = config(
         "SASL_PLAINTEXT",
         sasl__mechanism="OAUTHBEARER",
         sasl__oauthbearer__token__endpoint__url="https://issuer/token",
@@ -91,7 +91,7 @@ def test_oauth_issuer() -> None:
         sasl__oauthbearer__client__secret="s",
         sasl__oauthbearer__extensions="a=b,c=d",
     )
-    assert found == {
+    assert properties == {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",

@@ -108,11 +108,11 @@ def test_any_text_is_parsed_or_rejected_with_a_message(text: str) -> None:
 
 
 def test_values_are_secrets_and_may_be_references() -> None:
-    found = parse_jaas(f'{PLAIN} required password="env:P" empty="" on=TRUE;', OPTION).options
-    assert found.secret("password") == Secret("env:P", f"password in {OPTION}")
-    assert found.secret("empty") is None
-    assert found.text("missing") is None
-    assert found.flag("on")
-    assert not found.flag("password")
+    options = parse_jaas(f'{PLAIN} required password="env:P" empty="" on=TRUE;', OPTION).options
+    assert options.secret("password") == Secret("env:P", f"password in {OPTION}")
+    assert options.secret("empty") is None
+    assert options.text("missing") is None
+    assert options.flag("on")
+    assert not options.flag("password")
     assert JaasOptions({"a.x": "1", "b": "2"}).with_prefix("a.") == {"x": "1"}
-    assert "env:P" not in repr(found)
+    assert "env:P" not in repr(options)

@@ -42,18 +42,18 @@ MINIMAL = {
 
 
 def parse(options: dict[str, str], jaas: str | None = None) -> SaslConfig:
-    given = options | ({} if jaas is None else {"sasl.jaas.config": f"{MODULE} {jaas};"})
-    found = ProducerConfig.parse(
-        MINIMAL | {f"kafka.{name}": value for name, value in given.items()}
+    settings = options | ({} if jaas is None else {"sasl.jaas.config": f"{MODULE} {jaas};"})
+    sasl = ProducerConfig.parse(
+        MINIMAL | {f"kafka.{name}": value for name, value in settings.items()}
     ).security.sasl
-    assert found is not None
-    return found
+    assert sasl is not None
+    return sasl
 
 
 def login(options: dict[str, str], jaas: str | None = None) -> Login:
-    found = parse(options, jaas).login
-    assert not isinstance(found, JaasLogin)
-    return found
+    parsed = parse(options, jaas).login
+    assert not isinstance(parsed, JaasLogin)
+    return parsed
 
 
 def failure(options: dict[str, str], jaas: str | None = None) -> str:
@@ -84,12 +84,12 @@ def test_issuer_by_java_options() -> None:
 def test_issuer_by_login_module_options() -> None:
     expected = credentials(f"clientId in {JAAS}", f"clientSecret in {JAAS}")
     assert login(ISSUER, 'clientId="me" clientSecret="sentinel"') == expected
-    found = login(ISSUER | CLIENT, 'clientId="other" clientSecret="other"')
-    assert found == credentials(*(f"kafka.{name}" for name in CLIENT))
+    parsed = login(ISSUER | CLIENT, 'clientId="other" clientSecret="other"')
+    assert parsed == credentials(*(f"kafka.{name}" for name in CLIENT))
 
 
 def test_issuer_by_librdkafka_options() -> None:
-    found = login(
+    parsed = login(
         ISSUER
         | {
             "sasl.oauthbearer.method": "oidc",
@@ -100,25 +100,25 @@ def test_issuer_by_librdkafka_options() -> None:
             "https.ca.location": "/ca.pem",
         }
     )
-    assert isinstance(found, ClientCredentialsLogin)
-    assert found.client_id.option == "kafka.sasl.oauthbearer.client.id"
-    assert found.scope == "s"
-    assert found.extensions == (("identityPoolId", "pool-1"), ("logicalCluster", "lkc-1"))
+    assert isinstance(parsed, ClientCredentialsLogin)
+    assert parsed.client_id.option == "kafka.sasl.oauthbearer.client.id"
+    assert parsed.scope == "s"
+    assert parsed.extensions == (("identityPoolId", "pool-1"), ("logicalCluster", "lkc-1"))
     certificates = Secret("file:/ca.pem", "kafka.https.ca.location")
-    assert found.tls == TlsConfig(
+    assert parsed.tls == TlsConfig(
         truststore=TrustStore(type=StoreType.PEM, certificates=certificates)
     )
 
 
 def test_issuer_by_strimzi_options() -> None:
-    found = login(
+    parsed = login(
         {HANDLER: "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"},
         'oauth.client.id="me" oauth.client.secret="sentinel" oauth.scope="s" '
         'oauth.token.endpoint.uri="https://issuer/token" '
         'oauth.ssl.truststore.location="/ca.p12" oauth.ssl.truststore.type="PKCS12" '
         'oauth.ssl.truststore.password="sentinel"',
     )
-    assert found == ClientCredentialsLogin(
+    assert parsed == ClientCredentialsLogin(
         token_endpoint_url="https://issuer/token",
         client_id=Secret("me", f"oauth.client.id in {JAAS}"),
         client_secret=Secret("sentinel", f"oauth.client.secret in {JAAS}"),
@@ -141,12 +141,12 @@ def test_issuer_retry_options() -> None:
         "sasl.login.retry.backoff.max.ms": "4",
         "sasl.oauthbearer.header.urlencode": "true",
     }
-    found = login(ISSUER | CLIENT | times, 'scope="a b" extension_x="y"')
-    assert isinstance(found, ClientCredentialsLogin)
-    assert (found.connect_timeout_ms, found.read_timeout_ms) == (1, 2)
-    assert (found.retry_backoff_ms, found.retry_backoff_max_ms) == (3, 4)
-    assert found.header_urlencode
-    assert (found.scope, found.extensions) == ("a b", (("x", "y"),))
+    parsed = login(ISSUER | CLIENT | times, 'scope="a b" extension_x="y"')
+    assert isinstance(parsed, ClientCredentialsLogin)
+    assert (parsed.connect_timeout_ms, parsed.read_timeout_ms) == (1, 2)
+    assert (parsed.retry_backoff_ms, parsed.retry_backoff_max_ms) == (3, 4)
+    assert parsed.header_urlencode
+    assert (parsed.scope, parsed.extensions) == ("a b", (("x", "y"),))
     plain = login(ISSUER | CLIENT)
     assert isinstance(plain, ClientCredentialsLogin)
     assert (plain.connect_timeout_ms, plain.read_timeout_ms) == (10_000, 10_000)
@@ -177,9 +177,9 @@ def test_issuer_retry_options() -> None:
 def test_issuer_trust_options(
     options: dict[str, str], jaas: str, expected: TlsConfig | None
 ) -> None:
-    found = login(ISSUER | CLIENT | options, jaas)
-    assert isinstance(found, ClientCredentialsLogin)
-    assert found.tls == expected
+    parsed = login(ISSUER | CLIENT | options, jaas)
+    assert isinstance(parsed, ClientCredentialsLogin)
+    assert parsed.tls == expected
 
 
 @pytest.mark.parametrize(
@@ -212,13 +212,13 @@ def test_static_token(options: dict[str, str], jaas: str | None, expected: Secre
 
 
 def test_unsecured_token() -> None:
-    found = login(
+    parsed = login(
         {},
         'unsecuredLoginStringClaim_sub="me" unsecuredLoginNumberClaim_n="1.5" '
         'unsecuredLoginListClaim_scope="|a|b" unsecuredLoginLifetimeSeconds="60" '
         'unsecuredLoginExtension_x="y"',
     )
-    assert found == UnsecuredTokenLogin(
+    assert parsed == UnsecuredTokenLogin(
         claims=(("n", 1.5), ("scope", ("a", "b")), ("sub", "me")),
         lifetime_seconds=60,
         extensions=(("x", "y"),),
@@ -227,20 +227,20 @@ def test_unsecured_token() -> None:
 
 def test_amazon_login_module_under_oauthbearer() -> None:
     name = "shadedmskiam.software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
-    found = parse(
+    sasl = parse(
         {HANDLER: name, "sasl.client.callback.handler.class": name}, 'awsProfileName="dev"'
     )
-    assert found == SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin(profile="dev"))
+    assert sasl == SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin(profile="dev"))
 
 
 def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ISSUER | {"sasl.jaas.config": "env:JAAS", "https.ca.pem": "env:CA"}
     config = parse(options)
     monkeypatch.setenv("JAAS", f'{MODULE} clientId="me" clientSecret="sentinel";')
-    found = resolve(config)
-    assert isinstance(found, ClientCredentialsLogin)
-    assert found.client_secret.reveal() == "sentinel"
-    assert found.tls is not None
+    resolved = resolve(config)
+    assert isinstance(resolved, ClientCredentialsLogin)
+    assert resolved.client_secret.reveal() == "sentinel"
+    assert resolved.tls is not None
     assert parse(options) == config
 
 

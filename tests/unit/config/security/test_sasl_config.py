@@ -42,11 +42,11 @@ def security(options: dict[str, str]) -> SecurityConfig:
 
 def parse(mechanism: str, jaas: str = "", **options: str) -> SaslConfig:
     """Parse options by name; two underscores stand for a dot."""
-    given = {name.replace("__", "."): value for name, value in options.items()}
-    given |= {"sasl.mechanism": mechanism} if mechanism else {}
-    found = security(given | ({"sasl.jaas.config": jaas} if jaas else {})).sasl
-    assert found is not None
-    return found
+    settings = {name.replace("__", "."): value for name, value in options.items()}
+    settings |= {"sasl.mechanism": mechanism} if mechanism else {}
+    sasl = security(settings | ({"sasl.jaas.config": jaas} if jaas else {})).sasl
+    assert sasl is not None
+    return sasl
 
 
 def login(mechanism: str, jaas: str = "", **options: str) -> Login:
@@ -68,10 +68,10 @@ def test_default_is_plaintext() -> None:
 @pytest.mark.parametrize("protocol", SecurityProtocol)
 def test_tls_and_sasl_are_present_if_the_protocol_uses_them(protocol: SecurityProtocol) -> None:
     options = {"sasl.username": "a", "sasl.password": "b", "sasl.mechanism": "PLAIN"}
-    found = security(options | {"security.protocol": protocol.value.lower()})
-    assert found.protocol is protocol
-    assert found.tls == (TlsConfig() if protocol.uses_tls else None)
-    assert (found.sasl is not None) is protocol.uses_sasl
+    config = security(options | {"security.protocol": protocol.value.lower()})
+    assert config.protocol is protocol
+    assert config.tls == (TlsConfig() if protocol.uses_tls else None)
+    assert (config.sasl is not None) is protocol.uses_sasl
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -156,17 +156,17 @@ def test_scram_with_plain_login_module_works_as_in_java(
 
 @pytest.mark.parametrize(("text", "token"), [("true", True), ("TRUE", True), ("yes", False)])
 def test_delegation_token(text: str, token: bool) -> None:
-    found = login("SCRAM-SHA-512", f"{SCRAM} {USER} tokenauth={text};")
-    assert isinstance(found, PasswordLogin)
-    assert found.token_auth is token
+    parsed = login("SCRAM-SHA-512", f"{SCRAM} {USER} tokenauth={text};")
+    assert isinstance(parsed, PasswordLogin)
+    assert parsed.token_auth is token
     plain = login("PLAIN", f"{PLAIN} {USER} tokenauth={text};")
     assert isinstance(plain, PasswordLogin)
     assert not plain.token_auth
 
 
 def test_same_user_in_both_places_is_accepted() -> None:
-    found = login("PLAIN", f"{PLAIN} {USER};", sasl__username="alice", sasl__password="sentinel")
-    assert isinstance(found, PasswordLogin)
+    parsed = login("PLAIN", f"{PLAIN} {USER};", sasl__username="alice", sasl__password="sentinel")
+    assert isinstance(parsed, PasswordLogin)
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def test_conflicting_or_missing_options(
 
 
 def test_librdkafka_name_of_the_mechanism() -> None:
-    given = {"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
-    found = security(given).sasl
-    assert found is not None
-    assert found.mechanism is Mechanism.PLAIN
+    settings = {"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
+    sasl = security(settings).sasl
+    assert sasl is not None
+    assert sasl.mechanism is Mechanism.PLAIN
 
 
 def test_kerberos_by_keytab_and_by_ticket_cache() -> None:
@@ -273,7 +273,7 @@ def test_msk_iam() -> None:
 
 
 def test_token_refresh_options() -> None:
-    found = parse(
+    sasl = parse(
         "PLAIN",
         f"{PLAIN} {USER};",
         sasl__login__refresh__window__factor="0.5",
@@ -281,7 +281,7 @@ def test_token_refresh_options() -> None:
         sasl__login__refresh__min__period__seconds="0",
         sasl__login__refresh__buffer__seconds="1",
     )
-    assert found.refresh == RefreshPolicy(
+    assert sasl.refresh == RefreshPolicy(
         window_factor=0.5, window_jitter=0.25, min_period_seconds=0, buffer_seconds=1
     )
     assert parse("PLAIN", f"{PLAIN} {USER};").refresh == RefreshPolicy()
@@ -318,16 +318,16 @@ def test_jaas_config_in_a_file_is_checked_if_the_driver_has_it(tmp_path: Path) -
 
 
 def test_values_in_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = login("PLAIN", f'{PLAIN} username="a" password="env:KAFKA_PASSWORD";')
+    parsed = login("PLAIN", f'{PLAIN} username="a" password="env:KAFKA_PASSWORD";')
     monkeypatch.setenv("KAFKA_PASSWORD", "sentinel")
-    assert isinstance(found, PasswordLogin)
-    assert found.password.reveal() == "sentinel"
+    assert isinstance(parsed, PasswordLogin)
+    assert parsed.password.reveal() == "sentinel"
 
 
 def test_warning_names_options_that_the_protocol_does_not_use(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    given = {
+    settings = {
         "sasl.password": "sentinel",
         "ssl.ca.location": "/ca",
         "ssl.protocol": "TLS",
@@ -335,8 +335,8 @@ def test_warning_names_options_that_the_protocol_does_not_use(
         "https.ca.location": "/ca",
     }
     with caplog.at_level(logging.WARNING):
-        found = security({"security.protocol": "PLAINTEXT", **given})
-    assert found == SecurityConfig()
+        config = security({"security.protocol": "PLAINTEXT", **settings})
+    assert config == SecurityConfig()
     assert sorted(record.getMessage() for record in caplog.records) == [
         f"Option kafka.{name} has no effect because kafka.security.protocol is PLAINTEXT"
         for name in ("https.ca.location", "sasl.password", "ssl.ca.location", "ssl.keystore.type")
@@ -348,19 +348,19 @@ def test_repr_contains_no_secret_and_different_secrets_differ() -> None:
         jaas = f'{SCRAM} username="sentinel" password="{password}";'
         return ProducerConfig.parse(MINIMAL | {"kafka.sasl.mechanism": "SCRAM-SHA-256", JAAS: jaas})
 
-    one, same, other = config("sentinel"), config("sentinel"), config("sentinel2")
-    assert "sentinel" not in f"{one!r} {one}"
-    assert one == same
-    assert one != other
-    assert len({one, same, other}) == 2
+    first, same, other = config("sentinel"), config("sentinel"), config("sentinel2")
+    assert "sentinel" not in f"{first!r} {first}"
+    assert first == same
+    assert first != other
+    assert len({first, same, other}) == 2
 
 
 @pytest.mark.parametrize("mechanism", ["plain", "Plain", "PLAIM"])
 def test_misspelled_mechanism_has_a_suggestion(mechanism: str) -> None:
     login = {"kafka.sasl.username": "a", "kafka.sasl.password": "b"}
-    given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": mechanism}
+    settings = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": mechanism}
     with pytest.raises(ConfigError, match="mean PLAIN"):
-        ProducerConfig.parse(MINIMAL | login | given)
+        ProducerConfig.parse(MINIMAL | login | settings)
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])

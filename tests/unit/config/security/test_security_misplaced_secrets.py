@@ -120,10 +120,10 @@ def test_no_error_shows_a_short_value_that_is_no_typo(option: str) -> None:
 def test_no_error_shows_a_password_used_as_path(option: str) -> None:
     value = CANARY if option.endswith("location") else f"file:{CANARY}"
     other = {"kafka.ssl.keystore.certificate.chain": CERTIFICATE}
-    given = {"kafka.security.protocol": "SSL", option: value}
+    options = {"kafka.security.protocol": "SSL", option: value}
     if not option.endswith("keystore.location"):
-        given |= other
-    error = error_of(given)
+        options |= other
+    error = error_of(options)
     if error is not None:
         assert CANARY not in all_of(error).replace(CERTIFICATE.lower(), "")
 

@@ -292,15 +292,15 @@ def test_conflicting_or_missing_options(options: dict[str, str], expected: str) 
 
 
 @pytest.mark.parametrize(
-    ("given", "checked"),
+    ("value", "checked"),
     [("https", True), ("HTTPS", True), ("", False), (" ", False), ("none", False)],
 )
-def test_host_name_is_verified_unless_disabled(given: str, checked: bool) -> None:
-    assert parse({"ssl.endpoint.identification.algorithm": given}).check_hostname is checked
+def test_host_name_is_verified_unless_disabled(value: str, checked: bool) -> None:
+    assert parse({"ssl.endpoint.identification.algorithm": value}).check_hostname is checked
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         ("TLSv1.3", (TlsVersion.TLS_1_3,)),
         ("TLSv1.3, TLSv1.2", (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)),
@@ -308,8 +308,8 @@ def test_host_name_is_verified_unless_disabled(given: str, checked: bool) -> Non
         ("", (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)),
     ],
 )
-def test_versions(given: str, expected: tuple[TlsVersion, ...]) -> None:
-    assert parse({"ssl.enabled.protocols": given}).protocols == expected
+def test_versions(value: str, expected: tuple[TlsVersion, ...]) -> None:
+    assert parse({"ssl.enabled.protocols": value}).protocols == expected
 
 
 def test_old_version_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -320,9 +320,9 @@ def test_old_version_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture)
     ]
 
 
-@pytest.mark.parametrize("given", ["A_B,C_D", "A_B:C_D", " A_B , C_D "])
-def test_cipher_suites_are_separated_by_commas_or_colons(given: str) -> None:
-    assert parse({"ssl.cipher.suites": given}).cipher_suites == ("A_B", "C_D")
+@pytest.mark.parametrize("value", ["A_B,C_D", "A_B:C_D", " A_B , C_D "])
+def test_cipher_suites_are_separated_by_commas_or_colons(value: str) -> None:
+    assert parse({"ssl.cipher.suites": value}).cipher_suites == ("A_B", "C_D")
 
 
 def test_redundant_verification_option_logs_nothing() -> None:

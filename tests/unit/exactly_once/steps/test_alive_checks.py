@@ -59,7 +59,9 @@ def test_earlier_start_at_the_coordinator_counts() -> None:
 def test_driver_pause_cannot_outlast_a_transaction(timeout_ms: int) -> None:
     """Between the check and the commit of the decision, even for the shortest timeout."""
     short = [replace(task, timeout_ms=timeout_ms) for task in TASKS]
-    told = {name: replace(each, timeout_ms=timeout_ms) for name, each in ALIVE.items()}
+    told = {
+        name: replace(description, timeout_ms=timeout_ms) for name, description in ALIVE.items()
+    }
     latest = STARTED + timeout_ms - DRIVER_TIMEOUT_MS - COORDINATOR_INTERVAL_MS
     for described in (told, None):
         with pytest.raises(TransactionError, match="s left"):
@@ -69,7 +71,9 @@ def test_driver_pause_cannot_outlast_a_transaction(timeout_ms: int) -> None:
 
 def test_timeout_at_the_coordinator_counts() -> None:
     """With two-phase commit there is no timeout (KIP-939)."""
-    never = {name: replace(each, timeout_ms=2**31 - 1) for name, each in ALIVE.items()}
+    never = {
+        name: replace(description, timeout_ms=2**31 - 1) for name, description in ALIVE.items()
+    }
     check_alive(TASKS, never, STARTED + 10 * TIMEOUT)
 
 

@@ -24,9 +24,9 @@ def test_both_writes_of_a_batch_id_are_named() -> None:
     assert "batch 7 of orders named late to the topics of its rows" in text
     assert "10 rows, but now has 10, for topics a, b, d, e, f and 2 more, now for c" in text
     assert "--accept-loss 'orders/batch/7/topic-column/name=late'`" in text
-    found = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
+    existing = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
     caller = Caller(query="q", batch="7", single=True, run="r", nonces=frozenset({"o"}))
-    text = str(rejection_error(BatchRejection.ANOTHER_WRITE, scope, found, caller))
+    text = str(rejection_error(BatchRejection.ANOTHER_WRITE, scope, existing, caller))
     assert "by planning n; this planning is o" in text
     assert "writeName" in text
 

@@ -30,8 +30,8 @@ def fate(cluster: PartitionLeader, last_offset: int | None = 1) -> Fate:
     )
     decided = Decided("q", "17", (replace(TASK, partitions=(place,)),))
     with blocking_client(cluster) as client:
-        (found,) = settled(client, decided, (Fate.UNKNOWN,))
-    return found
+        (outcome,) = settled(client, decided, (Fate.UNKNOWN,))
+    return outcome
 
 
 @pytest.mark.parametrize(("commit", "expected"), [(True, Fate.COMMITTED), (False, Fate.LOST)])
@@ -70,7 +70,7 @@ def test_topic_that_cannot_be_read_is_read_once() -> None:
         PartitionRange(topic="t", partition=0, records=2, first_offset=0, last_offset=last)
         for last in (1, 2)
     )
-    tasks = tuple(replace(each, partitions=places) for each in task_transactions(20))
+    tasks = tuple(replace(task, partitions=places) for task in task_transactions(20))
     with blocking_client(cluster) as client:
         settled(client, Decided("q", "17", tasks), (Fate.UNKNOWN,) * len(tasks))
     assert len(cluster.fetched()) == 1
@@ -82,7 +82,7 @@ def test_no_search_starts_after_the_deadline() -> None:
     cluster.hold(batch([b"a", b"b"]), marker(OURS, commit=True))
     cluster.fetch_codes.extend([NOT_LEADER] * 10_000)
     place = PartitionRange(topic="t", partition=0, records=2, first_offset=0, last_offset=1)
-    tasks = tuple(replace(each, partitions=(place, place)) for each in task_transactions(20))
+    tasks = tuple(replace(task, partitions=(place, place)) for task in task_transactions(20))
     unknown = (Fate.UNKNOWN,) * len(tasks)
     with blocking_client(cluster) as client:
         deadline = client.deadline(3)

@@ -49,6 +49,7 @@ def read(schema: Any, data: bytes | None) -> Any:
 
 def record(*fields: tuple[str, Any] | dict[str, Any]) -> dict[str, Any]:
     declared = [
-        each if isinstance(each, dict) else {"name": each[0], "type": each[1]} for each in fields
+        field if isinstance(field, dict) else {"name": field[0], "type": field[1]}
+        for field in fields
     ]
     return {"type": "record", "name": "R", "namespace": "n", "fields": declared}

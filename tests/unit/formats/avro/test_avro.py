@@ -74,8 +74,8 @@ def test_fields_are_matched_by_name_and_filled_with_defaults() -> None:
         "color": "G", "tags": [1, -2], "m": {"k": 0.5}, "in": {"x": 7}, "raw": b"\xff",
         "nothing": None,
     }  # fmt: skip
-    found = [read(schema, each) for each in encode(array, schema)]
-    assert found == [{"a": "x", "b": 1, **filled}, {"a": "y", "b": None, **filled}]
+    values = [read(schema, data) for data in encode(array, schema)]
+    assert values == [{"a": "x", "b": 1, **filled}, {"a": "y", "b": None, **filled}]
 
 
 @pytest.mark.parametrize(
@@ -119,21 +119,21 @@ def test_fields_are_matched_by_name_and_filled_with_defaults() -> None:
 def test_convertible_column_types(
     type_: pa.DataType, values: list[Any], schema: Any, expected: list[Any]
 ) -> None:
-    array = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
+    array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
     whole = record(("a", schema))
-    assert [read(whole, each)["a"] for each in encode(array, whole)] == expected
+    assert [read(whole, data)["a"] for data in encode(array, whole)] == expected
 
 
 def test_minimal_decimals_match_java() -> None:
     bits, more, sign = range(126), (-1, 0, 1), (1, -1)
-    edges = [each * (2**bit + step) for bit in bits for step in more for each in sign]
+    edges = [power * (2**bit + step) for bit in bits for step in more for power in sign]
     type_ = pa.struct([("a", pa.decimal128(38, 0))])
-    array = pa.array([{"a": Decimal(each)} for each in edges], type_)
+    array = pa.array([{"a": Decimal(unscaled)} for unscaled in edges], type_)
     schema = record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 38}))
-    sizes = [(each ^ (each >> 127)).bit_length() // 8 + 1 for each in edges]
+    sizes = [(unscaled ^ (unscaled >> 127)).bit_length() // 8 + 1 for unscaled in edges]
     expected = [
-        bytes([size * 2]) + each.to_bytes(size, "big", signed=True)
-        for each, size in zip(edges, sizes, strict=True)
+        bytes([size * 2]) + unscaled.to_bytes(size, "big", signed=True)
+        for unscaled, size in zip(edges, sizes, strict=True)
     ]
     assert encode(array, schema) == expected
 
@@ -203,7 +203,7 @@ def test_minimal_decimals_match_java() -> None:
 def test_rows_that_do_not_fit(
     type_: pa.DataType, values: list[Any], schema: Any, bad: list[int], path: str, problem: str
 ) -> None:
-    array = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
+    array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
     encoded, faults = try_to_encode(array, record(("a", schema)))
     assert list(faults) == [(row, path, problem) for row in bad]
     good = [row for row in range(len(values)) if row not in bad]

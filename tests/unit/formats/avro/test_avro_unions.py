@@ -165,7 +165,7 @@ def logical(kind: str, name: str) -> dict[str, Any]:
 
 INT, LONG, FLOAT, DOUBLE = "int", "long", "float", "double"
 TIMES = [logical("long", f"timestamp-{unit}") for unit in ("micros", "nanos", "millis")]
-LOCAL = [logical("long", f"local-{each['logicalType']}") for each in TIMES]
+LOCAL = [logical("long", f"local-{type_['logicalType']}") for type_ in TIMES]
 ENUMS = [ENUM, OTHER_ENUM]
 RULES: dict[pa.DataType, tuple[list[Any], list[Any], list[Any]]] = {
     # The column's own types, exact types, and types that some values do not fit.
@@ -256,7 +256,7 @@ def test_each_value_is_written_exactly_and_to_the_closest_type(data: st.DataObje
         if value is None:
             exact = [(0, "null")] if "null" in union else []
         else:
-            exact = [(rule, each) for rule, each in rules if is_cut or fits(each, value)]
+            exact = [(rule, branch) for rule, branch in rules if is_cut or fits(branch, value)]
         assert (row in faults.rows) is not bool(exact)
         if exact:
             payload = encoded[row] or b""

@@ -33,8 +33,8 @@ def expected(type_: pa.DataType, value: Any) -> Any:
 
 
 def _key(type_: pa.DataType, key: Any) -> str:
-    found = expected(type_, key)
-    return found if isinstance(found, str) else json.dumps(found)
+    text = expected(type_, key)
+    return text if isinstance(text, str) else json.dumps(text)
 
 
 def _float(type_: pa.DataType, value: float) -> Any:
@@ -58,11 +58,11 @@ class Shortest:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decimal):
             return False
-        found = float(other)
+        number = float(other)
         if self.is_single:
-            found = float(np.float32(found))
-        signs = math.copysign(1, found) == math.copysign(1, self.value)
-        return found == self.value and signs and len(other.as_tuple().digits) <= 18
+            number = float(np.float32(number))
+        signs = math.copysign(1, number) == math.copysign(1, self.value)
+        return number == self.value and signs and len(other.as_tuple().digits) <= 18
 
 
 def _time(value: Any) -> str:

@@ -34,12 +34,12 @@ def encode(array: pa.Array[Any], plan: FieldPlan = PLAN) -> list[str | None]:
     encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
     encoded.validate(full=True)
     assert not faults, list(faults)
-    return [None if each is None else each.decode() for each in encoded.to_pylist()]
+    return [None if text is None else text.decode() for text in encoded.to_pylist()]
 
 
 def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
     """Encode values as field `a` and return its text, or None for an omitted field."""
-    rows = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
+    rows = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
     texts = encode(rows)
     return [None if text == "{}" else text[5:-1] for text in texts if text is not None]
 
@@ -126,12 +126,12 @@ def test_offsets_match_zoneinfo_in_any_year(zone: str) -> None:
     plan = FieldPlan(format=Format.JSON, zone=zone)
     for instants in (days, days[12:15], days[-3:]):
         array = pa.array(
-            [{"a": each} for each in instants], pa.struct([("a", pa.timestamp("us", "UTC"))])
+            [{"a": instant} for instant in instants], pa.struct([("a", pa.timestamp("us", "UTC"))])
         )
-        found = [json.loads(text or "")["a"] for text in encode(array, plan)]
-        local = [each.astimezone(ZoneInfo(zone)) for each in instants]
-        texts = [each.isoformat(timespec="milliseconds") for each in local]
-        assert found == [re.sub(r"\+00:00$", "Z", each) for each in texts]
+        times = [json.loads(text or "")["a"] for text in encode(array, plan)]
+        local = [instant.astimezone(ZoneInfo(zone)) for instant in instants]
+        texts = [time.isoformat(timespec="milliseconds") for time in local]
+        assert times == [re.sub(r"\+00:00$", "Z", text) for text in texts]
 
 
 @pytest.fixture
@@ -254,5 +254,5 @@ TYPES = types(
 
 @given(rows(TYPES))
 def test_generated_rows_match_the_reference(generated: Generated) -> None:
-    found = [read(text) for text in encode(generated.array())]
-    assert found == [expected(generated.type, row) for row in generated.rows]
+    values = [read(text) for text in encode(generated.array())]
+    assert values == [expected(generated.type, row) for row in generated.rows]

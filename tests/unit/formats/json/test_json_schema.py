@@ -50,8 +50,8 @@ def invalid_rows(array: pa.StructArray, schema: Any, *, writes_nulls: bool) -> l
     validator = jsonschema.Draft202012Validator(schema)
     return [
         number
-        for number, each in enumerate(encoded.to_pylist())
-        if each is not None and not validator.is_valid(json.loads(each))
+        for number, text in enumerate(encoded.to_pylist())
+        if text is not None and not validator.is_valid(json.loads(text))
     ]
 
 
@@ -95,17 +95,17 @@ ARRAY: Any = pa.array(
     ],
 )
 def test_invalid_rows_are_found(schema: Any, *, writes_nulls: bool) -> None:
-    found = faults_of(ARRAY, schema, writes_nulls=writes_nulls)
-    assert found.rows.tolist() == invalid_rows(ARRAY, schema, writes_nulls=writes_nulls)
+    faults = faults_of(ARRAY, schema, writes_nulls=writes_nulls)
+    assert faults.rows.tolist() == invalid_rows(ARRAY, schema, writes_nulls=writes_nulls)
 
 
 def test_faults_name_the_field() -> None:
-    found = faults_of(ARRAY, an_object(["a"]))
-    assert [(each.row, each.path, each.problem) for each in found] == [
+    faults = faults_of(ARRAY, an_object(["a"]))
+    assert [(fault.row, fault.path, fault.problem) for fault in faults] == [
         (1, "a", "is null, but must not be"),
     ]
-    found = faults_of(ARRAY, an_object(c=an_object(d={"enum": ["R"]})))
-    assert [(each.row, each.path, each.problem) for each in found] == [
+    faults = faults_of(ARRAY, an_object(c=an_object(d={"enum": ["R"]})))
+    assert [(fault.row, fault.path, fault.problem) for fault in faults] == [
         (1, "c.d", "is not in the schema's `enum`"),
     ]
 
@@ -187,10 +187,10 @@ def test_references_of_all_drafts(
     schema = {**an_object(c={"$ref": reference}), **definitions}
     if is_declared:
         schema["$schema"] = DRAFTS[draft]
-    found = faults_of(ARRAY, schema)
-    valid = [draft(schema).is_valid({"c": {"d": each}}) for each in ("R", "B")]
+    faults = faults_of(ARRAY, schema)
+    valid = [draft(schema).is_valid({"c": {"d": value}}) for value in ("R", "B")]
     assert valid == [True, False]
-    assert [(fault.row, fault.path) for fault in found] == [(1, "c.d"), (2, "c.d")]
+    assert [(fault.row, fault.path) for fault in faults] == [(1, "c.d"), (2, "c.d")]
     with pytest.raises(ColumnError, match=r"requires the field `c\.d`"):
         faults_of(pa.array([{"c": {"e": 1}}]), schema)
 
@@ -392,7 +392,12 @@ INTEGER = {"type": "integer"}
 @pytest.mark.parametrize("writes_nulls", [False, True])
 def test_values_maps_and_positions(properties: dict[str, Any], *, writes_nulls: bool) -> None:
     nulls = {"type": "null"}
-    schema = {"properties": {name: {"anyOf": [nulls, each]} for name, each in properties.items()}}
+    schema = {
+        "properties": {
+            name: {"anyOf": [nulls, property_schema]}
+            for name, property_schema in properties.items()
+        }
+    }
     plan = FieldPlan(format=Format.JSON, writes_nulls=writes_nulls)
     size = len(VALUES)
     encoded = compile_encoder(plan, VALUES.type).encode(VALUES, RowFaults(size)).to_pylist()
@@ -435,9 +440,9 @@ def test_names_of_map_entries(type_: pa.DataType, keys: list[Any]) -> None:
         {"properties": {name: {}}, "additionalProperties": False},
         {"patternProperties": {f"^{re.escape(name)}$": TEXT}},
     ):
-        found = faults_of(array, an_object(m=schema)).rows.tolist()
-        assert found == invalid_rows(array, an_object(m=schema), writes_nulls=False)
-        assert 0 < len(found) < len(maps)
+        bad_rows = faults_of(array, an_object(m=schema)).rows.tolist()
+        assert bad_rows == invalid_rows(array, an_object(m=schema), writes_nulls=False)
+        assert 0 < len(bad_rows) < len(maps)
 
 
 def records(values: list[Any], type_: pa.DataType) -> pa.StructArray:
@@ -467,8 +472,8 @@ def test_values_written_as_text_and_large_numbers(
     unwritten = ["\ud83d", 2**53 + 1, 2**24 + 1, 0.10000000149011612, 10**400]
     schemas = [{"const": text}, {"enum": [text, *unwritten, "other"]}]
     for schema in (*schemas, {"anyOf": [{"const": text}, {"const": "other"}]}):
-        found = faults_of(array, an_object(v=schema)).rows.tolist()
-        assert found == invalid_rows(array, an_object(v=schema), writes_nulls=False) == [1]
+        bad_rows = faults_of(array, an_object(v=schema)).rows.tolist()
+        assert bad_rows == invalid_rows(array, an_object(v=schema), writes_nulls=False) == [1]
     for never in ("\ud83d", 2**53 + 1):
         with pytest.raises(ColumnError, match=r"`v` is written as JSON .* allows other values"):
             faults_of(array, an_object(v={"enum": [never]}))
@@ -506,8 +511,8 @@ def test_patterns_are_those_of_javascript(
     type_ = pa.map_(pa.string(), pa.int32())
     array = records([[(name, 1)] for name in names], type_)
     schema = {"patternProperties": {pattern: {}}, "additionalProperties": False}
-    found = faults_of(array, an_object(v=schema)).rows.tolist()
-    assert found == [row for row, is_match in enumerate(matches) if not is_match]
+    bad_rows = faults_of(array, an_object(v=schema)).rows.tolist()
+    assert bad_rows == [row for row, is_match in enumerate(matches) if not is_match]
 
 
 @pytest.mark.parametrize("format_", [Format.JSON, Format.AVRO, Format.PROTOBUF])
@@ -578,8 +583,8 @@ def test_item_arrays_of_older_drafts(extra: Any) -> None:
     validator = jsonschema.Draft7Validator(schema)
     expected = [
         n
-        for n, each in enumerate(VALUES.to_pylist())
-        if each["l"] and not validator.is_valid({"l": each["l"]})
+        for n, row in enumerate(VALUES.to_pylist())
+        if row["l"] and not validator.is_valid({"l": row["l"]})
     ]
     assert faults_of(VALUES, schema).rows.tolist() == expected
 

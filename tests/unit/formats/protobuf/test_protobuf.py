@@ -184,11 +184,11 @@ def test_convertible_column_types(
     syntax: str,
 ) -> None:
     built = file(field, syntax=syntax)
-    array = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
+    array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
     encoded, faults = try_to_encode(array, encoded_text(built), "p.M")
     assert not faults
     cls = message_class(built, "p.M")
-    assert [cls.FromString(each).a for each in encoded] == expected
+    assert [cls.FromString(data).a for data in encoded] == expected
 
 
 @pytest.mark.parametrize("packed", [None, True, False])
@@ -199,10 +199,12 @@ def test_lists_are_packed_as_declared(syntax: str, packed: bool | None) -> None:
         field["options"] = descriptor_pb2.FieldOptions(packed=packed)
     built = file(field, syntax=syntax)
     lists: list[Any] = [[1, -1, 300], [], None, [7]]
-    array = pa.array([{"a": each} for each in lists], pa.struct([("a", pa.list_(pa.int32()))]))
+    array = pa.array(
+        [{"a": numbers} for numbers in lists], pa.struct([("a", pa.list_(pa.int32()))])
+    )
     encoded, _ = try_to_encode(array, encoded_text(built), "p.M")
     cls = message_class(built, "p.M")
-    assert encoded == [cls(a=each or []).SerializeToString() for each in lists]
+    assert encoded == [cls(a=numbers or []).SerializeToString() for numbers in lists]
     void = pa.array(
         [{"a": []}, {"a": None}, {"a": [None]}], pa.struct([("a", pa.list_(pa.null()))])
     )
@@ -285,10 +287,10 @@ def test_rows_that_do_not_fit(
     path: str,
     problem: str,
 ) -> None:
-    array = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
+    array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
     schema = encoded_text(file(field, syntax="proto2"))
     encoded, faults = try_to_encode(array, schema, "p.M")
-    assert [each for each in faults if each.problem == problem] == [
+    assert [fault for fault in faults if fault.problem == problem] == [
         (row, path, problem) for row in bad
     ]
     good = [row for row in range(len(values)) if row not in faults.rows]
@@ -407,7 +409,10 @@ def test_entries_of_a_map_from_a_list_of_structs_need_a_key_and_a_value() -> Non
     rows: list[Any] = [[("a", 1)], [(None, 1)], [("a", None)], [], None]
     array = pa.array(
         [
-            {"m": row and [dict(zip(("key", "value"), each, strict=True)) for each in row]}
+            {
+                "m": row
+                and [dict(zip(("key", "value"), entry_values, strict=True)) for entry_values in row]
+            }
             for row in rows
         ],
         pa.struct([("m", pa.list_(entry))]),
@@ -466,5 +471,5 @@ def test_derived_schemas_compile_if_columns_have_capital_letters(
     derived = derive_schema(Format.PROTOBUF, pa.struct(fields), "Order", "com.example")
     (text,) = proto_texts([base64.b64decode(derived.schema)])
     compiled = compile_files({"x.proto": text})["x.proto"]
-    message = next(each for each in compiled.message_type if each.name == "Order")
+    message = next(declared for declared in compiled.message_type if declared.name == "Order")
     assert [field.name for field in message.field] == [name for name, _ in fields]

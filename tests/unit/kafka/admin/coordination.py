@@ -39,8 +39,12 @@ class Coordination(ScriptedCluster):
 
     def _find(self, _node: int, request: Any) -> dict[str, Any]:
         keys = getattr(request, "coordinator_keys", None) or [request.key]
-        found = [self._place(key) for key in keys]
-        return {"coordinators": found} if hasattr(request, "coordinator_keys") else found[0]
+        coordinators = [self._place(key) for key in keys]
+        return (
+            {"coordinators": coordinators}
+            if hasattr(request, "coordinator_keys")
+            else coordinators[0]
+        )
 
     def _place(self, key: str) -> dict[str, Any]:
         failed = self.find_codes[key].popleft() if self.find_codes[key] else 0

@@ -67,10 +67,10 @@ class PartitionLeader(Coordination):
         topic_id = getattr(topic, "topic_id", None)
         if not failed and topic_id is not None and topic_id != self.ids["t"]:
             failed = 100
-        found = [
+        batches = [
             data for base, data in self.batches if self._last(base, data) >= asked.fetch_offset
         ]
-        data = b"" if failed or self.diverging >= 0 else b"".join(found[: self.fetched_at_once])
+        data = b"" if failed or self.diverging >= 0 else b"".join(batches[: self.fetched_at_once])
         told = code(failed) | {
             "partition_index": 0,
             "high_watermark": self.end if self.high_watermark is None else self.high_watermark,

@@ -50,7 +50,7 @@ def append(
 def produced(cluster: PartitionLeader) -> list[tuple[Any, bytes]]:
     """Return each Produce request with its batch."""
     asked = [request for _, request in cluster.requests_for(ApiKey.PRODUCE)]
-    return [(each, bytes(each.topic_data[0].partition_data[0].records)) for each in asked]
+    return [(request, bytes(request.topic_data[0].partition_data[0].records)) for request in asked]
 
 
 def apis(cluster: PartitionLeader) -> list[ApiKey]:

@@ -142,11 +142,11 @@ def test_client_is_closed_after_an_error() -> None:
 
 def test_least_recently_used_client_is_closed_first() -> None:
     everyone = [config(bootstrap_servers=f"127.0.0.1:{1 + i}") for i in range(MAX_IDLE + 1)]
-    made = []
+    clients = []
     for settings in everyone:
         with borrowed_client(settings) as client:
-            made.append(client)
+            clients.append(client)
     with borrowed_client(everyone[1]) as kept, borrowed_client(everyone[0]) as anew:
-        assert kept is made[1]
-        assert anew is not made[0]
+        assert kept is clients[1]
+        assert anew is not clients[0]
     POOL.close()

@@ -35,8 +35,8 @@ def read(
         return LogReader(client, "t").read(position, client.deadline(seconds))
 
 
-def values(found: LogRead) -> list[bytes | None]:
-    return [record.value for record in found.records]
+def values(log_read: LogRead) -> list[bytes | None]:
+    return [record.value for record in log_read.records]
 
 
 def at(cluster: PartitionLeader, offset: int, epoch: int = 0) -> Position:
@@ -47,9 +47,9 @@ def at(cluster: PartitionLeader, offset: int, epoch: int = 0) -> Position:
 def test_log_is_read_to_its_end_in_every_version(version: int) -> None:
     cluster = leader()
     cluster.limit(ApiKey.FETCH, VersionRange(4, version))
-    found = read(cluster)
-    assert (values(found), found.restarted) == (ALL, False)
-    assert found.position == at(cluster, 4, epoch=2)
+    log_read = read(cluster)
+    assert (values(log_read), log_read.restarted) == (ALL, False)
+    assert log_read.position == at(cluster, 4, epoch=2)
     assert [asked.fetch_offset for asked in cluster.fetched()] == [0, 2, 3]
     assert cluster.versions_of(ApiKey.FETCH) == {version}
 
@@ -62,16 +62,16 @@ def test_throttled_fetch_is_sent_again() -> None:
 
 def test_reading_resumes_after_a_position() -> None:
     cluster = leader()
-    found = read(cluster, at(cluster, 2))
-    assert (values(found), found.restarted) == ([b"c", b"d"], False)
+    log_read = read(cluster, at(cluster, 2))
+    assert (values(log_read), log_read.restarted) == ([b"c", b"d"], False)
     first = cluster.fetched()[0]
     assert (first.fetch_offset, first.last_fetched_epoch, first.current_leader_epoch) == (2, 0, 0)
 
 
 def test_position_at_the_end_is_validated_by_the_leader() -> None:
     cluster = leader()
-    found = read(cluster, at(cluster, 4, epoch=2))
-    assert (values(found), found.position) == ([], at(cluster, 4, epoch=2))
+    log_read = read(cluster, at(cluster, 4, epoch=2))
+    assert (values(log_read), log_read.position) == ([], at(cluster, 4, epoch=2))
     assert [asked.fetch_offset for asked in cluster.fetched()] == [4]
 
 
@@ -97,21 +97,21 @@ def test_compaction_gaps_are_skipped() -> None:
 def test_log_may_be_empty_before_its_end() -> None:
     cluster = leader()
     cluster.end = 9
-    found = read(cluster)
-    assert (values(found), found.position.offset) == (ALL, 4)
+    log_read = read(cluster)
+    assert (values(log_read), log_read.position.offset) == (ALL, 4)
 
 
 def test_position_before_the_log_start_restarts() -> None:
     cluster = leader()
     cluster.fetch_codes.append(OUT_OF_RANGE)
-    found = read(cluster, at(cluster, 2))
-    assert (values(found), found.restarted) == (ALL, True)
+    log_read = read(cluster, at(cluster, 2))
+    assert (values(log_read), log_read.restarted) == (ALL, True)
 
 
 def test_log_truncated_below_the_position_restarts() -> None:
     cluster = leader()
-    found = read(cluster, at(cluster, 5))
-    assert (values(found), found.restarted) == (ALL, True)
+    log_read = read(cluster, at(cluster, 5))
+    assert (values(log_read), log_read.restarted) == (ALL, True)
 
 
 def test_log_truncated_and_regrown_restarts() -> None:
@@ -134,9 +134,9 @@ def test_recreated_topic_restarts(version: int, offset: int) -> None:
         reader.read(None, client.deadline(10))
         before = at(cluster, offset, epoch=0)
         cluster.create("t", 1)
-        found = reader.read(before, client.deadline(10))
-    assert (values(found), found.restarted) == (ALL, True)
-    assert found.position.topic_id == cluster.ids["t"] != before.topic_id
+        log_read = reader.read(before, client.deadline(10))
+    assert (values(log_read), log_read.restarted) == (ALL, True)
+    assert log_read.position.topic_id == cluster.ids["t"] != before.topic_id
 
 
 @pytest.mark.parametrize("version", [12, 17])
@@ -145,8 +145,8 @@ def test_position_in_a_deleted_topic_of_the_same_name_restarts(version: int) -> 
     cluster.limit(ApiKey.FETCH, VersionRange(4, version))
     before = at(cluster, 2)
     cluster.create("t", 1)
-    found = read(cluster, before)
-    assert (values(found), found.restarted) == (ALL, True)
+    log_read = read(cluster, before)
+    assert (values(log_read), log_read.restarted) == (ALL, True)
     assert [asked.fetch_offset for asked in cluster.fetched()] == [0, 2, 3]
 
 
@@ -181,9 +181,9 @@ def test_fetch_that_stops_before_the_end_is_continued() -> None:
 def test_position_contains_open_transactions() -> None:
     cluster = PartitionLeader()
     cluster.hold(batch([b"open"], producer=5), batch([b"plain"]))
-    found = read(cluster)
-    assert values(found) == [b"plain"]
-    (pending,) = found.position.pending
+    log_read = read(cluster)
+    assert values(log_read) == [b"plain"]
+    (pending,) = log_read.position.pending
     assert (pending.producer_id, [record.value for record in pending.records]) == (5, [b"open"])
 
 

@@ -25,25 +25,25 @@ class Log:
 
     def write(self, *values: bytes, producer: int | None = None, epoch: int = 0) -> None:
         """Write a batch with keys `b\"k\"`, in a transaction if there is a producer."""
-        made = batch(values, base=self.end, producer=producer, epoch=epoch)
-        self.data += made
+        data = batch(values, base=self.end, producer=producer, epoch=epoch)
+        self.data += data
         self.end += len(values)
 
     def mark(self, producer: int, *, commit: bool, epoch: int = 1) -> None:
         """Write the marker that ends a producer's transaction."""
         marker = EndTransactionMarker(producer_id=producer, epoch=epoch, commit=commit)
-        made = control_batch(marker, 1)
-        self.data += self.end.to_bytes(8, "big") + made[8:]
+        data = control_batch(marker, 1)
+        self.data += self.end.to_bytes(8, "big") + data[8:]
         self.end += 1
 
     def committed(
         self, start: int = 0
     ) -> tuple[list[bytes | None], tuple[PendingTransaction, ...]]:
         """Return the committed values and the open transactions."""
-        found = CommittedRecords()
+        records = CommittedRecords()
         for data, header in whole_batches(memoryview(self.data)):
-            found.add(data, header, start)
-        return [record.value for record in found.take()], found.pending
+            records.add(data, header, start)
+        return [record.value for record in records.take()], records.pending
 
 
 def test_records_without_a_transaction_are_committed() -> None:
@@ -97,11 +97,11 @@ def test_transaction_continues_in_the_next_read() -> None:
     rest.end = log.end
     rest.write(b"b", producer=1)
     rest.mark(1, commit=True)
-    found = CommittedRecords(pending)
+    records = CommittedRecords(pending)
     for data, header in whole_batches(memoryview(rest.data)):
-        found.add(data, header, log.end)
-    assert [record.value for record in found.take()] == [b"a", b"b"]
-    assert found.take() == ()
+        records.add(data, header, log.end)
+    assert [record.value for record in records.take()] == [b"a", b"b"]
+    assert records.take() == ()
 
 
 def test_records_before_the_start_of_the_log_are_skipped() -> None:
@@ -123,10 +123,10 @@ def test_batch_emptied_by_compaction_is_accepted() -> None:
     header = BatchHeader(
         attributes=TRANSACTIONAL, last_offset_delta=4, producer_id=1, record_count=0
     )
-    found = CommittedRecords()
+    records = CommittedRecords()
     ((data, read),) = whole_batches(memoryview(header.pack([])))
-    found.add(data, read, 0)
-    assert (found.take(), found.pending[0].records) == ((), ())
+    records.add(data, read, 0)
+    assert (records.take(), records.pending[0].records) == ((), ())
 
 
 def test_damaged_batch_is_an_error() -> None:

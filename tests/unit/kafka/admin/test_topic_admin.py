@@ -80,7 +80,7 @@ def test_brokers_are_tried_until_one_is_the_controller() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "fits"),
+    ("actual", "requested", "fits"),
     [
         ("compact", "compact", True),
         ("compact,delete", "compact,delete", True),
@@ -90,15 +90,15 @@ def test_brokers_are_tried_until_one_is_the_controller() -> None:
         ("delete", "compact,delete", False),
     ],
 )
-def test_existing_topic_must_be_compacted(found: str, wanted: str, *, fits: bool) -> None:
+def test_existing_topic_must_be_compacted(actual: str, requested: str, *, fits: bool) -> None:
     cluster = Controller()
     cluster.create_codes = [EXISTS]
-    cluster.settings["t"]["cleanup.policy"] = found
+    cluster.settings["t"]["cleanup.policy"] = actual
     if fits:
-        assert not create(cluster, cleanup_policy=wanted)
+        assert not create(cluster, cleanup_policy=requested)
     else:
-        with pytest.raises(ConfigError, match=f"cleanup.policy={found}"):
-            create(cluster, cleanup_policy=wanted)
+        with pytest.raises(ConfigError, match=f"cleanup.policy={actual}"):
+            create(cluster, cleanup_policy=requested)
 
 
 def test_denied_configs_are_not_checked() -> None:

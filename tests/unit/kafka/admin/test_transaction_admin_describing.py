@@ -36,14 +36,14 @@ def test_descriptions_come_from_each_coordinator() -> None:
         "transaction_states": [described(name) for name in request.transactional_ids]
     }
     with blocking_client(cluster) as client:
-        found = TransactionAdmin(client).describe(["a", "b"], client.deadline(10))
-    one = found["a"]
-    assert sorted(found) == ["a", "b"]
-    assert (one.state, one.timeout_ms) == (TransactionState.ONGOING, 60_000)
-    assert one.started_ms == STARTED.timestamp() * 1000
-    assert one.partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
-    assert one.is_of(opened("a", epoch=3))
-    assert not one.is_of(opened("a", epoch=4))
+        descriptions = TransactionAdmin(client).describe(["a", "b"], client.deadline(10))
+    description = descriptions["a"]
+    assert sorted(descriptions) == ["a", "b"]
+    assert (description.state, description.timeout_ms) == (TransactionState.ONGOING, 60_000)
+    assert description.started_ms == STARTED.timestamp() * 1000
+    assert description.partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
+    assert description.is_of(opened("a", epoch=3))
+    assert not description.is_of(opened("a", epoch=4))
 
 
 def test_unknown_id_is_omitted() -> None:
@@ -52,8 +52,8 @@ def test_unknown_id_is_omitted() -> None:
         "transaction_states": [described("a"), described("b") | code(NOT_FOUND)]
     }
     with blocking_client(cluster) as client:
-        found = TransactionAdmin(client).describe(["a", "b"], client.deadline(10))
-    assert list(found) == ["a"]
+        descriptions = TransactionAdmin(client).describe(["a", "b"], client.deadline(10))
+    assert list(descriptions) == ["a"]
 
 
 def test_unnamed_state_is_unknown() -> None:
@@ -98,8 +98,8 @@ def test_all_brokers_are_listed_and_the_pattern_applies_everywhere(version: int)
     cluster = Coordination(nodes=3)
     listing(cluster, version=version)
     with blocking_client(cluster) as client:
-        found = TransactionAdmin(client).list(r"p/.*", client.deadline(10))
-    assert [(one.transactional_id, one.coordinator) for one in found] == [
+        listed = TransactionAdmin(client).list(r"p/.*", client.deadline(10))
+    assert [(transaction.transactional_id, transaction.coordinator) for transaction in listed] == [
         ("p/1", 1),
         ("p/2", 2),
         ("p/3", 3),
@@ -119,8 +119,8 @@ def test_pattern_is_applied_by_the_client_for_older_brokers() -> None:
         code(BAD_PATTERN) if request.transactional_id_pattern else usual(node, request)
     )
     with blocking_client(cluster) as client:
-        found = TransactionAdmin(client).list(r"p(?!/2).*", client.deadline(10))
-    assert [one.transactional_id for one in found] == ["p/1"]
+        listed = TransactionAdmin(client).list(r"p(?!/2).*", client.deadline(10))
+    assert [transaction.transactional_id for transaction in listed] == ["p/1"]
 
 
 def test_loading_coordinator_is_retried() -> None:
@@ -147,8 +147,8 @@ def test_broker_that_left_the_cluster_is_not_waited_for() -> None:
 
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = list_or_leave
     with blocking_client(cluster) as client:
-        found = TransactionAdmin(client).list("p/.*", client.deadline(10))
-    assert [one.transactional_id for one in found] == ["p/1", "p/3"]
+        listed = TransactionAdmin(client).list("p/.*", client.deadline(10))
+    assert [transaction.transactional_id for transaction in listed] == ["p/1", "p/3"]
 
 
 def test_broker_that_joins_meanwhile_is_queried() -> None:
@@ -165,8 +165,8 @@ def test_broker_that_joins_meanwhile_is_queried() -> None:
 
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = list_or_move
     with blocking_client(cluster) as client:
-        found = TransactionAdmin(client).list("p/.*", client.deadline(10))
-    assert [one.transactional_id for one in found] == ["p/1", "p/2", "p/3"]
+        listed = TransactionAdmin(client).list("p/.*", client.deadline(10))
+    assert [transaction.transactional_id for transaction in listed] == ["p/1", "p/2", "p/3"]
 
 
 def test_unreachable_broker_is_reported_after_the_deadline() -> None:
@@ -202,12 +202,12 @@ def test_producers_of_a_partition() -> None:
         return {"topics": [{"name": topic.name, "partitions": partitions}]}
 
     cluster.scripts[ApiKey.DESCRIBE_PRODUCERS] = answer
-    wanted = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
     with blocking_client(cluster) as client:
-        found = TransactionAdmin(client).describe_producers(wanted, client.deadline(10))
-    assert sorted(found) == wanted
+        producers = TransactionAdmin(client).describe_producers(partitions, client.deadline(10))
+    assert sorted(producers) == partitions
     assert {node for node, _ in cluster.requests_for(ApiKey.DESCRIBE_PRODUCERS)} == {1, 2}
-    assert found[wanted[0]][0] == ActiveProducer(
+    assert producers[partitions[0]][0] == ActiveProducer(
         producer_id=7,
         epoch=3,
         last_sequence=9,
@@ -215,7 +215,7 @@ def test_producers_of_a_partition() -> None:
         coordinator_epoch=2,
         transaction_start=40,
     )
-    assert found[wanted[0]][1].transaction_start is None
+    assert producers[partitions[0]][1].transaction_start is None
 
 
 @pytest.mark.parametrize(("number", "error"), [(29, AuthorizationError), (3, UnknownTopicError)])
@@ -239,9 +239,9 @@ def test_broker_that_started_meanwhile_lists_its_transactions() -> None:
             with BlockingClient(config(bootstrap_servers=kafka.bootstrap_servers)) as other:
                 for name in names:
                     TransactionAdmin(other).init_producer_id(name, 60_000, other.deadline(60))
-            found = admin.list(None, deadline, ())
-        assert {one.coordinator for one in found} == {1, 2}
-        assert sorted(one.transactional_id for one in found) == sorted(names)
+            listed = admin.list(None, deadline, ())
+        assert {transaction.coordinator for transaction in listed} == {1, 2}
+        assert sorted(transaction.transactional_id for transaction in listed) == sorted(names)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,11 @@ def test_requests_without_response_are_sent_before_the_login() -> None:
         sim.clock.advance(0.96)
         sim.send_batches(1)
         sim.steps(10)
-        (broker,) = (each for each in sim.client.network.brokers() if each.node.node_id == 1)
+        (broker,) = (
+            broker_connection
+            for broker_connection in sim.client.network.brokers()
+            if broker_connection.node.node_id == 1
+        )
         assert broker.connection.state is State.DRAINING
         assert broker.connect_by > sim.clock.monotonic()
         assert len(cluster.sasl.logins) == logins
@@ -182,7 +186,11 @@ def test_reauthentication_that_never_starts_times_out() -> None:
     ) as sim:
         sim.send_batches(1)
         sim.finish()
-        (broker,) = (each for each in sim.client.network.brokers() if each.node.node_id == 1)
+        (broker,) = (
+            broker_connection
+            for broker_connection in sim.client.network.brokers()
+            if broker_connection.node.node_id == 1
+        )
         sim.clock.advance(0.96)
         broker.connection.out.append(memoryview(b""))  # bytes that are never written
         sim.send_batches(1)

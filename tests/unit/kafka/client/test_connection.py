@@ -146,10 +146,10 @@ def test_responses_arrive_in_any_chunks_and_in_order(piece: int) -> None:
         connection.enqueue(metadata_request(context), 2.0)
     assert [version for _, version, _ in written(connection)] == [5, 5]
     data = b"".join(reply(ApiKey.METADATA, 5, number, METADATA) for number in (2, 3))
-    found = []
+    responses = []
     for at in range(0, len(data), piece):
-        found += list(connection.received(data[at : at + piece], 3.0))
-    assert [(asked.request.context, r.brokers[0].host) for asked, r in found] == [
+        responses += list(connection.received(data[at : at + piece], 3.0))
+    assert [(asked.request.context, r.brokers[0].host) for asked, r in responses] == [
         ("a", "h"),
         ("b", "h"),
     ]

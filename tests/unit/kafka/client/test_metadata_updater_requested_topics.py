@@ -17,11 +17,11 @@ MAX_AGE_S = 1.0
 def two_topics(**options: Any) -> World:
     """Open a world whose session has written to one of two topics and refreshes every second."""
     cluster = FakeCluster(topics={"old": 1, "new": 1})
-    made = World(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000), **options)
-    made.next_session(("old",))
-    made.send_batches(1, topic="old")
-    made.finish()
-    return made
+    sim = World(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000), **options)
+    sim.next_session(("old",))
+    sim.send_batches(1, topic="old")
+    sim.finish()
+    return sim
 
 
 def delete(cluster: FakeCluster, name: str) -> None:

@@ -26,9 +26,9 @@ OPTIONS = {"bootstrap_servers": "127.0.0.1:40000"}
 
 @pytest.fixture
 def cluster() -> Iterator[FakeCluster]:
-    made = FakeCluster(nodes=2, topics={"t": 2})
-    yield made
-    made.close()
+    fake_cluster = FakeCluster(nodes=2, topics={"t": 2})
+    yield fake_cluster
+    fake_cluster.close()
 
 
 def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> Network:

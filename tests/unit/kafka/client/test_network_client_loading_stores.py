@@ -40,11 +40,11 @@ class StoreReader:
 
 @pytest.fixture
 def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreReader]:
-    made = StoreReader()
-    cache = ContextCache(made)
+    reader = StoreReader()
+    cache = ContextCache(reader)
     monkeypatch.setattr("spark_kafka_sink.kafka.security.tls.client_context.CONTEXTS", cache)
-    yield made
-    made.answering.set()
+    yield reader
+    reader.answering.set()
 
 
 class TlsScene:

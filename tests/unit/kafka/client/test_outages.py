@@ -26,9 +26,9 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def lines(log: pytest.LogCaptureFixture) -> list[str]:
-    found = [record.getMessage() for record in log.records]
+    messages = [record.getMessage() for record in log.records]
     log.clear()
-    return found
+    return messages
 
 
 def test_lost_request_and_recovery_are_logged(log: pytest.LogCaptureFixture) -> None:

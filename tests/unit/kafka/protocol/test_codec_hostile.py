@@ -152,9 +152,9 @@ def test_timestamps_beyond_datetime(time_ms: int) -> None:
     encoded = encode(partition(log_append_time=None))
     other = encoded.replace(b"\xff" * 8, struct.pack(">q", time_ms), 1)
     assert other != encoded
-    found, _ = decode(produce.PartitionProduceResponse, other)
-    assert found.log_append_time == timestamp(time_ms)
-    assert encode(found) == other
+    response, _ = decode(produce.PartitionProduceResponse, other)
+    assert response.log_append_time == timestamp(time_ms)
+    assert encode(response) == other
 
 
 def test_records_are_a_view_of_the_frame() -> None:

@@ -54,9 +54,9 @@ def test_plain_requests_are_read_as_by_the_codec(version: int) -> None:
     def check(values: dict[str, Any], before: bytes) -> None:
         request = build(kind, values)
         data = memoryview(before + encode(request))
-        found = plain_produce_request(version, data, len(before))
-        assert found == request == decode(kind, data, len(before))[0]
-        assert found.topic_data[0].partition_data[0].records.obj is data.obj
+        plain = plain_produce_request(version, data, len(before))
+        assert plain == request == decode(kind, data, len(before))[0]
+        assert plain.topic_data[0].partition_data[0].records.obj is data.obj
 
     check()
 
@@ -68,12 +68,12 @@ def test_other_requests_are_left_to_the_codec_or_read_alike(version: int) -> Non
     @QUICK
     @given(request=entities(kind))
     def check(request: Any) -> None:
-        found = plain_produce_request(version, memoryview(encode(request)), 0)
-        assert found in (None, request)
+        plain = plain_produce_request(version, memoryview(encode(request)), 0)
+        assert plain in (None, request)
         is_plain = request.transactional_id is None and len(request.topic_data) == 1
         partitions: tuple[Any, ...] = request.topic_data[0].partition_data if is_plain else ()
         is_plain = len(partitions) == 1 and partitions[0].records is not None
-        assert (found is not None) == is_plain
+        assert (plain is not None) == is_plain
 
     check()
 
@@ -102,22 +102,22 @@ def test_invalid_requests_are_left_to_the_codec(version: int) -> None:
         for place, byte in changes:
             changed[place % len(changed)] = byte
         data = bytes(changed[: len(changed) - cut]) + behind
-        found = plain_produce_request(version, memoryview(data), 0)
-        assert found is None or found == by_codec(kind, data, 0)
+        plain = plain_produce_request(version, memoryview(data), 0)
+        assert plain is None or plain == by_codec(kind, data, 0)
 
     check()
 
 
 @given(st.sampled_from(VERSIONS), st.binary(max_size=80))
 def test_any_bytes(version: int, data: bytes) -> None:
-    found = plain_produce_request(version, memoryview(data), 0)
-    assert found is None or found == by_codec(request_type(ApiKey.PRODUCE, version), data, 0)
+    plain = plain_produce_request(version, memoryview(data), 0)
+    assert plain is None or plain == by_codec(request_type(ApiKey.PRODUCE, version), data, 0)
 
 
 def test_tags_are_left_to_the_codec() -> None:
     kind = request_type(ApiKey.PRODUCE, 9)
-    one = {"name": "t", "partition_data": [{"index": 1, "records": b"r"}]}
-    request = build(kind, {"acks": 1, "timeout": milliseconds(5), "topic_data": [one]})
+    topic = {"name": "t", "partition_data": [{"index": 1, "records": b"r"}]}
+    request = build(kind, {"acks": 1, "timeout": milliseconds(5), "topic_data": [topic]})
     tagged = encode(request)[:-1] + b"\x01\x07\x02ab"
     assert plain_produce_request(9, memoryview(tagged), 0) is None
     assert decode(kind, tagged)[0] == request

@@ -66,8 +66,13 @@ def test_plain_responses_match_kios_bytes(version: int) -> None:
 
 
 def test_two_hundred_partitions_need_a_longer_count() -> None:
-    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
-    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one] * 200}
+    partition = {
+        "index": 1,
+        "error_code": ErrorCode.none,
+        "base_offset": 7,
+        "log_append_time": None,
+    }
+    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [partition] * 200}
     for version in (3, 9, 13):
         expected = encode(build(response_type(ApiKey.PRODUCE, version), {"responses": [topic]}))
         assert plain_produce_response(version, {"responses": [topic]}) == expected
@@ -93,8 +98,13 @@ def test_plain_responses_do_not_use_the_codec(
     version: int, time_ms: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC)
-    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": time}
-    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one]}
+    partition = {
+        "index": 1,
+        "error_code": ErrorCode.none,
+        "base_offset": 7,
+        "log_append_time": time,
+    }
+    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [partition]}
     frame = frame_of(response_type(ApiKey.PRODUCE, version), {"responses": [topic]})
     monkeypatch.delattr(produce, "read_response")
     key = UUID(int=5) if version >= 13 else "t"
@@ -111,26 +121,36 @@ MORE = [
 
 @pytest.mark.parametrize("more", MORE)
 def test_responses_with_more_fields_are_read_completely(more: dict[str, Any]) -> None:
-    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
-    topic = {"name": "t", "partition_responses": [one | more, one | {"index": 2}]}
+    partition = {
+        "index": 1,
+        "error_code": ErrorCode.none,
+        "base_offset": 7,
+        "log_append_time": None,
+    }
+    topic = {"name": "t", "partition_responses": [partition | more, partition | {"index": 2}]}
     endpoint = {"node_id": 4, "host": "h", "port": 9}
     kind = response_type(ApiKey.PRODUCE, 10)
     frame = frame_of(kind, {"responses": [topic], "node_endpoints": [endpoint]})
-    found = produce_response_reader(10)(frame)
-    answer = found.partitions["t", 1]
+    response = produce_response_reader(10)(frame)
+    answer = response.partitions["t", 1]
     said = (answer.message, answer.leader, answer.leader_epoch, answer.record_errors)
     assert said != (None, -1, -1, ())
     leader = (3, 1) if "current_leader" in more else (-1, -1)
     errors = ((0, "no"),) if "record_errors" in more else ()
     assert said == (more.get("error_message"), *leader, errors)
-    assert found.partitions["t", 2].base_offset == 7
-    assert found.nodes == ((4, "h", 9),)
+    assert response.partitions["t", 2].base_offset == 7
+    assert response.nodes == ((4, "h", 9),)
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
 def test_truncated_response_is_a_protocol_error(version: int) -> None:
-    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
-    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one]}
+    partition = {
+        "index": 1,
+        "error_code": ErrorCode.none,
+        "base_offset": 7,
+        "log_append_time": None,
+    }
+    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [partition]}
     frame = frame_of(response_type(ApiKey.PRODUCE, version), {"responses": [topic]})
     read = produce_response_reader(version)
     assert isinstance(read(frame), ProduceResponse)
@@ -146,10 +166,15 @@ def frame_of(kind: Any, answer: dict[str, Any]) -> memoryview:
 
 @pytest.mark.parametrize("more", MORE)
 def test_responses_with_more_fields_are_left_to_the_schema(more: dict[str, Any]) -> None:
-    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
-    topic = {"name": "t", "topic_id": None, "partition_responses": [one | more]}
+    partition = {
+        "index": 1,
+        "error_code": ErrorCode.none,
+        "base_offset": 7,
+        "log_append_time": None,
+    }
+    topic = {"name": "t", "topic_id": None, "partition_responses": [partition | more]}
     assert plain_produce_response(10, {"responses": [topic]}) is None
-    plain = {**topic, "partition_responses": [one]}
+    plain = {**topic, "partition_responses": [partition]}
     endpoint = {"node_id": 1, "host": "h", "port": 1}
     asked = {"responses": [plain], "node_endpoints": [endpoint]}
     assert plain_produce_response(10, asked) is None
@@ -168,9 +193,14 @@ def outcome(read: Callable[[memoryview], ProduceResponse], frame: bytes) -> obje
 def test_modified_responses_are_read_as_by_the_codec(version: int) -> None:
     """Every byte of a response is replaced, so that each length, tag and timestamp is wrong."""
     time = datetime.fromtimestamp(1_700_000_000, UTC)
-    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": time}
+    partition = {
+        "index": 1,
+        "error_code": ErrorCode.none,
+        "base_offset": 7,
+        "log_append_time": time,
+    }
     topics = [
-        {"name": name, "topic_id": UUID(int=5 + number), "partition_responses": [one]}
+        {"name": name, "topic_id": UUID(int=5 + number), "partition_responses": [partition]}
         for number, name in enumerate(("t", "u"))
     ]
     kind = response_type(ApiKey.PRODUCE, version)
@@ -190,17 +220,19 @@ def test_every_timestamp_is_read_and_written(version: int) -> None:
     """For a duplicate batch, Kafka returns the producer's own timestamp, which can be any int64."""
     kind = response_type(ApiKey.PRODUCE, version)
     for time_ms in (-(2**63), -62_135_596_800_001, -2, 0, YEAR_10000 - 1, YEAR_10000, 2**63 - 1):
-        one = {
+        partition = {
             "index": 1,
             "error_code": ErrorCode.none,
             "base_offset": 7,
             "log_append_time": optional_timestamp(time_ms),
         }
-        topics = [{"name": "t", "topic_id": UUID(int=5), "partition_responses": [one]}]
+        topics = [{"name": "t", "topic_id": UUID(int=5), "partition_responses": [partition]}]
         frame = frame_of(kind, {"responses": topics})
-        found = produce_response_reader(version)(frame)
-        assert [each.append_time for each in found.partitions.values()] == [time_ms]
-        assert from_message(read_response(kind, frame)[1]) == found
+        response = produce_response_reader(version)(frame)
+        assert [
+            partition_response.append_time for partition_response in response.partitions.values()
+        ] == [time_ms]
+        assert from_message(read_response(kind, frame)[1]) == response
         plain = plain_produce_response(version, {"responses": topics})
         assert plain is not None
         assert bytes(frame).endswith(plain)

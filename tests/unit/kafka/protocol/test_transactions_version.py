@@ -50,8 +50,12 @@ def test_v2_requires_the_feature_and_the_versions(
 
 
 def test_responses_before_version_3_have_no_features() -> None:
-    found = features(2, version=2)
-    assert (found.epoch, dict(found.finalized), found.level("transaction.version")) == (-1, {}, 0)
+    response = features(2, version=2)
+    assert (response.epoch, dict(response.finalized), response.level("transaction.version")) == (
+        -1,
+        {},
+        0,
+    )
 
 
 def test_finalized_levels_without_an_epoch_are_unknown() -> None:
@@ -59,10 +63,10 @@ def test_finalized_levels_without_an_epoch_are_unknown() -> None:
 
 
 def test_supported_and_finalized_levels_are_both_kept() -> None:
-    found = features(1, version=3)
-    assert found.supported["transaction.version"] == VersionRange(0, 2)
-    assert found.finalized["transaction.version"] == VersionRange(1, 1)
-    assert found.epoch == 7
+    response = features(1, version=3)
+    assert response.supported["transaction.version"] == VersionRange(0, 2)
+    assert response.finalized["transaction.version"] == VersionRange(1, 1)
+    assert response.epoch == 7
 
 
 def test_v1_stays_below_the_versions_of_v2() -> None:

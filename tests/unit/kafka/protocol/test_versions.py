@@ -50,8 +50,8 @@ def test_unsupported_api() -> None:
 def test_all_versions_of_the_client_have_classes(api: ApiKey) -> None:
     versions = CLIENT_VERSIONS[api]
     for version in range(versions.lowest, versions.highest + 1):
-        for found in (request_type(api, version), response_type(api, version)):
-            assert (found.__api_key__, found.__version__) == (api, version)
+        for message_type in (request_type(api, version), response_type(api, version)):
+            assert (message_type.__api_key__, message_type.__version__) == (api, version)
 
 
 @pytest.mark.parametrize(("api", "version"), [(0, 2), (0, 14), (999, 0), (-1, 0), (3, -1)])

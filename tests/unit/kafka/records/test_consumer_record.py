@@ -16,8 +16,8 @@ YEAR_10000 = 253_402_300_800_000
 
 
 def marker(base: int, producer: int, *, commit: bool) -> bytes:
-    made = control_batch(EndTransactionMarker(producer_id=producer, epoch=1, commit=commit), 1)
-    return base.to_bytes(8, "big") + made[8:]
+    data = control_batch(EndTransactionMarker(producer_id=producer, epoch=1, commit=commit), 1)
+    return base.to_bytes(8, "big") + data[8:]
 
 
 LOG = [
@@ -32,9 +32,13 @@ LOG = [
 
 
 def test_aborted_rows_and_rows_after_an_open_transaction_are_omitted() -> None:
-    found = list(read_committed("t", 3, LOG, 6))
-    assert [(each.offset, each.value) for each in found] == [(0, b"a"), (2, b"c"), (5, b"d")]
-    assert {(each.topic, each.partition) for each in found} == {("t", 3)}
+    committed = list(read_committed("t", 3, LOG, 6))
+    assert [(record.offset, record.value) for record in committed] == [
+        (0, b"a"),
+        (2, b"c"),
+        (5, b"d"),
+    ]
+    assert {(record.topic, record.partition) for record in committed} == {("t", 3)}
 
 
 def test_records_are_a_table() -> None:

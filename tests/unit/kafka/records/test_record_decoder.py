@@ -142,12 +142,12 @@ def _rows(
 ) -> list[RecordFields] | None:
     """Return the result of a reader, or None if it rejects the section."""
     try:
-        found = read(section, count)
+        decoded = read(section, count)
     except ProtocolError:
         return None
-    if isinstance(found, list):
-        return found
-    columns = (found.time_deltas, found.offset_deltas, found.key_sizes)
+    if isinstance(decoded, list):
+        return decoded
+    columns = (decoded.time_deltas, decoded.offset_deltas, decoded.key_sizes)
     return [RecordFields(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
 

@@ -56,10 +56,10 @@ def test_shipped_files_are_found_by_name(folder: Path) -> None:
 
 def test_first_folder_with_the_file_wins(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "trust.jks").touch()
-    found = located(settings(""), [tmp_path, folder])
-    assert found.tls is not None
-    assert found.tls.truststore is not None
-    assert found.tls.truststore.location == str(tmp_path / "trust.jks")
+    config = located(settings(""), [tmp_path, folder])
+    assert config.tls is not None
+    assert config.tls.truststore is not None
+    assert config.tls.truststore.location == str(tmp_path / "trust.jks")
 
 
 def test_working_directory_comes_first(
@@ -119,20 +119,20 @@ def test_files_named_by_a_shipped_login(folder: Path, kind: str) -> None:
     mechanism, text = JAAS[kind]
     (folder / "jaas").write_text(text)
     login = JaasLogin(jaas=Secret("file:jaas", "kafka.sasl.jaas.config"), settings=())
-    given = settings("", SaslConfig(mechanism=mechanism, login=login))
-    sasl = located(given, [folder]).sasl
+    config = settings("", SaslConfig(mechanism=mechanism, login=login))
+    sasl = located(config, [folder]).sasl
     assert sasl is not None
-    found = resolved_login(sasl)
-    match found:
+    resolved = resolved_login(sasl)
+    match resolved:
         case KerberosLogin():
-            assert found.keytab == str(folder / "alice.keytab")
+            assert resolved.keytab == str(folder / "alice.keytab")
         case TokenLogin():
-            assert found.token.reveal() == "token"
+            assert resolved.token.reveal() == "token"
         case PasswordLogin():
-            assert found.password.reveal() == "password"
+            assert resolved.password.reveal() == "password"
         case _:
-            raise AssertionError(found)
-    before = credentials_stamp(replace(given, tls=None, sasl=sasl))
+            raise AssertionError(resolved)
+    before = credentials_stamp(replace(config, tls=None, sasl=sasl))
     for name in ("token", "password", "alice.keytab"):
         (folder / name).write_text("renewed")
-    assert credentials_stamp(replace(given, tls=None, sasl=sasl)) != before
+    assert credentials_stamp(replace(config, tls=None, sasl=sasl)) != before

@@ -104,14 +104,14 @@ def test_new_ticket_is_detected_and_additional_service_tickets_are_ignored(
     file, system = tmp_path / "cache", KerberosLogin(service_name="kafka")
     named = KerberosLogin(service_name="kafka", ticket_cache=str(file))
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{file}")
-    for one in (named, system):
+    for config in (named, system):
         file.write_bytes(b"alice".ljust(1_000))
-        before = credentials_stamp(one)
+        before = credentials_stamp(config)
         with file.open("ab") as cache:
             cache.write(b"a ticket for kafka/broker")
-        assert credentials_stamp(one) == before
+        assert credentials_stamp(config) == before
         file.write_bytes(b"bob".ljust(1_000))
-        assert credentials_stamp(one) != before
+        assert credentials_stamp(config) != before
 
 
 def test_new_system_ticket_cache_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ def rows(
     )
 
 
-def assign(given: Rows, counts: tuple[int, ...] = (7,), **options: object) -> Route:
-    return partitioner(**options).assign(given, topics(*counts))
+def assign(chunk: Rows, counts: tuple[int, ...] = (7,), **options: object) -> Route:
+    return partitioner(**options).assign(chunk, topics(*counts))
 
 
 def partitioner(**options: object) -> Partitioner:
@@ -44,8 +44,8 @@ def topics(*counts: int) -> tuple[TopicInfo, ...]:
 
 
 def places(route: Route) -> list[tuple[str, int]]:
-    found = [route.target(int(number)) for number in route.targets]
-    return [(info.name, partition) for info, partition in found]
+    targets = [route.target(int(number)) for number in route.targets]
+    return [(info.name, partition) for info, partition in targets]
 
 
 def partitions(route: Route) -> list[int]:

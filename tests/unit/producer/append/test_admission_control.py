@@ -97,12 +97,12 @@ def stalled_cluster(
 ) -> Iterator[tuple[World, StallingCluster]]:
     """Create two brokers; the second one accepts nothing after `stall`."""
     cluster = StallingCluster()
-    given: dict[str, Any] = {
+    settings_of_world: dict[str, Any] = {
         "buffer_memory": BUFFER,
         "request_timeout_ms": 10**7,
         "delivery_timeout_ms": 10**8,
     }
-    with world(cluster, settings, **{**given, **options}) as sim:
+    with world(cluster, settings, **{**settings_of_world, **options}) as sim:
         for partition in range(4):
             sim.send([b"first"], partition)
         close_all(sim)
@@ -142,7 +142,7 @@ def unassigned_records(sim: World) -> list[ProducerBatch]:
     accumulator = sim.session.context.accumulator
     place = TopicPartition("t", UNASSIGNED)
     with accumulator.state.lock:
-        waiting = accumulator.queues.batches_of(lambda each: each == place)
+        waiting = accumulator.queues.batches_of(lambda queue: queue == place)
         return waiting + [batch for where, batch in accumulator.open_batches() if where == place]
 
 
@@ -153,7 +153,7 @@ def in_flight(sim: World, *partitions: int) -> int:
         for partition in sim.session._sender.completion.partitions
         if partition.topic_partition.partition in partitions
     ]
-    return sum(batch.records for each in mine for batch in each.in_flight)
+    return sum(batch.records for state in mine for batch in state.in_flight)
 
 
 def logged(cluster: FakeCluster, *partitions: int) -> int:

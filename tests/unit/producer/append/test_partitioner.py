@@ -45,43 +45,45 @@ def test_partition_column_of_nulls_is_ignored() -> None:
 
 def test_null_keys_are_left_to_sender() -> None:
     keys = [None, b"k", None, b"key", None]
-    found = partitions(assign(rows(5, keys=keys)))
+    assigned = partitions(assign(rows(5, keys=keys)))
     hashed = [partition_for_key(key, 7) for key in (b"k", b"key")]
-    assert found == [UNASSIGNED, hashed[0], UNASSIGNED, hashed[1], UNASSIGNED]
+    assert assigned == [UNASSIGNED, hashed[0], UNASSIGNED, hashed[1], UNASSIGNED]
 
 
 def test_mix_of_null_keys_null_partitions_and_explicit_partitions() -> None:
     keys = [None, None, b"k", b"k"]
-    found = partitions(assign(rows(4, keys=keys, partitions=[5, None, None, 4])))
-    assert found == [5, UNASSIGNED, partition_for_key(b"k", 7), 4]
+    assigned = partitions(assign(rows(4, keys=keys, partitions=[5, None, None, 4])))
+    assert assigned == [5, UNASSIGNED, partition_for_key(b"k", 7), 4]
 
 
 def test_ignored_keys_are_treated_as_null() -> None:
-    found = partitions(assign(rows(6, keys=KEYS), partitioner_ignore_keys="true"))
-    assert found == [UNASSIGNED] * 6
+    assigned = partitions(assign(rows(6, keys=KEYS), partitioner_ignore_keys="true"))
+    assert assigned == [UNASSIGNED] * 6
 
 
 def test_target_has_number() -> None:
     route = assign(rows(3, topic_of=[0, 1, 2]), (3, 1, 90))
     for index, count in enumerate((3, 1, 90)):
         for partition in (UNASSIGNED, *range(count)):
-            info, found = route.target(route.number(index, partition))
-            assert (info.name, found) == ("abc"[index], partition)
+            info, target = route.target(route.number(index, partition))
+            assert (info.name, target) == ("abc"[index], partition)
 
 
 def test_round_robin_continues_across_chunks_and_ignores_keys() -> None:
-    one = partitioner(partitioner_class=PartitionerName.ROUND_ROBIN.value)
-    found = [partitions(one.assign(rows(5, keys=[b"k"] * 5), topics(3))) for _ in range(2)]
-    assert found == [[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]]
+    round_robin = partitioner(partitioner_class=PartitionerName.ROUND_ROBIN.value)
+    assigned = [
+        partitions(round_robin.assign(rows(5, keys=[b"k"] * 5), topics(3))) for _ in range(2)
+    ]
+    assert assigned == [[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]]
 
 
 def test_round_robin_skips_partitions_without_leader() -> None:
-    one = partitioner(partitioner_class=PartitionerName.ROUND_ROBIN.value)
+    round_robin = partitioner(partitioner_class=PartitionerName.ROUND_ROBIN.value)
     whole = topic("a", 4)
     some, none = replace(whole, leaders=(-1, 1, -1, 1)), replace(whole, leaders=(-1,) * 4)
-    assert partitions(one.assign(rows(5), (some,))) == [1, 3, 1, 3, 1]
-    assert partitions(one.assign(rows(5), (whole,))) == [1, 2, 3, 0, 1]
-    assert partitions(one.assign(rows(5), (none,))) == [2, 3, 0, 1, 2]
+    assert partitions(round_robin.assign(rows(5), (some,))) == [1, 3, 1, 3, 1]
+    assert partitions(round_robin.assign(rows(5), (whole,))) == [1, 2, 3, 0, 1]
+    assert partitions(round_robin.assign(rows(5), (none,))) == [2, 3, 0, 1, 2]
 
 
 def test_topics_of_rows() -> None:
@@ -93,8 +95,8 @@ def test_topics_of_rows() -> None:
 
 
 def test_each_topic_has_its_own_unassigned_queue() -> None:
-    found = places(assign(rows(4, topic_of=[0, 1, 1, 0]), (50, 50)))
-    assert found == [(name, UNASSIGNED) for name in "abba"]
+    assigned = places(assign(rows(4, topic_of=[0, 1, 1, 0]), (50, 50)))
+    assert assigned == [(name, UNASSIGNED) for name in "abba"]
 
 
 @pytest.mark.parametrize("wrong", [-1, 7, 2**31 - 1])
@@ -107,9 +109,9 @@ def test_out_of_range_partition_is_reported(wrong: int) -> None:
 
 
 def test_partition_range_is_checked_per_topic() -> None:
-    given = rows(3, partitions=[6, 1, 6], topic_of=[0, 1, 1]).slice(1, 3)
+    chunk = rows(3, partitions=[6, 1, 6], topic_of=[0, 1, 1]).slice(1, 3)
     with pytest.raises(ColumnError) as caught:
-        assign(given, (7, 2))
+        assign(chunk, (7, 2))
     assert "row 2 " in str(caught.value)
     assert (caught.value.topic, caught.value.partition) == ("b", 6)
 
@@ -122,10 +124,10 @@ def test_target_numbers_use_narrowest_type(count: int, kind: type) -> None:
 
 
 def test_target_numbers_across_topics_at_type_limit() -> None:
-    given = rows(4, partitions=[20_000, 12_764, None, None], topic_of=[0, 1, 1, 0])
+    chunk = rows(4, partitions=[20_000, 12_764, None, None], topic_of=[0, 1, 1, 0])
     expected = [("a", 20_000), ("b", 12_764), ("b", UNASSIGNED), ("a", UNASSIGNED)]
     for second, kind in [(12_765, np.int16), (12_766, np.int32)]:
-        route = assign(given, (20_001, second))
+        route = assign(chunk, (20_001, second))
         assert route.targets.dtype == kind
         assert places(route) == expected
 
@@ -147,11 +149,11 @@ def test_target_numbers_across_topics_at_type_limit() -> None:
 def test_partition_sources_are_counted(
     options: dict[str, object], keyed: dict[str, int], assigned: dict[str, int]
 ) -> None:
-    one = partitioner(**options)
-    given = rows(4, [b"k", b"k", None, b""], [1, None, None, None], topic_of=[0, 0, 1, 1])
-    one.assign(given, topics(7, 7))
-    assert +one.keyed == keyed
-    assert +one.assigned == assigned
-    one.assign(rows(3), topics(7))
-    one.assign(rows(2, partitions=[0, 1]), topics(7))
-    assert one.assigned["a"] == assigned["a"] + 2
+    counting = partitioner(**options)
+    chunk = rows(4, [b"k", b"k", None, b""], [1, None, None, None], topic_of=[0, 0, 1, 1])
+    counting.assign(chunk, topics(7, 7))
+    assert +counting.keyed == keyed
+    assert +counting.assigned == assigned
+    counting.assign(rows(3), topics(7))
+    counting.assign(rows(2, partitions=[0, 1]), topics(7))
+    assert counting.assigned["a"] == assigned["a"] + 2

@@ -24,10 +24,10 @@ PARTITIONS = 97
 
 def reference_fnv1a(key: bytes) -> int:
     """Compute FNV-1a and the absolute value of its 32 bits as a signed integer."""
-    found = 0x811C9DC5
+    digest = 0x811C9DC5
     for byte in key:
-        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return found if found < 1 << 31 else (1 << 32) - found
+        digest = (digest ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return digest if digest < 1 << 31 else (1 << 32) - digest
 
 
 EXPECTED: dict[str, Callable[[bytes], int]] = {
@@ -56,8 +56,8 @@ def test_fnv1a_of_minimum_int32() -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_keyed_rows(name: str, suffix: str) -> None:
     keys = KEYS[1:]
-    found = partitions(assign(rows(len(keys), keys), (PARTITIONS,), partitioner=name + suffix))
-    assert found == [EXPECTED[name](key) for key in keys]
+    assigned = partitions(assign(rows(len(keys), keys), (PARTITIONS,), partitioner=name + suffix))
+    assert assigned == [EXPECTED[name](key) for key in keys]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -70,24 +70,24 @@ def test_keyless_rows_are_hashed_as_empty_key(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["consistent_random", "murmur2_random", "fnv1a_random"])
 def test_null_keys_are_left_to_sender(name: str) -> None:
-    found = partitions(assign(rows(2, [None, b"key"]), (PARTITIONS,), partitioner=name))
-    assert found == [UNASSIGNED, EXPECTED[name.removesuffix("_random")](b"key")]
+    assigned = partitions(assign(rows(2, [None, b"key"]), (PARTITIONS,), partitioner=name))
+    assert assigned == [UNASSIGNED, EXPECTED[name.removesuffix("_random")](b"key")]
 
 
 def test_only_consistent_random_treats_empty_key_as_missing() -> None:
     given_rows = rows(30, [b""] * 30)
-    found = {
+    assigned = {
         name: set(partitions(assign(given_rows, (PARTITIONS,), partitioner=f"{name}_random")))
         for name in EXPECTED
     }
-    assert found["consistent"] == {UNASSIGNED}
-    assert found["murmur2"] == {EXPECTED["murmur2"](b"")}
-    assert found["fnv1a"] == {EXPECTED["fnv1a"](b"")}
+    assert assigned["consistent"] == {UNASSIGNED}
+    assert assigned["murmur2"] == {EXPECTED["murmur2"](b"")}
+    assert assigned["fnv1a"] == {EXPECTED["fnv1a"](b"")}
 
 
 def test_random_ignores_keys() -> None:
-    found = partitions(assign(rows(7_000, [b"k"] * 7_000), (7,), partitioner="random"))
-    counts = Counter(found)
+    assigned = partitions(assign(rows(7_000, [b"k"] * 7_000), (7,), partitioner="random"))
+    counts = Counter(assigned)
     assert set(counts) == set(range(7))
     assert all(count == pytest.approx(1_000, abs=150) for count in counts.values())
 
@@ -100,8 +100,8 @@ def test_random_skips_partitions_without_leader() -> None:
 
 def test_explicit_partitions_override_hashes() -> None:
     asked = [3, None, 5]
-    found = partitions(assign(rows(3, [b"key"] * 3, asked), (PARTITIONS,), partitioner="fnv1a"))
-    assert found == [3, EXPECTED["fnv1a"](b"key"), 5]
+    assigned = partitions(assign(rows(3, [b"key"] * 3, asked), (PARTITIONS,), partitioner="fnv1a"))
+    assert assigned == [3, EXPECTED["fnv1a"](b"key"), 5]
 
 
 def test_every_hashing_partitioner_has_a_rule() -> None:

@@ -109,8 +109,8 @@ def test_batches_end_at_maximum_record_count() -> None:
     limits = BatchLimits(10**6, records=3)
     known = {0: OpenBatch(2, 300, NOW)}
     laid_out = plan(np.zeros(8, np.int16), np.full(8, 10, np.int64), NOW, known.get, limits)
-    found = [(s.start, s.stop, s.first_delta) for s in laid_out.segments]
-    assert found == [(0, 1, 2), (1, 4, 0), (4, 7, 0), (7, 8, 0)]
+    segments = [(s.start, s.stop, s.first_delta) for s in laid_out.segments]
+    assert segments == [(0, 1, 2), (1, 4, 0), (4, 7, 0), (7, 8, 0)]
 
 
 def test_size_and_record_limits_both_apply() -> None:

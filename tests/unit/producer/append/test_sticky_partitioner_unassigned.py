@@ -28,7 +28,7 @@ PLACES = [TopicPartition("t", number) for number in range(4)]
 
 def waiting_batches(sim: World) -> list[ProducerBatch]:
     """Return the closed batches without a partition."""
-    return sim.session.context.accumulator.queues.batches_of(lambda each: each == PLACE)
+    return sim.session.context.accumulator.queues.batches_of(lambda queue: queue == PLACE)
 
 
 def send_first_batches(sim: World) -> None:
@@ -42,8 +42,8 @@ def send_first_batches(sim: World) -> None:
 
 def sent_batches(sim: World) -> list[tuple[int, BatchHeader]]:
     """Return partition and header of each batch that the brokers have received."""
-    found = [(place, data) for seen in sim.cluster.seen for place, data in seen.batches.items()]
-    return [(partition, BatchHeader.parse(data)) for (_, partition), data in found]
+    batches = [(place, data) for seen in sim.cluster.seen for place, data in seen.batches.items()]
+    return [(partition, BatchHeader.parse(data)) for (_, partition), data in batches]
 
 
 def close(sim: World, place: TopicPartition) -> None:
@@ -73,8 +73,8 @@ def test_each_batch_of_a_chunk_has_its_own_partition() -> None:
         assert [batch.records for batch in waiting_batches(sim)] == [3] * 4
         sim.finish()
         assert sorted(partition for partition, _ in sent_batches(sim)) == [0, 1, 2, 3]
-        found = [value for log in sim.cluster.logs.values() for value in log.values()[3:]]
-        assert sorted(value or b"" for value in found) == values
+        written = [value for log in sim.cluster.logs.values() for value in log.values()[3:]]
+        assert sorted(value or b"" for value in written) == values
         sim.check_accounting()
 
 
@@ -105,7 +105,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
             sum(quotas.charged_bytes(partition) for partition in PLACES)
             < 20 * sim.config.batch_size
         )
-        assert not sim.session.context.accumulator.queues.batches_of(lambda each: each != PLACE)
+        assert not sim.session.context.accumulator.queues.batches_of(lambda queue: queue != PLACE)
         sim.cluster.release()
         sim.finish()
         sim.check_accounting()
@@ -373,11 +373,13 @@ def test_order_and_sequences_with_keyed_and_keyless_rows(seed: int) -> None:
         sim.finish()
         sim.check_accounting()
         values = {place: log.values() for place, log in sim.cluster.logs.items()}
-        assert sum(len(found) for found in values.values()) == 150
-        for (_, partition), found in values.items():
-            mine = [value[:6] for value in found if value and value.startswith(b"%d" % partition)]
+        assert sum(len(log) for log in values.values()) == 150
+        for (_, partition), log_values in values.items():
+            mine = [
+                value[:6] for value in log_values if value and value.startswith(b"%d" % partition)
+            ]
             assert mine == sorted(mine)
-            assert all(value[:1] in (b"N", b"%d" % partition) for value in found if value)
+            assert all(value[:1] in (b"N", b"%d" % partition) for value in log_values if value)
 
 
 def test_with_acks_0_each_batch_counts_for_its_partition() -> None:

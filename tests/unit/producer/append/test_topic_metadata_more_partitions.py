@@ -20,8 +20,8 @@ PARTITIONS = 2
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as made:
-        yield made
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
 
 
 def add_partitions(sim: World) -> None:

@@ -25,15 +25,15 @@ NAME = "spread_by_test"
 @pytest.fixture
 def module() -> Iterator[ModuleType]:
     """Return a module that the option can name."""
-    made = ModuleType(NAME)
-    sys.modules[NAME] = made
-    yield made
+    user_module = ModuleType(NAME)
+    sys.modules[NAME] = user_module
+    yield user_module
     del sys.modules[NAME]
 
 
-def spread(module: ModuleType, function: Callable[..., Any], *counts: int, **given: Any) -> Any:
+def spread(module: ModuleType, function: Callable[..., Any], *counts: int, **columns: Any) -> Any:
     module.spread = function  # type: ignore[attr-defined]
-    return assign(rows(**given), counts or (5,), partitioner=f"{NAME}:spread")
+    return assign(rows(**columns), counts or (5,), partitioner=f"{NAME}:spread")
 
 
 def failure(module: ModuleType, answer: Any) -> str:
@@ -57,9 +57,9 @@ def test_rows_are_assigned_by_the_function(module: ModuleType, as_arrow: bool) -
 def test_minus_one_is_handled_like_a_row_without_key(module: ModuleType) -> None:
     keys: list[bytes | None] = [b"a", b"b", b"c"]
     answer = np.array([UNASSIGNED, 4, UNASSIGNED], np.int32)
-    found = spread(module, lambda *_: answer, count=3, keys=keys)
-    assert partitions(found) == [UNASSIGNED, 4, UNASSIGNED]
-    found = spread(
+    route = spread(module, lambda *_: answer, count=3, keys=keys)
+    assert partitions(route) == [UNASSIGNED, 4, UNASSIGNED]
+    route = spread(
         module,
         lambda _, value, __: np.full(len(value), -1, np.int32),
         5,
@@ -68,7 +68,7 @@ def test_minus_one_is_handled_like_a_row_without_key(module: ModuleType) -> None
         keys=keys,
         topic_of=[1, 0, 1],
     )
-    assert places(found) == [("b", UNASSIGNED), ("a", UNASSIGNED), ("b", UNASSIGNED)]
+    assert places(route) == [("b", UNASSIGNED), ("a", UNASSIGNED), ("b", UNASSIGNED)]
 
 
 def test_key_is_none_without_key_column(module: ModuleType) -> None:
@@ -85,8 +85,8 @@ def test_rows_with_partition_are_not_passed(module: ModuleType) -> None:
         return np.array([1, 2], np.int32)
 
     keys: list[bytes | None] = [b"a", b"b", b"c", b"d"]
-    found = spread(module, function, count=4, keys=keys, partitions=[4, None, 0, None])
-    assert partitions(found) == [4, 1, 0, 2]
+    route = spread(module, function, count=4, keys=keys, partitions=[4, None, 0, None])
+    assert partitions(route) == [4, 1, 0, 2]
 
 
 def test_function_is_called_per_topic_with_its_partition_count(module: ModuleType) -> None:
@@ -97,8 +97,8 @@ def test_function_is_called_per_topic_with_its_partition_count(module: ModuleTyp
         return np.full(len(value), count - 1, np.int32)
 
     keys: list[bytes | None] = [b"1", b"2", b"3"]
-    found = spread(module, function, 5, 9, count=3, keys=keys, topic_of=[1, 0, 1])
-    assert places(found) == [("b", 8), ("a", 4), ("b", 8)]
+    route = spread(module, function, 5, 9, count=3, keys=keys, topic_of=[1, 0, 1])
+    assert places(route) == [("b", 8), ("a", 4), ("b", 8)]
     assert calls == [([b"2"], 5), ([b"1", b"3"], 9)]
 
 

@@ -56,21 +56,21 @@ def find_full(
 )
 def test_partitions(held: dict[int, int], more: int, full: set[int]) -> None:
     sizes = {place(number): size for number, size in held.items()}
-    found = find_full(sizes, known(topic("t", 4)), more, LIMIT)
-    assert found == ({"t": full} if full else {})
+    full_partitions = find_full(sizes, known(topic("t", 4)), more, LIMIT)
+    assert full_partitions == ({"t": full} if full else {})
 
 
 def test_broker_uses_the_sum_of_its_partitions() -> None:
     held = {place(0): 85, place(2): 85, place(1): 85}
     assert not find_full(held, known(WIDE), 15, LIMIT)
     held |= {place(4): 16}
-    found = find_full(held, known(WIDE), 15, LIMIT)
-    assert found == {"t": {0, 2, 4}}
+    full_partitions = find_full(held, known(WIDE), 15, LIMIT)
+    assert full_partitions == {"t": {0, 2, 4}}
 
 
 def test_full_partition_leaves_room_for_others() -> None:
-    found = find_full({place(0): 100}, known(WIDE), 10, LIMIT)
-    assert found == {"t": {0}}
+    full_partitions = find_full({place(0): 100}, known(WIDE), 10, LIMIT)
+    assert full_partitions == {"t": {0}}
 
 
 def test_single_partition_may_use_the_whole_buffer() -> None:
@@ -94,8 +94,8 @@ def test_partitions_without_leader_belong_to_no_broker() -> None:
 
 def test_deleted_topic_counts_only_per_partition() -> None:
     held = {place(7): 90, place(0, "gone"): 90}
-    found = find_full(held, known(WIDE), 20, LIMIT)
-    assert found == {"t": {7}, "gone": {0}}
+    full_partitions = find_full(held, known(WIDE), 20, LIMIT)
+    assert full_partitions == {"t": {7}, "gone": {0}}
 
 
 def cluster(*topics: TopicInfo) -> ClusterSnapshot:

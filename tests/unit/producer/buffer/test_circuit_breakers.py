@@ -21,56 +21,58 @@ CLOSED, OPEN, HALF_OPEN = BreakerState
 CONFIG = BreakerConfig(min_batches=10, window=30.0, open_for=5.0)
 
 
-def breakers(each: Thresholds | None = None, job: Thresholds | None = None) -> CircuitBreakers:
+def breakers(
+    thresholds: Thresholds | None = None, job: Thresholds | None = None
+) -> CircuitBreakers:
     breaker = BreakerConfig(
-        each=each or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
+        each=thresholds or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
     )
     return CircuitBreakers(ThrottlingConfig(breaker=breaker))
 
 
 def test_failures_open_only_the_breaker_of_their_partition() -> None:
-    one = breakers(Thresholds(failures=2))
+    watch = breakers(Thresholds(failures=2))
     for at in (10.0, 11.0):
-        one.record(A, NODE, FAILED, "X", at)
-        one.record(B, OTHER, GOOD, "NONE", at)
-    assert one.is_open(A, OTHER, 12.0)
-    assert not one.is_open(B, OTHER, 12.0)
-    assert one.has_breakers
+        watch.record(A, NODE, FAILED, "X", at)
+        watch.record(B, OTHER, GOOD, "NONE", at)
+    assert watch.is_open(A, OTHER, 12.0)
+    assert not watch.is_open(B, OTHER, 12.0)
+    assert watch.has_breakers
 
 
 def test_failures_of_a_broker_open_all_its_partitions() -> None:
-    one = breakers(Thresholds(failures=2))
-    one.record(A, NODE, FAILED, "X", 10.0)
-    one.record(B, NODE, FAILED, "X", 10.0)
-    assert one.is_open(TopicPartition("t", 7), NODE, 10.0)
-    assert not one.is_open(A, OTHER, 10.0)
+    watch = breakers(Thresholds(failures=2))
+    watch.record(A, NODE, FAILED, "X", 10.0)
+    watch.record(B, NODE, FAILED, "X", 10.0)
+    assert watch.is_open(TopicPartition("t", 7), NODE, 10.0)
+    assert not watch.is_open(A, OTHER, 10.0)
 
 
 def test_open_breaker_sends_nothing_and_half_open_sends_one_batch() -> None:
-    one = breakers(Thresholds(failures=1))
-    one.record(A, NODE, FAILED, "X", 10.0)
+    watch = breakers(Thresholds(failures=1))
+    watch.record(A, NODE, FAILED, "X", 10.0)
     for thing in (A, NODE):
-        assert not one.may_send(thing, busy=False, now=14.0)
-        assert one.may_send(thing, busy=False, now=15.0)
-        assert not one.may_send(thing, busy=True, now=15.0)
-    assert not one.is_open(A, NODE, 15.0)
-    one.record(A, NODE, GOOD, "NONE", 15.0)
-    assert one.may_send(A, busy=True, now=15.0)
+        assert not watch.may_send(thing, busy=False, now=14.0)
+        assert watch.may_send(thing, busy=False, now=15.0)
+        assert not watch.may_send(thing, busy=True, now=15.0)
+    assert not watch.is_open(A, NODE, 15.0)
+    watch.record(A, NODE, GOOD, "NONE", 15.0)
+    assert watch.may_send(A, busy=True, now=15.0)
 
 
 def test_no_breaker_opens_by_default() -> None:
-    one = breakers()
+    watch = breakers()
     for _ in range(100):
-        assert one.record(A, NODE, FAILED, "X", 10.0) is None
-    assert not one.is_open(A, NODE, 10.0)
-    assert one.may_send(A, busy=True, now=10.0)
-    assert not one.has_breakers
+        assert watch.record(A, NODE, FAILED, "X", 10.0) is None
+    assert not watch.is_open(A, NODE, 10.0)
+    assert watch.may_send(A, busy=True, now=10.0)
+    assert not watch.has_breakers
 
 
 def test_job_breaker_reports_its_counts() -> None:
-    one = breakers(job=Thresholds(retry_percent=60))
+    watch = breakers(job=Thresholds(retry_percent=60))
     reasons: list[DeliveryError | None] = [
-        one.record(A, NODE, outcome, error, 10.0)
+        watch.record(A, NODE, outcome, error, 10.0)
         for outcome, error in [
             (GOOD, "NONE"),
             (GOOD, "NONE"),
@@ -84,54 +86,54 @@ def test_job_breaker_reports_its_counts() -> None:
     assert "of 5 responses in 30 s, 3 retriable errors (60 %) and 0 permanent failures" in text
     assert "NOT_ENOUGH_REPLICAS 2, REQUEST_TIMED_OUT 1" in text
     assert "errors.breaker.job.retryPercent (60) and errors.breaker.job.failures (off)" in text
-    assert one.record(A, NODE, RETRIED, "X", 10.0) is None
+    assert watch.record(A, NODE, RETRIED, "X", 10.0) is None
 
 
 def test_job_breaker_counts_all_partitions() -> None:
-    one = breakers(each=Thresholds(failures=9), job=Thresholds(failures=3))
+    watch = breakers(thresholds=Thresholds(failures=9), job=Thresholds(failures=3))
     reasons = [
-        one.record(TopicPartition("t", n), n, FAILED, "TOPIC_AUTHORIZATION_FAILED", 10.0)
+        watch.record(TopicPartition("t", n), n, FAILED, "TOPIC_AUTHORIZATION_FAILED", 10.0)
         for n in range(3)
     ]
     assert [reason is not None for reason in reasons] == [False, False, True]
     assert "3 permanent failures" in str(reasons[2])
-    assert not any(one.is_open(TopicPartition("t", n), n, 10.0) for n in range(3))
+    assert not any(watch.is_open(TopicPartition("t", n), n, 10.0) for n in range(3))
 
 
 def test_retry_storm_lowers_the_rates() -> None:
-    one = breakers()
+    watch = breakers()
     for number in range(9):
-        one.record(A, NODE, RETRIED, "X", 10.0 + number / 10)
-    assert one.ramp.factor(11.0) == 1.0
-    one.record(A, NODE, RETRIED, "X", 11.0)
-    assert one.ramp.factor(11.0) == 1 / 16
-    assert one.ramp.factor(12.5) == 1 / 8
+        watch.record(A, NODE, RETRIED, "X", 10.0 + number / 10)
+    assert watch.ramp.factor(11.0) == 1.0
+    watch.record(A, NODE, RETRIED, "X", 11.0)
+    assert watch.ramp.factor(11.0) == 1 / 16
+    assert watch.ramp.factor(12.5) == 1 / 8
 
 
 def test_few_retries_are_not_a_storm() -> None:
-    one = breakers()
+    watch = breakers()
     for number in range(100):
-        one.record(A, NODE, RETRIED if number % 3 == 0 else GOOD, "X", 10.0)
-    assert one.ramp.factor(10.0) == 1.0
+        watch.record(A, NODE, RETRIED if number % 3 == 0 else GOOD, "X", 10.0)
+    assert watch.ramp.factor(10.0) == 1.0
 
 
 def test_throttling_lowers_the_rates() -> None:
-    one = breakers()
-    one.on_throttled(10.0)
-    assert one.ramp.factor(10.0) == 1 / 16
+    watch = breakers()
+    watch.on_throttled(10.0)
+    assert watch.ramp.factor(10.0) == 1 / 16
 
 
 def test_failures_of_one_partition_are_not_a_storm() -> None:
-    one = breakers()
+    watch = breakers()
     for number in range(100):
-        one.record(A, NODE, RETRIED, "X", 10.0 + number / 100)
+        watch.record(A, NODE, RETRIED, "X", 10.0 + number / 100)
         if number % 10 == 0:
             for place in (B, TopicPartition("t", 2)):
-                one.record(place, OTHER, GOOD, "NONE", 10.0 + number / 100)
-    assert one.ramp.factor(11.0) == 1.0
+                watch.record(place, OTHER, GOOD, "NONE", 10.0 + number / 100)
+    assert watch.ramp.factor(11.0) == 1.0
     for number in range(10):
-        one.record(B, OTHER, RETRIED, "X", 11.0 + number / 100)
-    assert one.ramp.factor(11.1) == 1 / 16
+        watch.record(B, OTHER, RETRIED, "X", 11.0 + number / 100)
+    assert watch.ramp.factor(11.1) == 1 / 16
 
 
 def breaker(retry_percent: int = 0, failures: int = 0) -> Breaker:
@@ -139,73 +141,77 @@ def breaker(retry_percent: int = 0, failures: int = 0) -> Breaker:
 
 
 def test_breaker_opens_at_failure_threshold() -> None:
-    one = breaker(failures=3)
-    assert [one.record(FAILED, float(at)) for at in (100, 101, 102)] == [False, False, True]
-    assert one.state(102.0) is OPEN
+    partition_breaker = breaker(failures=3)
+    assert [partition_breaker.record(FAILED, float(at)) for at in (100, 101, 102)] == [
+        False,
+        False,
+        True,
+    ]
+    assert partition_breaker.state(102.0) is OPEN
 
 
 def test_breaker_opens_at_retry_percentage_after_minimum_count() -> None:
-    one = breaker(retry_percent=50)
-    assert not any(one.record(RETRIED, 100.0) for _ in range(4))
-    assert not any(one.record(GOOD, 100.0) for _ in range(5))
-    assert one.state(100.0) is CLOSED
-    assert one.record(RETRIED, 100.0)
+    partition_breaker = breaker(retry_percent=50)
+    assert not any(partition_breaker.record(RETRIED, 100.0) for _ in range(4))
+    assert not any(partition_breaker.record(GOOD, 100.0) for _ in range(5))
+    assert partition_breaker.state(100.0) is CLOSED
+    assert partition_breaker.record(RETRIED, 100.0)
 
 
 def test_successes_keep_it_closed() -> None:
-    one = breaker(retry_percent=50)
+    partition_breaker = breaker(retry_percent=50)
     for _ in range(100):
-        assert not one.record(GOOD, 100.0)
-        assert not one.record(GOOD, 100.0)
-        assert not one.record(RETRIED, 100.0)
+        assert not partition_breaker.record(GOOD, 100.0)
+        assert not partition_breaker.record(GOOD, 100.0)
+        assert not partition_breaker.record(RETRIED, 100.0)
 
 
 def test_unset_thresholds_are_never_reached() -> None:
-    one = breaker()
-    assert not any(one.record(outcome, 100.0) for outcome in [RETRIED, FAILED] * 100)
+    partition_breaker = breaker()
+    assert not any(partition_breaker.record(outcome, 100.0) for outcome in [RETRIED, FAILED] * 100)
 
 
 def test_breaker_pauses_and_probes() -> None:
-    one = breaker(failures=1)
-    assert one.record(FAILED, 100.0)
-    assert one.state(104.9) is OPEN
-    assert one.state(105.0) is HALF_OPEN
-    assert not one.record(GOOD, 105.0)
-    assert one.state(105.0) is CLOSED
+    partition_breaker = breaker(failures=1)
+    assert partition_breaker.record(FAILED, 100.0)
+    assert partition_breaker.state(104.9) is OPEN
+    assert partition_breaker.state(105.0) is HALF_OPEN
+    assert not partition_breaker.record(GOOD, 105.0)
+    assert partition_breaker.state(105.0) is CLOSED
 
 
 @pytest.mark.parametrize("outcome", [RETRIED, FAILED])
 def test_failed_probe_reopens_it(outcome: BatchOutcome) -> None:
-    one = breaker(failures=1)
-    one.record(FAILED, 100.0)
-    assert one.record(outcome, 107.0)
-    assert one.state(111.9) is OPEN
-    assert one.state(112.0) is HALF_OPEN
+    partition_breaker = breaker(failures=1)
+    partition_breaker.record(FAILED, 100.0)
+    assert partition_breaker.record(outcome, 107.0)
+    assert partition_breaker.state(111.9) is OPEN
+    assert partition_breaker.state(112.0) is HALF_OPEN
 
 
 def test_responses_while_open_are_ignored() -> None:
-    one = breaker(failures=1)
-    one.record(FAILED, 100.0)
-    assert not one.record(FAILED, 101.0)
-    assert not one.record(GOOD, 102.0)
-    assert one.state(104.0) is OPEN
-    assert one.state(105.0) is HALF_OPEN
+    partition_breaker = breaker(failures=1)
+    partition_breaker.record(FAILED, 100.0)
+    assert not partition_breaker.record(FAILED, 101.0)
+    assert not partition_breaker.record(GOOD, 102.0)
+    assert partition_breaker.state(104.0) is OPEN
+    assert partition_breaker.state(105.0) is HALF_OPEN
 
 
 def test_closing_resets_the_counts() -> None:
-    one = breaker(failures=2)
-    one.record(FAILED, 100.0)
-    one.record(FAILED, 100.0)
-    one.record(GOOD, 106.0)
-    assert not one.record(FAILED, 107.0)
-    assert one.state(107.0) is CLOSED
+    partition_breaker = breaker(failures=2)
+    partition_breaker.record(FAILED, 100.0)
+    partition_breaker.record(FAILED, 100.0)
+    partition_breaker.record(GOOD, 106.0)
+    assert not partition_breaker.record(FAILED, 107.0)
+    assert partition_breaker.state(107.0) is CLOSED
 
 
 def test_responses_outside_the_window_are_ignored() -> None:
-    one = breaker(failures=2)
-    assert not one.record(FAILED, 100.0)
-    assert not one.record(FAILED, 131.0)
-    assert one.record(FAILED, 140.0)
+    partition_breaker = breaker(failures=2)
+    assert not partition_breaker.record(FAILED, 100.0)
+    assert not partition_breaker.record(FAILED, 131.0)
+    assert partition_breaker.record(FAILED, 140.0)
 
 
 def test_window_slides() -> None:

@@ -17,9 +17,9 @@ RECORDS = b"the same again and again, " * 100
 
 
 def batch(records: bytes = RECORDS) -> ProducerBatch:
-    made = ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0)
-    made.add(records, 1, 0)
-    return made
+    filled = ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0)
+    filled.add(records, 1, 0)
+    return filled
 
 
 class Bench:
@@ -43,8 +43,8 @@ def bench() -> Bench:
 
 def test_results_keep_batch_order_and_are_returned_once(bench: Bench) -> None:
     batches = [batch(), batch(b"another")]
-    for each in batches:
-        bench.compressor.submit(each)
+    for submitted in batches:
+        bench.compressor.submit(submitted)
     bench.executor.run()
     results = bench.compressor.take_results()
     assert [result.batch for result in results] == batches
@@ -57,9 +57,9 @@ def test_results_keep_batch_order_and_are_returned_once(bench: Bench) -> None:
 
 @pytest.fixture
 def threaded() -> Iterator[Compressor]:
-    made = Compressor(config(compression_type="lz4"), ManualClock(), lambda: None)
-    yield made
-    made.close()
+    compressor = Compressor(config(compression_type="lz4"), ManualClock(), lambda: None)
+    yield compressor
+    compressor.close()
 
 
 def test_close_waits_for_running_compression(threaded: Compressor) -> None:

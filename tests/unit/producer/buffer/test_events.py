@@ -23,16 +23,16 @@ class Event:
 
 def events(caplog: pytest.LogCaptureFixture) -> list[Event]:
     """Return all events, in order."""
-    found = []
+    logged = []
     for record in caplog.records:
         if record.name.startswith("spark_kafka_sink.debug."):
             name, _, rest = record.getMessage().partition(" ")
-            found.append(Event(record.name.rpartition(".")[2], name, dict(FIELD.findall(rest))))
-    return found
+            logged.append(Event(record.name.rpartition(".")[2], name, dict(FIELD.findall(rest))))
+    return logged
 
 
-def named(found: list[Event], context: str, name: str) -> list[dict[str, str]]:
-    return [event.fields for event in found if (event.context, event.name) == (context, name)]
+def named(logged: list[Event], context: str, name: str) -> list[dict[str, str]]:
+    return [event.fields for event in logged if (event.context, event.name) == (context, name)]
 
 
 def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFixture) -> None:
@@ -40,10 +40,10 @@ def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFix
         sim.send_batches(3)
         sim.finish()
         session = sim.session.context.events.session
-    found = events(caplog)
+    logged = events(caplog)
     for number in range(3):
         ids = {"session": session, "partition": "t-0", "batch": str(number + 1)}
-        ours = [e for e in found if ids.items() <= e.fields.items() and e.context == "msg"]
+        ours = [e for e in logged if ids.items() <= e.fields.items() and e.context == "msg"]
         assert [event.name for event in ours] == ["append", "close", "send", "answer"]
         append, close, send, answer = (event.fields for event in ours)
         assert (append["records"], close["records"]) == ("+3", "3")
@@ -53,9 +53,9 @@ def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFix
         request = {"broker": send["broker"], "correlation": send["correlation"]}
         assert request.items() <= answer.items()
         for event in ("send", "receive"):
-            (wire,) = [e for e in named(found, "protocol", event) if request.items() <= e.items()]
+            (wire,) = [e for e in named(logged, "protocol", event) if request.items() <= e.items()]
             assert wire["api"] == "PRODUCE"
-        (place,) = [e for e in named(found, "eos", "assign_sequence") if ids.items() <= e.items()]
+        (place,) = [e for e in named(logged, "eos", "assign_sequence") if ids.items() <= e.items()]
         assert place["base_sequence"] == send["base_sequence"]
 
 
@@ -64,11 +64,11 @@ def test_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCapture
         sim.fault(Fault(lose=True))
         sim.send_batches(1)
         sim.finish()
-    found = events(caplog)
-    first, second = named(found, "msg", "send")
+    logged = events(caplog)
+    first, second = named(logged, "msg", "send")
     assert (first["attempt"], second["attempt"]) == ("1", "2")
     assert first["base_sequence"] == second["base_sequence"] == "0"
-    lost, taken = named(found, "msg", "answer")
+    lost, taken = named(logged, "msg", "answer")
     assert lost["action"] in {"RETRY", "REFRESH_AND_RETRY"}
     assert (taken["error"], taken["action"]) == ("NONE", "COMPLETE")
 
@@ -81,10 +81,10 @@ def test_split_and_new_epoch_are_logged(caplog: pytest.LogCaptureFixture) -> Non
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
         sim.send_batches(1)
         sim.finish()
-    found = events(caplog)
-    (split,) = named(found, "queue", "split")
+    logged = events(caplog)
+    (split,) = named(logged, "queue", "split")
     assert split["into"] == f"{split['batch']}.0,{split['batch']}.1"
-    (bump,) = named(found, "eos", "bump_epoch")
+    (bump,) = named(logged, "eos", "bump_epoch")
     assert (bump["partition"], bump["epoch"]) == ("t-0", "1")
 
 
@@ -120,15 +120,17 @@ def test_connections_metadata_and_leaders_are_logged(caplog: pytest.LogCaptureFi
         sim.send_batches(1)
         sim.finish()
         client = sim.client.name
-    found = events(caplog)
-    assert {event.fields["client"] for event in found} == {client}
-    assert named(found, "broker", "connect")[0]["node"] == "127.0.0.1:40000"
-    assert named(found, "broker", "ready")[0]["broker"] == "-1"
-    assert named(found, "metadata", "ask")[-1]["topics"] == "t"
-    assert named(found, "metadata", "learn")[-1]["brokers"] == "1@127.0.0.1:40001,2@127.0.0.1:40002"
-    (topic,) = named(found, "topic", "topic")
+    logged = events(caplog)
+    assert {event.fields["client"] for event in logged} == {client}
+    assert named(logged, "broker", "connect")[0]["node"] == "127.0.0.1:40000"
+    assert named(logged, "broker", "ready")[0]["broker"] == "-1"
+    assert named(logged, "metadata", "ask")[-1]["topics"] == "t"
+    assert (
+        named(logged, "metadata", "learn")[-1]["brokers"] == "1@127.0.0.1:40001,2@127.0.0.1:40002"
+    )
+    (topic,) = named(logged, "topic", "topic")
     assert topic["leaders"] == "(1, 2)"
-    assert named(found, "security", "protect")[0]["protocol"] == "PLAINTEXT"
+    assert named(logged, "security", "protect")[0]["protocol"] == "PLAINTEXT"
 
 
 def test_nothing_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:

@@ -230,7 +230,7 @@ def test_written_topics_of_a_session() -> None:
         sim.send([b"a"], 1)
         sim.send([b"b"], 0, "u")
         sim.finish()
-        found = {
+        written = {
             topic.topic: (topic.topic_id, topic.records) for topic in sim.session.written_topics
         }
-        assert found == {"t": (cluster.ids["t"], 4), "u": (cluster.ids["u"], 1)}
+        assert written == {"t": (cluster.ids["t"], 4), "u": (cluster.ids["u"], 1)}

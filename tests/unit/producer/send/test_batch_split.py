@@ -35,10 +35,10 @@ LIMIT = 700
 @pytest.fixture(params=["none", "lz4"])
 def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 2, "wide": 1})
-    with world(cluster, batch_size=8_000, compression_type=request.param) as made:
+    with world(cluster, batch_size=8_000, compression_type=request.param) as sim_of_codec:
         for partition in (0, 1):
             cluster.logs["t", partition].max_batch = LIMIT
-        yield made
+        yield sim_of_codec
 
 
 def random_values(count: int, first: int = 0) -> list[bytes]:

@@ -29,8 +29,8 @@ OWN = {"batch_cnt", "brokers.*.throttled_ms"}
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    found = [r for r in caplog.records if r.name == "spark_kafka_sink.statistics"]
-    return [json.loads(record.getMessage()) for record in found]
+    records = [r for r in caplog.records if r.name == "spark_kafka_sink.statistics"]
+    return [json.loads(record.getMessage()) for record in records]
 
 
 @pytest.fixture(autouse=True)
@@ -44,9 +44,9 @@ def test_line_per_interval_and_one_at_the_end(caplog: pytest.LogCaptureFixture) 
         while sim.clock.monotonic() < started + 3.5:
             sim.step(0.05)
         assert len(lines(caplog)) == 3
-    found = lines(caplog)
-    assert len(found) == 4
-    ages = [line["age"] / 1e6 for line in found]
+    statistics = lines(caplog)
+    assert len(statistics) == 4
+    ages = [line["age"] / 1e6 for line in statistics]
     assert ages == sorted(ages)
     assert ages[0] == pytest.approx(1.0, abs=0.2)
 
@@ -62,11 +62,11 @@ def paths(value: Any, path: str = "") -> set[str]:
     if not isinstance(value, dict) or path.endswith(".req"):
         return {path}
     named = path.rpartition(".")[2] in NAMED
-    inner = {name: each for name, each in value.items() if name != "metrics"}
+    inner = {name: part for name, part in value.items() if name != "metrics"}
     return {
-        found
-        for name, each in inner.items()
-        for found in paths(each, f"{path}.{'*' if named else name}".strip("."))
+        inner_path
+        for name, part in inner.items()
+        for inner_path in paths(part, f"{path}.{'*' if named else name}".strip("."))
     }
 
 
@@ -74,7 +74,7 @@ def test_each_librdkafka_path_is_present_or_documented_as_missing() -> None:
     with world(statistics_interval_ms=1_000) as sim:
         sim.send_batches(2)
         sim.finish()
-        found = paths(sim.session._sender.statistics.collect(sim.clock.monotonic()))
+        ours = paths(sim.session._sender.statistics.collect(sim.clock.monotonic()))
     text = DOCS.read_text().partition("### Omitted parts of librdkafka's structure")[2]
     table = text.partition("\n#")[0].splitlines()
     rows = [line for line in table if line.startswith("| `")]
@@ -82,8 +82,8 @@ def test_each_librdkafka_path_is_present_or_documented_as_missing() -> None:
     known = set(LIBRDKAFKAS.read_text().split())
     left_out = {path for path in known if any(fnmatchcase(path, pattern) for pattern in patterns)}
     assert len(known) == 189
-    assert found - known == OWN
-    assert known - found == left_out
+    assert ours - known == OWN
+    assert known - ours == left_out
     assert {
         pattern for pattern in patterns if not any(fnmatchcase(path, pattern) for path in known)
     } == set()
@@ -206,7 +206,7 @@ def test_invalid_response_counts_as_error_of_its_broker(frame: bytes, strange: i
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    files = sorted(folder.glob("t-*.jsonl"), key=lambda each: int(each.stem.rpartition("-")[2]))
+    files = sorted(folder.glob("t-*.jsonl"), key=lambda file: int(file.stem.rpartition("-")[2]))
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
@@ -230,9 +230,9 @@ def test_many_lines_use_several_files(tmp_path: Path, monkeypatch: pytest.Monkey
     settings = SessionSettings(statistics_path=str(tmp_path / "t"))
     with world(settings=settings, statistics_interval_ms=1_000) as sim:
         sim.steps(50, 0.1)
-    found = read(tmp_path)
-    assert len(found) == len(list(tmp_path.iterdir())) > 4
-    assert [each["ts"] for each in found] == sorted(each["ts"] for each in found)
+    written = read(tmp_path)
+    assert len(written) == len(list(tmp_path.iterdir())) > 4
+    assert [line["ts"] for line in written] == sorted(line["ts"] for line in written)
 
 
 def test_query_of_a_uri_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

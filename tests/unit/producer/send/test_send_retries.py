@@ -48,9 +48,9 @@ def headers(sim: World, start: int = 0) -> list[BatchHeader]:
 def check_log(sim: World, values: list[bytes], partition: int = 0) -> None:
     log = sim.cluster.logs["t", partition]
     assert log.values() == values
-    found = [BatchHeader.parse(data) for data in log.batches]
+    batch_headers = [BatchHeader.parse(data) for data in log.batches]
     next_sequence = 0
-    for header in found:
+    for header in batch_headers:
         assert header.base_sequence == next_sequence
         next_sequence += header.record_count
     assert sim.statuses() == {PERSISTED: sim.appended}
@@ -241,8 +241,8 @@ def test_unknown_producer_id_starts_a_new_epoch() -> None:
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
         sim.send_batches(3)
         sim.finish()
-        found = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
-        assert [(h.producer_epoch, h.base_sequence) for h in found] == [
+        batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
+        assert [(h.producer_epoch, h.base_sequence) for h in batch_headers] == [
             (0, 0),
             (0, 3),
             (1, 0),
@@ -264,8 +264,8 @@ def test_new_producer_id_follows_the_last_epoch() -> None:
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
         sim.send_batches(2)
         sim.finish()
-        found = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
-        places = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in found]
+        batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
+        places = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in batch_headers]
         assert places == [(old, LAST_EPOCH, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
 
 
@@ -303,8 +303,8 @@ def test_batch_too_large_is_split_without_loss(codec: str) -> None:
         sim.finish()
         check_log(sim, [b"first", *values])
         assert sim.report().splits >= 2
-        found = {header.codec.name.lower() for header in headers(sim)[1:]}
-        assert found == {codec}
+        codecs = {header.codec.name.lower() for header in headers(sim)[1:]}
+        assert codecs == {codec}
 
 
 def test_batches_behind_a_split_batch_keep_order() -> None:

@@ -31,8 +31,8 @@ LOST, UNDONE = CoordinatorFault(lose=True), CoordinatorFault(lose=True, error=14
 def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 4})
     cluster.coordinator.version = request.param
-    with world(cluster, transaction=SETTINGS) as made:
-        yield made
+    with world(cluster, transaction=SETTINGS) as open_world:
+        yield open_world
 
 
 def is_v2(sim: World) -> bool:

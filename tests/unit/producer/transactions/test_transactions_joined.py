@@ -27,15 +27,15 @@ def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     )
     joined = JoinedTransaction(producer=producer, claim_id=CLAIM)
     settings = TransactionSettings(transactional_id=DRIVER, timeout_ms=60_000, joined=joined)
-    with world(cluster, transaction=settings) as made:
-        yield made
+    with world(cluster, transaction=settings) as joined_world:
+        yield joined_world
 
 
 def test_session_uses_the_drivers_producer(sim: World) -> None:
     sim.send_batches(3)
     sim.finish()
     coordinator = sim.cluster.coordinator
-    assert [each.transactional_id for each in coordinator.requests_for(INIT)] == [CLAIM]
+    assert [request.transactional_id for request in coordinator.requests_for(INIT)] == [CLAIM]
     assert coordinator.transactions[DRIVER].state == "Ongoing"
     assert coordinator.transactions[CLAIM].state == "Empty"
     assert sim.session.has_claimed
@@ -63,7 +63,7 @@ def test_second_attempt_writes_nothing_and_aborts_the_transaction(sim: World, lo
         sim.finish()
     assert sim.cluster.seen == []
     assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
-    assert [each.transactional_id for each in coordinator.requests_for(END)] == [DRIVER]
+    assert [request.transactional_id for request in coordinator.requests_for(END)] == [DRIVER]
     assert coordinator.transactions[DRIVER].state == "Aborted"
 
 

@@ -31,10 +31,10 @@ ALL_REFUSED = Fault(
 def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
     cluster.coordinator.version = request.param
-    with world(cluster, TOLERANT, transaction=TRANSACTION) as made:
-        made.send([b"first"])
-        made.finish()
-        yield made
+    with world(cluster, TOLERANT, transaction=TRANSACTION) as tolerant_world:
+        tolerant_world.send([b"first"])
+        tolerant_world.finish()
+        yield tolerant_world
 
 
 def log(sim: World) -> list[bytes | None]:

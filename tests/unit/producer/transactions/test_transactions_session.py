@@ -31,15 +31,15 @@ ADD, END = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
 
 
 def cluster(version: int, nodes: int = 1) -> FakeCluster:
-    made = FakeCluster(nodes, {"t": 4})
-    made.coordinator.version = version
-    return made
+    fake_cluster = FakeCluster(nodes, {"t": 4})
+    fake_cluster.coordinator.version = version
+    return fake_cluster
 
 
 @pytest.fixture(params=[0, 2], ids=["V1", "V2"])
 def sim(request: pytest.FixtureRequest) -> Iterator[World]:
-    with world(cluster(request.param), transaction=SETTINGS) as made:
-        yield made
+    with world(cluster(request.param), transaction=SETTINGS) as open_world:
+        yield open_world
 
 
 def is_v2(sim: World) -> bool:
@@ -100,8 +100,8 @@ def test_keyless_rows_add_only_the_partitions_that_they_need(sim: World, batches
     partitions = sim.cluster.coordinator.transactions[ID].partitions
     written = {place for place, log in sim.cluster.logs.items() if log.end}
     assert partitions == written
-    found = [value for log in sim.cluster.logs.values() for value in log.values()]
-    assert sorted(found, key=str) == sorted(values, key=str)
+    log_values = [value for log in sim.cluster.logs.values() for value in log.values()]
+    assert sorted(log_values, key=str) == sorted(values, key=str)
 
 
 def test_many_keyless_rows_use_every_partition(sim: World) -> None:

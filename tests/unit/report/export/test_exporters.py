@@ -45,24 +45,24 @@ def test_textfile_has_counters_of_all_writes_and_gauges_of_the_last(tmp_path: Pa
     options = config(metrics_prometheus_textfile=str(path), kafka_client_id="me")
     export_metrics(report(), options)
     export_metrics(report(), options)
-    found, me = samples(path.read_text()), ("client_id", "me")
-    assert found["kafka_producer_record_send_total", (me,)] == 80
-    assert found["kafka_producer_record_send_rate", (me,)] == 20
-    assert found["kafka_producer_topic_byte_total", (me, ("topic", "u"))] == 500
-    assert found["kafka_producer_node_request_total", (me, ("node_id", "1"))] == 6
-    assert [each.name for each in tmp_path.iterdir()] == ["kafka.prom"]
+    metrics, me = samples(path.read_text()), ("client_id", "me")
+    assert metrics["kafka_producer_record_send_total", (me,)] == 80
+    assert metrics["kafka_producer_record_send_rate", (me,)] == 20
+    assert metrics["kafka_producer_topic_byte_total", (me, ("topic", "u"))] == 500
+    assert metrics["kafka_producer_node_request_total", (me, ("node_id", "1"))] == 6
+    assert [file.name for file in tmp_path.iterdir()] == ["kafka.prom"]
 
 
 def test_latencies_are_histograms_that_prometheus_can_aggregate(tmp_path: Path) -> None:
     path = tmp_path / "histograms.prom"
     export_metrics(report(), config(metrics_prometheus_textfile=str(path)))
-    found = samples(path.read_text())
+    metrics = samples(path.read_text())
     name = "kafka_producer_record_queue_time_seconds"
-    assert found[f"{name}_count", ()] == found[f"{name}_bucket", (("le", "+Inf"),)] == 2
-    assert found[f"{name}_sum", ()] == pytest.approx(0.04)
-    (bound,) = {float(labels[0][1]) for each, labels in found if each == f"{name}_bucket"} - {
-        float("inf")
-    }
+    assert metrics[f"{name}_count", ()] == metrics[f"{name}_bucket", (("le", "+Inf"),)] == 2
+    assert metrics[f"{name}_sum", ()] == pytest.approx(0.04)
+    (bound,) = {
+        float(labels[0][1]) for metric_name, labels in metrics if metric_name == f"{name}_bucket"
+    } - {float("inf")}
     assert 0.02 <= bound <= 0.026
 
 
@@ -108,16 +108,16 @@ def test_opentelemetry_receives_counters_and_gauges_with_attributes() -> None:
     export_metrics(report(), options)
     (scope,) = json.loads(lines.getvalue().splitlines()[-1])["resource_metrics"][0]["scope_metrics"]
     assert scope["scope"]["name"] == "spark_kafka_sink"
-    found = {
+    metrics = {
         (metric["name"], tuple(sorted(point["attributes"].items()))): point["value"]
         for metric in scope["metrics"]
         for point in metric["data"]["data_points"]
     }
     me = ("client_id", "me")
-    assert found["kafka.producer.record_send_total", (me,)] == 80
-    assert found["kafka.producer.record_send_rate", (me,)] == 20
-    assert found["kafka.producer.topic.record_send_total", (me, ("topic", "t"))] == 20
-    assert found["kafka.producer.node.request_latency_max", (me, ("node_id", "1"))] == 9
+    assert metrics["kafka.producer.record_send_total", (me,)] == 80
+    assert metrics["kafka.producer.record_send_rate", (me,)] == 20
+    assert metrics["kafka.producer.topic.record_send_total", (me, ("topic", "t"))] == 20
+    assert metrics["kafka.producer.node.request_latency_max", (me, ("node_id", "1"))] == 9
 
 
 def test_failing_exporter_is_logged_and_others_continue(

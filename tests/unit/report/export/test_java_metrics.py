@@ -48,13 +48,13 @@ def test_values(name: str, value: float) -> None:
 
 
 def test_topics_and_nodes_have_separate_metrics() -> None:
-    found = {(each.name, each.labels): each.value for each in java_metrics(report(), 2.0)}
-    assert found["record-send-total", (("topic", "t"),)] == 10
-    assert found["record-send-total", (("topic", "u"),)] == 30
-    assert found["record-retry-total", (("topic", "t"),)] == 10
-    assert found["batch-size-avg", (("topic", "u"),)] == 250
-    assert found["request-latency-max", (("node_id", "1"),)] == 9
-    assert found["outgoing-byte-total", (("node_id", "1"),)] == 1300
+    metrics = {(metric.name, metric.labels): metric.value for metric in java_metrics(report(), 2.0)}
+    assert metrics["record-send-total", (("topic", "t"),)] == 10
+    assert metrics["record-send-total", (("topic", "u"),)] == 30
+    assert metrics["record-retry-total", (("topic", "t"),)] == 10
+    assert metrics["batch-size-avg", (("topic", "u"),)] == 250
+    assert metrics["request-latency-max", (("node_id", "1"),)] == 9
+    assert metrics["outgoing-byte-total", (("node_id", "1"),)] == 1300
 
 
 def test_totals_are_counters_and_names_are_unique() -> None:

@@ -45,10 +45,10 @@ def test_value_with_a_count(numbers: list[tuple[int, int]]) -> None:
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
 def test_count_mean_and_extremes_are_exact(numbers: list[int]) -> None:
-    found = histogram_of(numbers)
-    assert (found.count, found.total) == (len(numbers), sum(numbers))
-    assert (found.low, found.high) == (min(numbers), max(numbers))
-    assert found.mean == sum(numbers) / len(numbers)
+    histogram = histogram_of(numbers)
+    assert (histogram.count, histogram.total) == (len(numbers), sum(numbers))
+    assert (histogram.low, histogram.high) == (min(numbers), max(numbers))
+    assert histogram.mean == sum(numbers) / len(numbers)
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50), st.floats(0, 100))
@@ -95,8 +95,8 @@ def test_seconds_are_stored_as_microseconds_and_negative_values_as_zero() -> Non
     builder = HistogramBuilder()
     builder.add_time(0.25)
     builder.add_time(-1)
-    found = builder.build()
-    assert (found.count, found.low, found.high) == (2, 0, 250_000)
+    histogram = builder.build()
+    assert (histogram.count, histogram.low, histogram.high) == (2, 0, 250_000)
 
 
 @given(st.lists(st.integers(-5, 2**52), min_size=1, max_size=20))
@@ -123,8 +123,8 @@ def test_concurrent_reads_while_values_are_added() -> None:
         adding = pool.submit(add_many)
         seen = [builder.build() for _ in range(50)]
         adding.result()
-    assert all(one.count == one.total for one in seen)
-    assert [one.count for one in seen] == sorted(one.count for one in seen)
+    assert all(histogram.count == histogram.total for histogram in seen)
+    assert [histogram.count for histogram in seen] == sorted(histogram.count for histogram in seen)
     assert builder.build().count == 200_000
 
 

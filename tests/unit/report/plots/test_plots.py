@@ -108,7 +108,7 @@ def test_different_settings_are_named() -> None:
     changed = replace(REPORT.metrics, settings=(("batch.size", "1048576"), ("linger.ms", "5")))
     figure = plots.show_comparison(REPORT, replace(REPORT, metrics=changed, duration_ms=4000))
     assert _titles(figure)[1] == f"rate\n{DIVIDED} 2"
-    (text,) = (each.get_text() for each in figure.axes[-1].texts)
+    (text,) = (label.get_text() for label in figure.axes[-1].texts)
     assert [line.strip() for line in text.splitlines()] == [
         *("batch.size", "16,384 → 1,048,576"),
         *("linger.ms", "not set → 5"),

@@ -88,9 +88,9 @@ class Committer:
 
 @pytest.fixture
 def committer(monkeypatch: pytest.MonkeyPatch) -> Committer:
-    made = Committer()
-    monkeypatch.setattr(writers, "BatchCommitter", made)
-    return made
+    fake_committer = Committer()
+    monkeypatch.setattr(writers, "BatchCommitter", fake_committer)
+    return fake_committer
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_abort_takes_the_plan_from_a_task_or_the_plan_file(
     end.origin.plan_file.store(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
     end.abort([DONE, None], 7)
     end.abort([None, None], 7)
-    asked = [each for each in committer.calls if len(each) > 1]
+    asked = [call for call in committer.calls if len(call) > 1]
     assert asked == [("7", 1, False, "nonce"), ("7", 0, False, "planned")]
     assert _report(tmp_path) == (WriteStatus.FAILED, "aborted")
 

@@ -46,12 +46,12 @@ REPORT = DeliveryReport(
     partitions=tuple(
         PartitionReport(
             topic="events",
-            partition=each,
-            persisted=each % 3,
-            first_offset=each * 999_983,
-            last_offset=each * 999_983 + 2,
+            partition=partition,
+            persisted=partition % 3,
+            first_offset=partition * 999_983,
+            last_offset=partition * 999_983 + 2,
         )
-        for each in range(PARTITIONS)
+        for partition in range(PARTITIONS)
     ),
 )
 RANGES = tuple(
@@ -75,10 +75,10 @@ def test_transactions_partitions_match_the_report(pickled: bool) -> None:
         assert len(data) < 10_000
         message = pickle.loads(data)
     empty = TransactionMessage(DeliveryReport(), EMPTY, "nonce")
-    found, nothing = results_of([message, empty])
-    assert found.transaction is not None
-    assert found.transaction.partitions == RANGES
-    assert found.transaction.unnamed_partitions == 0
+    result, nothing = results_of([message, empty])
+    assert result.transaction is not None
+    assert result.transaction.partitions == RANGES
+    assert result.transaction.unnamed_partitions == 0
     assert nothing is EMPTY
 
 
@@ -89,7 +89,7 @@ def test_some_partitions_are_named_for_many_tasks() -> None:
     assert transaction is not None
     assert transaction.partitions == RANGES[:100]
     assert transaction.unnamed_partitions == len(RANGES) - 100
-    assert transaction.records == sum(each.records for each in RANGES)
+    assert transaction.records == sum(partition.records for partition in RANGES)
 
 
 @pytest.mark.deep
@@ -116,10 +116,10 @@ def test_partitions_with_findable_markers_are_named_first(
         for n, at in ((0, None), (1, 7))
     )
     report = DeliveryReport(partitions=(unknown, known))
-    (found,) = results_of([TransactionMessage(report, WRITTEN, "nonce")])
-    assert found.transaction is not None
-    assert [partition.last_offset for partition in found.transaction.partitions] == [7]
-    assert found.transaction.unnamed_partitions == found.transaction.unnamed_records == 1
+    (result,) = results_of([TransactionMessage(report, WRITTEN, "nonce")])
+    assert result.transaction is not None
+    assert [partition.last_offset for partition in result.transaction.partitions] == [7]
+    assert result.transaction.unnamed_partitions == result.transaction.unnamed_records == 1
 
 
 def test_report_has_transactions_for_as_many_tasks_as_lines() -> None:
@@ -128,10 +128,10 @@ def test_report_has_transactions_for_as_many_tasks_as_lines() -> None:
         transaction = replace(OPEN, transactional_id=f"orders/{number:02}", epoch=number)
         tasks.append(_in_transaction(transaction))
     everything = transactions_of([*tasks, EMPTY], ReportTasks.ALL)
-    assert [(each.transactional_id, each.epoch) for each in everything] == [
+    assert [(transaction.transactional_id, transaction.epoch) for transaction in everything] == [
         (f"orders/{number:02}", number) for number in range(1, 21)
     ]
-    assert {each.producer_id for each in everything} == {4_000}
+    assert {transaction.producer_id for transaction in everything} == {4_000}
     assert transactions_of(tasks, ReportTasks.SLOWEST) == everything[:10]
     assert transactions_of(tasks, ReportTasks.NONE) == ()
 

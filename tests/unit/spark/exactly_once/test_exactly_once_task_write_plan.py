@@ -43,7 +43,7 @@ def test_micro_batch_is_written_or_skipped(
 
 
 @pytest.mark.parametrize(
-    ("state", "batch", "wanted"),
+    ("state", "batch", "hint"),
     [
         (Nothing(), "5", "no record of the previous batches"),
         (Done("other", "4"), "0", "another query"),
@@ -51,9 +51,9 @@ def test_micro_batch_is_written_or_skipped(
     ],
 )
 def test_rejected_micro_batch_has_a_hint(
-    state: LogState[TaskTransaction], batch: str, wanted: str
+    state: LogState[TaskTransaction], batch: str, hint: str
 ) -> None:
-    with pytest.raises(TransactionError, match=wanted) as caught:
+    with pytest.raises(TransactionError, match=hint) as caught:
         _plan(state).must_write("q", batch)
     assert "each attempt fails with this" in str(caught.value.hint)
 
@@ -82,7 +82,7 @@ def test_earlier_batch_of_an_unknown_query_is_refused() -> None:
 
 def test_each_attempt_has_its_own_id() -> None:
     plan = _plan(Nothing())
-    tasks = [TaskInfo(partition_id=3, task_attempt_id=each) for each in (70, 71)]
+    tasks = [TaskInfo(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first.transactional_id != second.transactional_id
     assert first.id_prefix == "orders/"
@@ -96,7 +96,7 @@ def test_each_attempt_has_its_own_id() -> None:
 def test_all_attempts_of_a_task_share_their_claim() -> None:
     shared = TRANSACTION.transaction
     plan = replace(_plan(Nothing()), shared=shared)
-    tasks = [TaskInfo(partition_id=3, task_attempt_id=each) for each in (70, 71)]
+    tasks = [TaskInfo(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first == second
     assert first.joined is not None

@@ -318,10 +318,10 @@ def test_repeated_micro_batch_keeps_the_counts_of_visible_rows(
     for other in ({"query_id": "another"}, {"batch_id": 6}, {}):
         write_report(str(path), replace(written, **other).to_json())
         published.succeed(repeated)
-        found = _read(path)
-        assert found.status is WriteStatus.SUCCEEDED
-        assert found.retries == (50 if is_kept and not other else 0)
-    assert found.transaction_outcome == (stored.partition(",")[0] if is_kept else outcome)
+        report = _read(path)
+        assert report.status is WriteStatus.SUCCEEDED
+        assert report.retries == (50 if is_kept and not other else 0)
+    assert report.transaction_outcome == (stored.partition(",")[0] if is_kept else outcome)
 
 
 def test_unwritable_path_fails_the_announcement(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_writers_can_be_pickled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "file"),
+    ("option", "file"),
     [
         ("reports", "reports/batch-7.json"),
         ("reports/", "reports/batch-7.json"),
@@ -348,13 +348,13 @@ def test_writers_can_be_pickled() -> None:
     ],
 )
 def test_path_of_a_micro_batch_report(
-    given: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    option: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    task = _task(reportPath=given)
+    task = _task(reportPath=option)
     publication.check_report_folder(task.config)
     write_end(task).commit([DONE], 7)
-    files = [each for each in tmp_path.rglob("*") if each.is_file()]
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert files == [tmp_path / file]
 
 

@@ -29,7 +29,7 @@ def test_last_report_of_each_kind_is_kept(tmp_path: Path) -> None:
     later = replace(BATCH, written_at="9", slowest=(TaskReport(duration_ms=1, task=TaskInfo()),))
     for report in (BATCH, ONE, TWO, UNNAMED, later, replace(TWO, batch_id=4)):
         folder.store(report)
-    assert sorted(folder.reports(), key=lambda each: each.written_at) == [
+    assert sorted(folder.reports(), key=lambda report: report.written_at) == [
         UNNAMED,
         ONE,
         replace(TWO, batch_id=4),
@@ -44,13 +44,13 @@ def test_connect_query_is_found_from_its_session(tmp_path: Path) -> None:
     mine.store(BATCH)
     query.store(ONE)
     assert mine.reports(queries=False) == [BATCH]
-    assert sorted(mine.reports(), key=lambda each: each.written_at) == [ONE, BATCH]
+    assert sorted(mine.reports(), key=lambda report: report.written_at) == [ONE, BATCH]
     assert query.reports() == [ONE]
     assert mine.application == query.application == ReportFolder.of(files).path
 
 
 @pytest.mark.parametrize(
-    ("query_id", "query_name", "found"),
+    ("query_id", "query_name", "expected"),
     [
         ("", "", FAILED),
         ("id-1", "", ONE),
@@ -64,10 +64,10 @@ def test_connect_query_is_found_from_its_session(tmp_path: Path) -> None:
     ],
 )
 def test_latest_report_of_a_query(
-    query_id: str, query_name: str, found: DeliveryReport | None
+    query_id: str, query_name: str, expected: DeliveryReport | None
 ) -> None:
     reports = [FAILED, BATCH, ONE, TWO, UNNAMED]
-    assert latest(reports, query_id=query_id, query_name=query_name) == found
+    assert latest(reports, query_id=query_id, query_name=query_name) == expected
 
 
 def test_no_report_without_spark() -> None:

@@ -99,8 +99,8 @@ def test_other_processes_of_the_application_log_nothing(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert [
-        "the reports of this stream are written to r/second" in " ".join(each.stderr.split())
-        for each in told
+        "the reports of this stream are written to r/second" in " ".join(process.stderr.split())
+        for process in told
     ] == [
         True,
         False,

@@ -23,9 +23,9 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def publish(batch: int, path: Path | str, *, failed: bool = False, **options: str) -> None:
-    given = {"kafka.bootstrap.servers": "h:1", "topic": "t", "reportPath": str(path), **options}
+    settings = {"kafka.bootstrap.servers": "h:1", "topic": "t", "reportPath": str(path), **options}
     origin = WriteOrigin(query_name="orders")
-    publication = Publication.of(SinkConfig.parse(given), origin, batch)
+    publication = Publication.of(SinkConfig.parse(settings), origin, batch)
     (publication.fail if failed else publication.succeed)(REPORT)
 
 

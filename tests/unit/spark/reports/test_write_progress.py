@@ -46,10 +46,10 @@ def test_tasks_are_summed() -> None:
     total = ProgressSum()
     total.add(ONE, 100.0)
     total.add(TWO, 101.0)
-    found = total.total(102.0, SILENCE_S)
-    assert (found.rows, found.persisted, found.running, found.ended) == (250, 150, 2, 0)
-    assert found.rate == 75.0
-    assert str(found) == (
+    progress = total.total(102.0, SILENCE_S)
+    assert (progress.rows, progress.persisted, progress.running, progress.ended) == (250, 150, 2, 0)
+    assert progress.rate == 75.0
+    assert str(progress) == (
         "2 s: 150 records acknowledged, 75/s, 2.0 MB; tasks: 2 running, 0 ended; "
         "1 waits for rows from Spark; 1 waits for buffer memory, because Kafka is slower than "
         "Spark"
@@ -61,8 +61,8 @@ def test_late_and_duplicate_datagrams_change_nothing() -> None:
     total = ProgressSum()
     for progress in (ONE, done, done, ONE):
         total.add(progress, 1.0)
-    found = total.total(2.0, SILENCE_S)
-    assert (found.rows, found.persisted, found.running, found.ended) == (300, 300, 0, 1)
+    summed = total.total(2.0, SILENCE_S)
+    assert (summed.rows, summed.persisted, summed.running, summed.ended) == (300, 300, 0, 1)
 
 
 def test_silent_task_is_not_running() -> None:
@@ -83,9 +83,9 @@ def test_rate_is_that_of_the_last_seconds() -> None:
 def test_first_rate_starts_with_the_first_task() -> None:
     total = ProgressSum()
     total.add(TaskProgress(partition_id=0, task_attempt_id=1, elapsed_ms=2000, persisted=100), 9.0)
-    found = total.total(9.001, SILENCE_S)
-    assert found.seconds == pytest.approx(2.001)
-    assert found.rate == pytest.approx(50, rel=0.01)
+    progress = total.total(9.001, SILENCE_S)
+    assert progress.seconds == pytest.approx(2.001)
+    assert progress.rate == pytest.approx(50, rel=0.01)
 
 
 def test_interrupt_message_counts_running_tasks() -> None:

@@ -50,11 +50,11 @@ def checks(rows: int, tolerant: bool = True) -> RowChecks:
     return RowChecks(rows, tolerant)
 
 
-def errors(found: RowChecks, rows: int) -> list[RowError]:
+def errors(row_checks: RowChecks, rows: int) -> list[RowError]:
     return (
         [RowError.NONE] * rows
-        if found.errors is None
-        else [RowError(code) for code in found.errors]
+        if row_checks.errors is None
+        else [RowError(code) for code in row_checks.errors]
     )
 
 
@@ -76,11 +76,11 @@ def errors(found: RowChecks, rows: int) -> list[RowError]:
 def test_all_text_types_and_slices(kind: pa.DataType, start: int, stop: int) -> None:
     values = ["a", None, "", "Grüße", None, "e", "", "g", None]
     column = pa.array(values, pa.string()).cast(kind).slice(start, stop - start)
-    wanted = [None if each is None else each.encode() for each in values[start:stop]]
-    found = read_bytes(column)
-    assert found.type == pa.binary()
-    assert found.to_pylist() == wanted
-    found.validate(full=True)
+    expected = [None if value is None else value.encode() for value in values[start:stop]]
+    converted = read_bytes(column)
+    assert converted.type == pa.binary()
+    assert converted.to_pylist() == expected
+    converted.validate(full=True)
 
 
 def roles(**places: Any) -> ColumnRoles:
@@ -120,10 +120,10 @@ def test_error_names_a_key_that_is_not_utf_8() -> None:
 @pytest.mark.parametrize("kind", [None, pa.large_string()])
 def test_invalid_topic_name(name: bytes, kind: pa.DataType | None) -> None:
     column = text([b"a", name, b"b", None, name, b"a"], kind)
-    found = checks(6)
-    topics, topic_of = read_topics(column, found)
+    row_checks = checks(6)
+    topics, topic_of = read_topics(column, row_checks)
     bad = RowError.INVALID_TOPIC
-    assert errors(found, 6) == [
+    assert errors(row_checks, 6) == [
         RowError.NONE,
         bad,
         RowError.NONE,
@@ -140,16 +140,16 @@ def test_invalid_topic_name(name: bytes, kind: pa.DataType | None) -> None:
 
 @pytest.mark.parametrize("column", [[None, None], [b"a/b", None], [b"\xff"]])
 def test_no_valid_topic(column: list[bytes | None]) -> None:
-    found = checks(len(column))
-    assert read_topics(text(column), found) == ((), None)
-    assert RowError.NONE not in errors(found, len(column))
+    row_checks = checks(len(column))
+    assert read_topics(text(column), row_checks) == ((), None)
+    assert RowError.NONE not in errors(row_checks, len(column))
 
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"c", b"a/b", b"\xff", None]), min_size=1))
 def test_topics_match_a_simple_loop(names: list[bytes | None]) -> None:
-    found = checks(len(names))
-    topics, topic_of = read_topics(text(names), found)
-    codes = errors(found, len(names))
+    row_checks = checks(len(names))
+    topics, topic_of = read_topics(text(names), row_checks)
+    codes = errors(row_checks, len(names))
     for row, name in enumerate(names):
         if name is None:
             assert codes[row] is RowError.NULL_TOPIC
@@ -174,9 +174,9 @@ def header_column(
     if kind is LARGE:
         keys = entries.field(0).cast(pa.large_binary()).view(pa.large_string())  # type: ignore[arg-type]
         values = values.cast(pa.large_binary())
-    made = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
+    structs = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
     mask = column.is_null() if column.null_count else None
-    return pa.ListArray.from_arrays(column.offsets, made, mask=mask)
+    return pa.ListArray.from_arrays(column.offsets, structs, mask=mask)
 
 
 def part(column: pa.ListArray[Any], start: int, size: int | None = None) -> pa.ListArray[Any]:
@@ -189,11 +189,11 @@ def test_header_key_that_is_not_utf_8(key: bytes, kind: pa.DataType) -> None:
     column = header_column(
         [[(b"a", b"1")], None, [], [(b"ok", None), (key, b"2")], [(None, b"3"), (key, b"4")]], kind
     )
-    found = checks(5)
-    lists = read_headers(column, found)
+    row_checks = checks(5)
+    lists = read_headers(column, row_checks)
     none = RowError.NONE
     bad, null = RowError.INVALID_HEADER_KEY, RowError.NULL_HEADER_KEY
-    assert errors(found, 5) == [none, none, none, bad, null]
+    assert errors(row_checks, 5) == [none, none, none, bad, null]
     assert lists is not None
     repaired = key.decode(errors="replace").encode()
     assert lists.to_pylist()[3] == [
@@ -218,28 +218,28 @@ _ENTRIES = st.lists(st.tuples(_TEXT, st.sampled_from([None, b"", b"v", b"\xff" *
 def test_headers_match_a_simple_loop(rows: list[Any], start: int, kind: pa.DataType) -> None:
     start = min(start, len(rows))
     column = part(header_column(rows, kind), start)
-    found = checks(len(rows) - start)
-    lists = read_headers(column, found)
-    codes = errors(found, len(rows) - start)
+    row_checks = checks(len(rows) - start)
+    lists = read_headers(column, row_checks)
+    codes = errors(row_checks, len(rows) - start)
     for row, entries in enumerate(rows[start:]):
         keys = [key for key, _ in entries or ()]
-        wanted = RowError.NONE
+        expected = RowError.NONE
         if b"\xff" in keys:
-            wanted = RowError.INVALID_HEADER_KEY
+            expected = RowError.INVALID_HEADER_KEY
         if None in keys:
-            wanted = RowError.NULL_HEADER_KEY
-        assert codes[row] is wanted
-        if wanted is RowError.NONE and lists is not None:
-            made = [(each["key"], each["value"]) for each in lists[row].as_py() or ()]
-            assert made == (entries or [])
+            expected = RowError.NULL_HEADER_KEY
+        assert codes[row] is expected
+        if expected is RowError.NONE and lists is not None:
+            headers = [(header["key"], header["value"]) for header in lists[row].as_py() or ()]
+            assert headers == (entries or [])
 
 
 # --- timestamps
 
 
 def millis(column: pa.Array[Any], zone: str | None = None) -> list[int]:
-    found: list[int] = read_timestamps(column, checks(len(column)), NOW_MS, zone).tolist()
-    return found
+    times: list[int] = read_timestamps(column, checks(len(column)), NOW_MS, zone).tolist()
+    return times
 
 
 def java_offset(local: datetime, zone: str) -> int:
@@ -300,18 +300,18 @@ def test_column_with_time_zone_keeps_the_instant() -> None:
     batch = batch.append_column("value", values)
     rows = read_rows(batch, roles(value=2, timestamp=1), SystemClock())
     assert rows.columns.timestamps is not None
-    wanted = java_offset(NOON, "America/New_York")
-    assert rows.columns.timestamps.tolist() == [wanted]
+    expected = java_offset(NOON, "America/New_York")
+    assert rows.columns.timestamps.tolist() == [expected]
 
 
 @pytest.mark.parametrize("micros", [-1, -999, -1000, -1001, -(2**62)])
 @pytest.mark.parametrize("tz", ["UTC", None])
 def test_timestamps_before_1970_are_rejected(micros: int, tz: str | None) -> None:
     column = pa.array([0, micros, None, 1_999], pa.timestamp("us", tz))
-    found = checks(4)
-    stamps = read_timestamps(column, found, NOW_MS, "UTC")
+    row_checks = checks(4)
+    stamps = read_timestamps(column, row_checks, NOW_MS, "UTC")
     assert stamps.tolist() == [0, NOW_MS, NOW_MS, 1]
-    assert errors(found, 4) == [
+    assert errors(row_checks, 4) == [
         RowError.NONE,
         RowError.NEGATIVE_TIMESTAMP,
         RowError.NONE,
@@ -323,7 +323,7 @@ def test_timestamps_before_1970_are_rejected(micros: int, tz: str | None) -> Non
 
 def test_first_error_of_a_row_wins() -> None:
     column = pa.array([-1], pa.timestamp("us", "UTC"))
-    found = checks(1)
-    read_topics(text([b"a/b"]), found)
-    read_timestamps(column, found, NOW_MS, None)
-    assert errors(found, 1) == [RowError.INVALID_TOPIC]
+    row_checks = checks(1)
+    read_topics(text([b"a/b"]), row_checks)
+    read_timestamps(column, row_checks, NOW_MS, None)
+    assert errors(row_checks, 1) == [RowError.INVALID_TOPIC]

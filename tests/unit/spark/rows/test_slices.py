@@ -28,8 +28,8 @@ def huge(rows: int, row_bytes: int) -> pa.LargeBinaryArray:
     zeros = mmap.mmap(-1, rows * row_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     offsets = np.arange(rows + 1, dtype=np.int64) * row_bytes
     buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(zeros)]
-    made = pa.LargeBinaryArray.from_buffers(pa.large_binary(), rows, buffers)
-    return cast("pa.LargeBinaryArray", made)
+    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), rows, buffers)
+    return cast("pa.LargeBinaryArray", array)
 
 
 @pytest.mark.parametrize("first", [0, 100])
@@ -60,9 +60,9 @@ def test_dictionary_does_not_count_in_each_slice() -> None:
     values = pa.array([bytes(1_999) + b"%d" % (number % 10) for number in range(5_000)])
     numbers = pa.array([number % 5_000 for number in range(100_000)], pa.int32())
     batch = pa.RecordBatch.from_arrays([pa.DictionaryArray.from_arrays(numbers, values)], ["value"])
-    found = list(slices(batch.slice(1), [0]))
-    assert {stop - start for start, stop in found} == {1_562, 1_563}
-    assert (found[0][0], found[-1][1]) == (0, 99_999)
+    ranges = list(slices(batch.slice(1), [0]))
+    assert {stop - start for start, stop in ranges} == {1_562, 1_563}
+    assert (ranges[0][0], ranges[-1][1]) == (0, 99_999)
 
 
 def test_dictionary_value_counts_for_each_of_its_rows() -> None:
@@ -113,22 +113,22 @@ def test_error_in_a_later_slice_names_the_row_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"), [(0, [3, 2, 4, 1]), (4, [5, 4, 1]), (100, [10])], ids=str
+    ("size", "expected"), [(0, [3, 2, 4, 1]), (4, [5, 4, 1]), (100, [10])], ids=str
 )
-def test_small_arrow_batches_are_combined(wanted: int, expected: list[int]) -> None:
+def test_small_arrow_batches_are_combined(size: int, expected: list[int]) -> None:
     values = [b"%d" % number for number in range(10)]
     whole = pa.RecordBatch.from_pydict({"value": values, "more": values})
     cuts = [(0, 3), (3, 5), (5, 9), (9, 10)]
     batches = [whole.slice(start, stop - start) for start, stop in cuts]
-    found = list(gather(batches, lambda: wanted))
-    assert [batch.num_rows for batch in found] == expected
-    assert pa.Table.from_batches(found).equals(pa.Table.from_batches([whole]))
+    gathered = list(gather(batches, lambda: size))
+    assert [batch.num_rows for batch in gathered] == expected
+    assert pa.Table.from_batches(gathered).equals(pa.Table.from_batches([whole]))
 
 
 def test_large_arrow_batches_are_separate() -> None:
     batch = pa.RecordBatch.from_arrays([huge(3, MAX_GATHERED_BYTES)], ["value"])
     batches = [batch.slice(row, 1) for row in range(3)]
-    assert [each.num_rows for each in gather(batches, lambda: 100)] == [1, 1, 1]
+    assert [combined.num_rows for combined in gather(batches, lambda: 100)] == [1, 1, 1]
 
 
 def test_empty_arrow_batches_are_combined() -> None:
@@ -139,9 +139,9 @@ def test_empty_arrow_batches_are_combined() -> None:
 def test_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
     small = pa.RecordBatch.from_arrays([huge(1, 10)], ["value"])
     large = pa.RecordBatch.from_arrays([huge(3, MAX_GATHERED_BYTES)], ["value"])
-    found = list(gather([small, small, large, small], lambda: 100))
-    assert [batch.num_rows for batch in found] == [2, 3, 1]
-    assert found[1] is large
+    gathered = list(gather([small, small, large, small], lambda: 100))
+    assert [batch.num_rows for batch in gathered] == [2, 3, 1]
+    assert gathered[1] is large
 
 
 def test_batches_are_combined_while_another_of_the_last_size_fits() -> None:
@@ -154,8 +154,8 @@ def test_batches_are_combined_while_another_of_the_last_size_fits() -> None:
             asked.append(number)
             yield batch
 
-    found = [(each.num_rows, len(asked)) for each in gather(source(), lambda: 100)]
-    assert found == [(4, 4), (2, 6)], "the fourth is not held until the fifth is there"
+    sizes = [(combined.num_rows, len(asked)) for combined in gather(source(), lambda: 100)]
+    assert sizes == [(4, 4), (2, 6)], "the fourth is not held until the fifth is there"
 
 
 def test_slow_batch_is_not_delayed() -> None:
@@ -167,8 +167,8 @@ def test_slow_batch_is_not_delayed() -> None:
             now[0] += seconds
             yield batch
 
-    found = [each.num_rows for each in gather(source(), lambda: 16_384, lambda: now[0])]
-    assert found == [1_500, 500, 1_000]
+    sizes = [combined.num_rows for combined in gather(source(), lambda: 16_384, lambda: now[0])]
+    assert sizes == [1_500, 500, 1_000]
 
 
 @pytest.mark.parametrize(("more", "count"), [(0, 1), (1, 2)])

@@ -22,11 +22,11 @@ def manager(serve, requests):
 
 def served(proc: Path, requests: int, module: str = "pyspark.daemon") -> list[int]:
     """Return `startup_ms` of successive requests of a worker."""
-    found: list[int] = []
+    times: list[int] = []
     namespace: dict[str, Any] = {"__spec__": ModuleSpec(module, None)}
     exec(LOOP, namespace)
-    namespace["manager"](lambda: found.append(startup_ms(proc)), requests)
-    return found
+    namespace["manager"](lambda: times.append(startup_ms(proc)), requests)
+    return times
 
 
 def processes(folder: Path, *, worker_s: float, daemon_s: float, busy_s: float) -> Path:

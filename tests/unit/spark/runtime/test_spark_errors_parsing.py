@@ -69,9 +69,9 @@ fields = st.fixed_dictionaries(
 @settings(max_examples=50)
 @given(words, fields, st.lists(statuses, max_size=10))
 def test_error_round_trip(
-    message: str, given_fields: dict[str, Any], found: list[PartitionStatus]
+    message: str, given_fields: dict[str, Any], statuses: list[PartitionStatus]
 ) -> None:
-    ordered = sorted(found, key=lambda each: (each.topic, each.partition, each.status))
+    ordered = sorted(statuses, key=lambda status: (status.topic, status.partition, status.status))
     error = DeliveryError(message, statuses=tuple(ordered), **given_fields)
     again = parsed(JVM.format(*(traceback_of(error),) * 2))
     assert str(again) == str(error)

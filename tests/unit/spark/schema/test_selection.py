@@ -39,23 +39,23 @@ TWO: dict[str, DataType] = {"id": StringType(), "amount": LongType()}
 
 
 def test_all_columns_are_fields() -> None:
-    found = roles(TWO, **JSON)
-    assert found.value_plan is not None
-    assert found.value_plan.fields == (0, 1)
-    assert (found.value, found.key, found.key_plan) == (None, None, None)
-    assert found.used == [0, 1]
-    assert not found.has_key
+    selected = roles(TWO, **JSON)
+    assert selected.value_plan is not None
+    assert selected.value_plan.fields == (0, 1)
+    assert (selected.value, selected.key, selected.key_plan) == (None, None, None)
+    assert selected.used == [0, 1]
+    assert not selected.has_key
 
 
 def test_fields_are_written_in_the_order_of_the_option() -> None:
-    found = roles(TWO, **JSON, **{"value.fields": "amount,id"})
-    assert found.value_plan is not None
-    assert found.value_plan.fields == (1, 0)
+    selected = roles(TWO, **JSON, **{"value.fields": "amount,id"})
+    assert selected.value_plan is not None
+    assert selected.value_plan.fields == (1, 0)
 
 
 def test_raw_key_is_one_column_of_bytes() -> None:
-    found = roles(TWO, **JSON, **{"key.fields": "id"})
-    assert (found.key, found.key_plan) == (0, None)
+    selected = roles(TWO, **JSON, **{"key.fields": "id"})
+    assert (selected.key, selected.key_plan) == (0, None)
     error = refused(TWO, **JSON, **{"key.fields": "amount"})
     assert "`amount` has type bigint" in str(error)
     assert "set key.format" in str(error)
@@ -64,21 +64,21 @@ def test_raw_key_is_one_column_of_bytes() -> None:
 
 def test_value_may_exclude_the_fields_of_the_key() -> None:
     except_key = {"value.fields-include": "EXCEPT_KEY", "key.fields": "id"}
-    found = roles(TWO, **JSON, **except_key)
-    assert found.value_plan is not None
-    assert found.value_plan.fields == (1,)
+    selected = roles(TWO, **JSON, **except_key)
+    assert selected.value_plan is not None
+    assert selected.value_plan.fields == (1,)
     every = {**except_key, "key.format": "json", "key.fields": "id,amount"}
     assert "no fields" in str(refused(TWO, **JSON, **every))
 
 
 def test_struct_column_is_the_value_or_the_key() -> None:
-    found = roles(
+    selected = roles(
         {"value": STRUCT, "key": STRUCT, "more": LongType()}, **JSON, **{"key.format": "json"}
     )
-    assert found.value_plan is not None
-    assert found.key_plan is not None
-    assert (found.value_plan.column, found.key_plan.column) == (0, 1)
-    assert found.used == [0, 1]
+    assert selected.value_plan is not None
+    assert selected.key_plan is not None
+    assert (selected.value_plan.column, selected.key_plan.column) == (0, 1)
+    assert selected.used == [0, 1]
     assert roles({"value": STRUCT, "key": StringType()}, **JSON).key == 1
 
 
@@ -86,9 +86,9 @@ def test_value_that_is_not_a_struct_is_rejected() -> None:
     error = refused({"value": StringType(), "id": LongType()}, **JSON)
     assert "`value` has type string" in str(error)
     assert "value.fields=" in str(error)
-    found = roles({"value": StringType()}, **JSON, **{"value.fields": "value"})
-    assert found.value_plan is not None
-    assert found.value_plan.fields == (0,)
+    selected = roles({"value": StringType()}, **JSON, **{"value.fields": "value"})
+    assert selected.value_plan is not None
+    assert selected.value_plan.fields == (0,)
 
 
 def test_two_selections_of_the_value_are_rejected() -> None:
@@ -123,10 +123,10 @@ def test_list_of_fields_has_priority() -> None:
 
 def test_key_is_field_and_key_if_both_are_named() -> None:
     columns = {"key": StringType(), "id": LongType()}
-    found = roles(columns, **JSON, **{"key.fields": "key"})
-    assert found.key == 0
-    assert found.value_plan is not None
-    assert found.value_plan.fields == (0, 1)
+    selected = roles(columns, **JSON, **{"key.fields": "key"})
+    assert selected.key == 0
+    assert selected.value_plan is not None
+    assert selected.value_plan.fields == (0, 1)
     assert roles(columns, **JSON, **{"value.fields": "key,id"}).key is None
 
 

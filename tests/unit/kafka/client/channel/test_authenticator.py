@@ -54,11 +54,11 @@ def answer(auth_bytes: bytes = b"", code: int = NONE, message: str | None = None
     )
 
 
-def step(one: Authenticator) -> bytes | None:
-    made = one.take_step()
-    assert made is not None
-    assert one.take_step() is None
-    return made()
+def step(login: Authenticator) -> bytes | None:
+    pending_step = login.take_step()
+    assert pending_step is not None
+    assert login.take_step() is None
+    return pending_step()
 
 
 def asked(request: Any) -> Any:
@@ -68,58 +68,58 @@ def asked(request: Any) -> Any:
 
 def test_login_with_several_messages() -> None:
     script = Script(b"first", b"proof")
-    one = authenticator(script)
-    handshake = one.resume(step(one))
+    login = authenticator(script)
+    handshake = login.resume(step(login))
     assert handshake is not None
     assert (handshake.api, handshake.version) == (ApiKey.SASL_HANDSHAKE, 1)
     assert asked(handshake).mechanism == "SCRAM-SHA-256"
-    first = one.handle_handshake(handshake_answer())
+    first = login.handle_handshake(handshake_answer())
     assert (first.api, first.version) == (ApiKey.SASL_AUTHENTICATE, 2)
     assert asked(first).auth_bytes == b"first"
-    assert one.take_step() is None  # waiting for the broker
-    one.handle_authenticate(answer(b"salt"))
-    proof = one.resume(step(one))
+    assert login.take_step() is None  # waiting for the broker
+    login.handle_authenticate(answer(b"salt"))
+    proof = login.resume(step(login))
     assert proof is not None
     assert asked(proof).auth_bytes == b"proof"
-    one.handle_authenticate(answer(b"signature"))
-    assert one.resume(step(one)) is None
+    login.handle_authenticate(answer(b"signature"))
+    assert login.resume(step(login)) is None
     assert script.challenges == [b"salt", b"signature"]
     assert {type(challenge) for challenge in script.challenges} == {bytes}
-    assert one.lifetime == 0.0
+    assert login.lifetime == 0.0
 
 
 def test_last_response_contains_the_session_lifetime() -> None:
-    one = authenticator(Script(b"first"))
-    one.resume(step(one))
-    one.handle_handshake(handshake_answer())
+    login = authenticator(Script(b"first"))
+    login.resume(step(login))
+    login.handle_handshake(handshake_answer())
     told = answer()
     told.session_lifetime = timedelta(seconds=7.5)
-    one.handle_authenticate(told)
-    assert one.lifetime == 7.5
+    login.handle_authenticate(told)
+    assert login.lifetime == 7.5
 
 
 def test_repr_contains_no_message() -> None:
-    one = authenticator(Script(b"hush"))
-    request = one.resume(step(one))
-    assert "hush" not in repr(request) + repr(one.handle_handshake(handshake_answer()))
+    login = authenticator(Script(b"hush"))
+    request = login.resume(step(login))
+    assert "hush" not in repr(request) + repr(login.handle_handshake(handshake_answer()))
 
 
 def test_unsupported_mechanism_error_names_the_supported_ones() -> None:
-    one = authenticator(Script(b"first"))
-    one.resume(step(one))
+    login = authenticator(Script(b"first"))
+    login.resume(step(login))
     with pytest.raises(AuthenticationError, match="GSSAPI, PLAIN") as seen:
-        one.handle_handshake(handshake_answer(UNSUPPORTED_MECHANISM, ("PLAIN", "GSSAPI")))
+        login.handle_handshake(handshake_answer(UNSUPPORTED_MECHANISM, ("PLAIN", "GSSAPI")))
     assert seen.value.error == "UNSUPPORTED_SASL_MECHANISM"
     assert "kafka.sasl.mechanism" in str(seen.value)
 
 
 def test_listener_without_sasl() -> None:
-    one = authenticator(Script(b"first"))
-    one.resume(step(one))
+    login = authenticator(Script(b"first"))
+    login.resume(step(login))
     with pytest.raises(AuthenticationError, match=r"does not use SASL.*kafka\.security\.proto"):
-        one.handle_handshake(handshake_answer(ILLEGAL_STATE))
+        login.handle_handshake(handshake_answer(ILLEGAL_STATE))
     with pytest.raises(AuthenticationError) as caught:
-        one.handle_handshake(handshake_answer(-1))
+        login.handle_handshake(handshake_answer(-1))
     assert caught.value.error == "UNKNOWN_SERVER_ERROR"
 
 
@@ -136,11 +136,11 @@ def test_listener_without_sasl() -> None:
 def test_rejection_contains_the_brokers_message(
     mechanism: Mechanism, wire: str, name: str, check: str
 ) -> None:
-    one = authenticator(Script(b"first", mechanism=wire), mechanism)
-    one.resume(step(one))
-    one.handle_handshake(handshake_answer())
+    login = authenticator(Script(b"first", mechanism=wire), mechanism)
+    login.resume(step(login))
+    login.handle_handshake(handshake_answer())
     with pytest.raises(AuthenticationError) as seen:
-        one.handle_authenticate(answer(code=FAILED, message="no such\nuser"))
+        login.handle_authenticate(answer(code=FAILED, message="no such\nuser"))
     assert f"SASL mechanism {name}: no such\ufffduser" in str(seen.value)
     assert check in str(seen.value)
     assert seen.value.error == "SASL_AUTHENTICATION_FAILED"
@@ -159,13 +159,13 @@ class FailingScript(Script):
 def test_client_side_errors_name_the_mechanism(
     mechanism: Mechanism, messages: tuple[bytes, ...]
 ) -> None:
-    one = authenticator(FailingScript(*messages), mechanism)
+    login = authenticator(FailingScript(*messages), mechanism)
     if messages:
-        one.resume(step(one))
-        one.handle_handshake(handshake_answer())
-        one.handle_authenticate(answer(b"challenge"))
+        login.resume(step(login))
+        login.handle_handshake(handshake_answer())
+        login.handle_authenticate(answer(b"challenge"))
     with pytest.raises(AuthenticationError) as seen:
-        step(one)
+        step(login)
     assert str(seen.value) == f"SASL mechanism {mechanism.value}: no token [error=WHAT]. Get one."
     assert isinstance(seen.value.__cause__, KeyError)
 
@@ -184,12 +184,12 @@ def test_brokers_too_old_or_without_sasl() -> None:
 
 @pytest.mark.parametrize(("highest", "version"), [(0, 0), (1, 1), (9, 2)])
 def test_version_negotiation(highest: int, version: int) -> None:
-    one = authenticator(
+    login = authenticator(
         Script(b"first"),
         sasl_handshake=VersionRange(0, 1),
         sasl_authenticate=VersionRange(0, highest),
     )
-    one.resume(step(one))
-    request = one.handle_handshake(handshake_answer())
+    login.resume(step(login))
+    request = login.handle_handshake(handshake_answer())
     assert request.version == version
     assert asked(request).auth_bytes == b"first"

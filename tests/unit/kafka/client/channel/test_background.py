@@ -86,10 +86,10 @@ def test_threads_are_limited_and_queued_steps_follow(released: Event) -> None:
     assert names.count("kafkaprod-login") == MAX_LOGIN_THREADS
     assert not begun.acquire(blocking=False)
     released.set()
-    found: list[CallResult] = []
-    while len(found) < MAX_LOGIN_THREADS + 3:
-        found += steps.wait()
-    assert {result.owner for result in found} == set(range(MAX_LOGIN_THREADS + 3))
+    results: list[CallResult] = []
+    while len(results) < MAX_LOGIN_THREADS + 3:
+        results += steps.wait()
+    assert {result.owner for result in results} == set(range(MAX_LOGIN_THREADS + 3))
 
 
 def test_call_of_a_waiting_owner_is_not_repeated(released: Event) -> None:

@@ -73,11 +73,11 @@ def tls_error(reason: str) -> ssl.SSLError:
 def test_server_that_closes_where_brokers_do_not(
     protocol: SecurityProtocol, state: State, says: str, kind: type, error: OSError
 ) -> None:
-    found = diagnose(error, at(protocol, state))
-    assert says in found.reason
-    assert found.verdict is FailureKind.MISMATCH
-    assert isinstance(found.error, kind)
-    assert "b:9" in str(found.error)
+    diagnosis = diagnose(error, at(protocol, state))
+    assert says in diagnosis.reason
+    assert diagnosis.verdict is FailureKind.MISMATCH
+    assert isinstance(diagnosis.error, kind)
+    assert "b:9" in str(diagnosis.error)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_server_that_closes_where_brokers_do_not(
     ],
 )
 def test_ordinary_disconnect(circumstances: Circumstances) -> None:
-    found = diagnose(GONE, circumstances)
-    assert (found.reason, found.verdict) == (str(GONE), FailureKind.TEMPORARY)
+    diagnosis = diagnose(GONE, circumstances)
+    assert (diagnosis.reason, diagnosis.verdict) == (str(GONE), FailureKind.TEMPORARY)
 
 
 @pytest.mark.parametrize("state", list(State))
@@ -104,43 +104,43 @@ def test_timeout_is_never_fatal(state: State) -> None:
 
 @pytest.mark.parametrize("reason", ["WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"])
 def test_port_without_tls(reason: str) -> None:
-    found = diagnose(tls_error(reason), at(BOTH, State.TLS_HANDSHAKE))
-    assert found.verdict is FailureKind.REJECTED
-    assert "does not use TLS" in found.reason
-    assert "kafka.security.protocol" in found.reason
+    diagnosis = diagnose(tls_error(reason), at(BOTH, State.TLS_HANDSHAKE))
+    assert diagnosis.verdict is FailureKind.REJECTED
+    assert "does not use TLS" in diagnosis.reason
+    assert "kafka.security.protocol" in diagnosis.reason
 
 
 def test_alert_after_the_handshake_is_fatal() -> None:
     error = tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")
-    found = diagnose(error, at(SSL, State.NEGOTIATING))
-    assert found.verdict is FailureKind.REJECTED
-    assert isinstance(found.error, TlsError)
+    diagnosis = diagnose(error, at(SSL, State.NEGOTIATING))
+    assert diagnosis.verdict is FailureKind.REJECTED
+    assert isinstance(diagnosis.error, TlsError)
 
 
 def test_damaged_record_in_the_stream_is_transient() -> None:
     error = tls_error("DECRYPTION_FAILED_OR_BAD_RECORD_MAC")
-    found = diagnose(error, at(SSL, State.READY, has_answered=True, is_accepted=True))
-    assert found.verdict is FailureKind.TEMPORARY
-    assert "DECRYPTION_FAILED" in found.reason
+    diagnosis = diagnose(error, at(SSL, State.READY, has_answered=True, is_accepted=True))
+    assert diagnosis.verdict is FailureKind.TEMPORARY
+    assert "DECRYPTION_FAILED" in diagnosis.reason
 
 
 def test_tls_alert_to_a_plaintext_client() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x15\x03\x03\x00\x02\x02\x28")
-    found = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
-    assert found.verdict is FailureKind.REJECTED
-    assert isinstance(found.error, BrokerUnavailableError)
-    assert "kafka.security.protocol=SSL" in found.reason
-    found = diagnose(seen.value, at(SASL, State.NEGOTIATING))
-    assert "kafka.security.protocol=SASL_SSL" in found.reason
+    diagnosis = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
+    assert diagnosis.verdict is FailureKind.REJECTED
+    assert isinstance(diagnosis.error, BrokerUnavailableError)
+    assert "kafka.security.protocol=SSL" in diagnosis.reason
+    diagnosis = diagnose(seen.value, at(SASL, State.NEGOTIATING))
+    assert "kafka.security.protocol=SASL_SSL" in diagnosis.reason
 
 
 def test_http_server() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"HTTP/1.1 400 Bad Request")
-    found = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
-    assert found.verdict is FailureKind.MISMATCH  # a proxy may do so until its broker is up
-    assert "web server" in found.reason
+    diagnosis = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
+    assert diagnosis.verdict is FailureKind.MISMATCH  # a proxy may do so until its broker is up
+    assert "web server" in diagnosis.reason
 
 
 def test_oversized_frame_is_not_a_rejection() -> None:
@@ -153,12 +153,12 @@ def test_oversized_frame_is_not_a_rejection() -> None:
     "error", [AuthenticationError("no", broker="proxy:1"), ConfigError("no file")]
 )
 def test_rejection_names_the_broker_once(error: AuthenticationError | ConfigError) -> None:
-    found = diagnose(error, at(SASL, State.AUTHENTICATING))
-    assert found.verdict is FailureKind.REJECTED
-    assert found.error is not None
-    assert found.error.broker == (error.broker or "b:9")
-    assert type(found.error) is type(error)
-    assert "broker=" not in found.reason
+    diagnosis = diagnose(error, at(SASL, State.AUTHENTICATING))
+    assert diagnosis.verdict is FailureKind.REJECTED
+    assert diagnosis.error is not None
+    assert diagnosis.error.broker == (error.broker or "b:9")
+    assert type(diagnosis.error) is type(error)
+    assert "broker=" not in diagnosis.reason
 
 
 @pytest.mark.parametrize("protocol", [SSL, BOTH])
@@ -172,6 +172,6 @@ def test_disabling_encryption_is_the_last_hint_and_explains_the_consequence(
 
 
 def test_plaintext_client_is_not_sent_to_an_unencrypted_listener() -> None:
-    found = diagnose(OtherProtocolError("TLS"), at(SASL, State.NEGOTIATING))
-    assert "kafka.security.protocol=SASL_SSL" in found.reason
-    assert "without TLS" not in found.reason
+    diagnosis = diagnose(OtherProtocolError("TLS"), at(SASL, State.NEGOTIATING))
+    assert "kafka.security.protocol=SASL_SSL" in diagnosis.reason
+    assert "without TLS" not in diagnosis.reason

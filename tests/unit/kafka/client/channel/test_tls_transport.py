@@ -84,8 +84,8 @@ def test_buffered_plaintext_is_read_without_the_socket(contexts: Contexts) -> No
         server.tls.write(part)
     server.flush()
     assert len(wire.arriving) == 1
-    found = [transport.read() for _ in range(4)]
-    assert found == [b"a" * RECORD, b"b" * RECORD, b"c", None]
+    chunks = [transport.read() for _ in range(4)]
+    assert chunks == [b"a" * RECORD, b"b" * RECORD, b"c", None]
 
 
 def test_small_buffers_are_joined_and_records_are_full(contexts: Contexts) -> None:

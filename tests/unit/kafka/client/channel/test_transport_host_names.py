@@ -35,9 +35,9 @@ class NetworkScene:
         self.names = FakeLookups()
         self.cluster = FakeCluster(nodes=3, topics={"t": 1})
         self.unreachable: set[int] = set()
-        given = {"bootstrap_servers": "127.0.0.1:40000", **options}
+        settings = {"bootstrap_servers": "127.0.0.1:40000", **options}
         self.network = Network(
-            config(**given), random=Random(1), connect=self.connect, lookups=self.names
+            config(**settings), random=Random(1), connect=self.connect, lookups=self.names
         )
 
     def connect(self, where: Address, send_buffer: int, receive_buffer: int) -> FakeTransport:
@@ -72,8 +72,8 @@ def test_unknown_name_is_an_error(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "10.1.2.3"])
 def test_literal_address_needs_no_lookup(host: str) -> None:
-    (found,) = literal(host, 9092) or []
-    assert found[1][:2] == (host.strip("[]"), 9092)
+    (address,) = literal(host, 9092) or []
+    assert address[1][:2] == (host.strip("[]"), 9092)
 
 
 def test_name_is_not_a_literal_address() -> None:
@@ -81,8 +81,8 @@ def test_name_is_not_a_literal_address() -> None:
 
 
 def test_address_keeps_its_scope() -> None:
-    (found,) = resolve("fe80::1%lo", 9092)
-    assert found[1][3] == socket.if_nametoindex("lo")
+    (address,) = resolve("fe80::1%lo", 9092)
+    assert address[1][3] == socket.if_nametoindex("lo")
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65_536, 1 << 31])

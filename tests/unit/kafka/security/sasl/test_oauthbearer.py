@@ -38,21 +38,21 @@ def exchange(token: str = "abc.def", extensions: tuple[tuple[str, str], ...] = (
 
 
 def begun() -> SaslExchange:
-    made = exchange()
-    made.first()
-    return made
+    login = exchange()
+    login.first()
+    return login
 
 
 def test_message_of_rfc_7628() -> None:
-    made = exchange()
-    assert made.mechanism == "OAUTHBEARER"
-    assert made.first() == b"n,,\x01auth=Bearer abc.def\x01\x01"
-    assert made.answer(b"") is None
+    login = exchange()
+    assert login.mechanism == "OAUTHBEARER"
+    assert login.first() == b"n,,\x01auth=Bearer abc.def\x01\x01"
+    assert login.answer(b"") is None
 
 
 def test_extensions_follow_the_token() -> None:
-    made = exchange(extensions=(("logicalCluster", "lkc-123"), ("identityPoolId", "pool-4")))
-    assert made.first() == (
+    login = exchange(extensions=(("logicalCluster", "lkc-123"), ("identityPoolId", "pool-4")))
+    assert login.first() == (
         b"n,,\x01auth=Bearer abc.def\x01logicalCluster=lkc-123\x01identityPoolId=pool-4\x01\x01"
     )
 
@@ -82,10 +82,10 @@ def test_unsecured_token() -> None:
     ],
 )
 def test_error_is_acknowledged_and_then_raised(error: bytes, expected: str) -> None:
-    made = begun()
-    assert made.answer(error) == b"\x01"
+    login = begun()
+    assert login.answer(error) == b"\x01"
     with pytest.raises(AuthenticationError) as caught:
-        made.answer(b"")
+        login.answer(b"")
     assert expected in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 500
@@ -101,13 +101,13 @@ def test_invalid_error_message(error: bytes) -> None:
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.binary(min_size=1, max_size=300))
 def test_garbage_never_succeeds(challenge: bytes) -> None:
-    made = begun()
+    login = begun()
     try:
-        assert made.answer(challenge) == b"\x01"
+        assert login.answer(challenge) == b"\x01"
     except AuthenticationError:
         return
     with pytest.raises(AuthenticationError):
-        made.answer(challenge)
+        login.answer(challenge)
 
 
 def test_rejected_token_is_not_reused() -> None:

@@ -32,15 +32,15 @@ def exchange(mechanism: Mechanism = Mechanism.SCRAM_SHA_256, **kwargs: Any) -> S
 
 
 def begun(mechanism: Mechanism = Mechanism.SCRAM_SHA_256) -> SaslExchange:
-    made = exchange(mechanism)
-    made.first()
-    return made
+    client = exchange(mechanism)
+    client.first()
+    return client
 
 
 def proven(mechanism: Mechanism = Mechanism.SCRAM_SHA_256) -> SaslExchange:
-    made = begun(mechanism)
-    made.answer(SERVER_FIRST)
-    return made
+    client = begun(mechanism)
+    client.answer(SERVER_FIRST)
+    return client
 
 
 def test_vector_of_rfc_7677() -> None:
@@ -55,13 +55,13 @@ def test_vector_of_rfc_7677() -> None:
 
 def test_nonces_differ() -> None:
     login = password_login("user", "pencil")
-    made = {scram_exchange(Mechanism.SCRAM_SHA_512, login).first() for _ in range(50)}
-    assert len(made) == 50
+    messages = {scram_exchange(Mechanism.SCRAM_SHA_512, login).first() for _ in range(50)}
+    assert len(messages) == 50
 
 
 def test_names_are_not_normalized_as_in_kafka() -> None:
-    made = scram_exchange(Mechanism.SCRAM_SHA_256, password_login("\u2168\u00ad", "x"), nonce="n")
-    assert made.first() == "n,,n=\u2168\u00ad,r=n".encode()
+    client = scram_exchange(Mechanism.SCRAM_SHA_256, password_login("\u2168\u00ad", "x"), nonce="n")
+    assert client.first() == "n,,n=\u2168\u00ad,r=n".encode()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_password_is_hashed_once_for_many_connections() -> None:
 
 def test_cache_key_contains_all_inputs() -> None:
     kept = SaltedPasswords()
-    made = {
+    salted = {
         kept.salted(*what)
         for what in [
             ("sha256", b"pencil", b"salt", 4_096),
@@ -190,7 +190,7 @@ def test_cache_key_contains_all_inputs() -> None:
             ("sha256", b"pencil", b"salt", 4_097),
         ]
     }
-    assert len(made) == 6
+    assert len(salted) == 6
 
 
 def test_oldest_salted_password_is_evicted() -> None:

@@ -32,15 +32,15 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
     authority, other = CertificateAuthority("First"), CertificateAuthority("Second")
     issuing = CertificateAuthority("Issuing", parent=authority)
     server = authority.server("localhost", "127.0.0.1")
-    made = Stores(folder, authority, other, server, issuing.client("alice", kind=KeyKind.RSA))
+    files = Stores(folder, authority, other, server, issuing.client("alice", kind=KeyKind.RSA))
     authority.write(folder, "first")
     other.write(folder, "second")
-    _write_trust(made)
-    _write_keys(made)
-    return made
+    _write_trust(files)
+    _write_keys(files)
+    return files
 
 
-def _write_trust(made: Stores) -> None:
+def _write_trust(stores: Stores) -> None:
     unprotected = ("certProtectionAlgorithm=NONE", "macAlgorithm=NONE")
     properties: dict[str, tuple[str, ...]] = {
         "trust.jks": (),
@@ -53,22 +53,22 @@ def _write_trust(made: Stores) -> None:
             keytool(
                 "-importcert",
                 *(f"-J-Dkeystore.pkcs12.{name}" for name in names),
-                *("-alias", authority, "-file", made.path(f"{authority}.pem")),
-                *("-keystore", made.path(store), "-storepass", STORE_PASSWORD),
+                *("-alias", authority, "-file", stores.path(f"{authority}.pem")),
+                *("-keystore", stores.path(store), "-storepass", STORE_PASSWORD),
                 *("-storetype", "JKS" if store.endswith("jks") else "PKCS12"),
             )
-    both = made.folder / "both.pem"
-    both.write_text(made.authority.certificate_pem + made.other.certificate_pem)
+    both = stores.folder / "both.pem"
+    both.write_text(stores.authority.certificate_pem + stores.other.certificate_pem)
     for store, options in {"trust-openssl.p12": (), "trust-rc2.p12": ("-legacy",)}.items():
         openssl(
             *("pkcs12", "-export", "-nokeys", *options, "-in", str(both)),
-            *("-out", made.path(store), "-passout", f"pass:{STORE_PASSWORD}"),
+            *("-out", stores.path(store), "-passout", f"pass:{STORE_PASSWORD}"),
         )
 
 
-def _write_keys(made: Stores) -> None:
-    client, path = made.client, made.path
-    pem = str(client.write(made.folder, "client"))
+def _write_keys(stores: Stores) -> None:
+    client, path = stores.client, stores.path
+    pem = str(client.write(stores.folder, "client"))
     openssl(
         *("pkcs12", "-export", "-in", pem, "-name", "key", "-out", path("client-openssl.p12")),
         *("-passout", f"pass:{STORE_PASSWORD}"),

@@ -44,7 +44,7 @@ def test_equal_settings_share_a_context(tmp_path: Path) -> None:
 
 def test_settings_with_different_secrets_do_not_share_a_context(tmp_path: Path) -> None:
     cache = ContextCache()
-    made = [
+    contexts = [
         cache.context(
             TlsConfig(
                 truststore=TrustStore(
@@ -55,7 +55,7 @@ def test_settings_with_different_secrets_do_not_share_a_context(tmp_path: Path) 
         )
         for authority in (AUTHORITY, NEXT)
     ]
-    assert made[0] is not made[1]
+    assert contexts[0] is not contexts[1]
 
 
 def test_system_authorities_have_a_context() -> None:
@@ -124,12 +124,12 @@ def test_unreadable_files_keep_the_last_context(
 def test_any_failure_keeps_the_last_context_and_logs_no_secret(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)]
+    contexts = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)]
 
     def make(config: TlsConfig) -> ssl.SSLContext:
-        if not made:
+        if not contexts:
             raise LookupError("hunter2")
-        return made.pop()
+        return contexts.pop()
 
     cache, path = ContextCache(make), AUTHORITY.write(tmp_path)
     first = cache.context(trusting(path))
@@ -193,10 +193,10 @@ def test_missing_file_without_earlier_context_is_an_error(tmp_path: Path) -> Non
 
 
 def test_least_recently_used_contexts_are_dropped(tmp_path: Path) -> None:
-    made: list[TlsConfig] = []
+    created: list[TlsConfig] = []
 
     def make(config: TlsConfig) -> ssl.SSLContext:
-        made.append(config)
+        created.append(config)
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     cache = ContextCache(make)
@@ -204,9 +204,9 @@ def test_least_recently_used_contexts_are_dropped(tmp_path: Path) -> None:
     for config in others:
         cache.context(used)
         cache.context(config)
-    assert made == [used, *others]
+    assert created == [used, *others]
     cache.context(others[0])
-    assert made[-1] == others[0]
+    assert created[-1] == others[0]
 
 
 def test_thread_without_a_context_does_not_wait_forever(tmp_path: Path) -> None:
@@ -244,9 +244,9 @@ class BlockingFactory:
 
 @pytest.fixture
 def hanging() -> Iterator[BlockingFactory]:
-    made = BlockingFactory()
-    yield made
-    made.released.set()
+    factory = BlockingFactory()
+    yield factory
+    factory.released.set()
 
 
 def test_hanging_files_block_one_thread(tmp_path: Path, hanging: BlockingFactory) -> None:

@@ -58,8 +58,8 @@ def test_truststores_contain_every_authority(
     stores: Stores, name: str, declared: StoreType
 ) -> None:
     """With either declared type, as with Java's keystore.type.compat."""
-    found = trusted_certificates(trust(stores.path(name), STORE_PASSWORD, declared))
-    assert sorted(map(ssl.DER_cert_to_PEM_cert, found)) == sorted(
+    certificates = trusted_certificates(trust(stores.path(name), STORE_PASSWORD, declared))
+    assert sorted(map(ssl.DER_cert_to_PEM_cert, certificates)) == sorted(
         [stores.authority.certificate_pem, stores.other.certificate_pem]
     )
 
@@ -135,8 +135,10 @@ def test_truststore_is_not_a_keystore(stores: Stores, name: str) -> None:
 
 def test_certificate_of_a_key_in_a_truststore_is_trusted(stores: Stores) -> None:
     """As in Java: with one store for both uses, a broker may send that very certificate."""
-    found = trusted_certificates(trust(stores.path("client.jks"), STORE_PASSWORD))
-    assert [ssl.DER_cert_to_PEM_cert(data) for data in found] == [stores.client.certificate_pem]
+    certificates = trusted_certificates(trust(stores.path("client.jks"), STORE_PASSWORD))
+    assert [ssl.DER_cert_to_PEM_cert(data) for data in certificates] == [
+        stores.client.certificate_pem
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ HOST = "b-1.mine.abc123.c2.kafka.eu-west-1.amazonaws.com"
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Use only the test's settings, without instance credentials."""
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
+    for name in [variable for variable in os.environ if variable.startswith("AWS_")]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))

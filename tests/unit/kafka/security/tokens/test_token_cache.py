@@ -63,8 +63,8 @@ def test_one_fetch_serves_all_until_it_is_due(cache: TokenCache, clock: ManualCl
 
 
 def test_only_equal_settings_share_a_token(cache: TokenCache, clock: ManualClock) -> None:
-    one, same, other = Source(clock), Source(clock), Source(clock, shared="other settings")
-    assert value(cache, one) == value(cache, same)
+    first, same, other = Source(clock), Source(clock), Source(clock, shared="other settings")
+    assert value(cache, first) == value(cache, same)
     assert same.fetched == 0
     value(cache, other)
     value(cache, other, RefreshPolicy())
@@ -82,7 +82,7 @@ def test_many_threads_wait_for_one_fetch(cache: TokenCache, clock: ManualClock) 
     with ThreadPoolExecutor(20) as threads:
         asked = [threads.submit(value, cache, source) for _ in range(20)]
         source.gate.set()
-        assert {each.result(30) for each in asked} == {"token-1"}
+        assert {future.result(30) for future in asked} == {"token-1"}
     assert source.fetched == 1
 
 
@@ -144,7 +144,7 @@ def test_waiting_threads_share_a_failure_for_one_second(
     with ThreadPoolExecutor(10) as threads:
         asked = [threads.submit(value, cache, source) for _ in range(10)]
         source.gate.set()
-        errors = [each.exception(30) for each in asked]
+        errors = [future.exception(30) for future in asked]
     assert {str(error) for error in errors} == {"the issuer is down. wait"}
     assert {type(error) for error in errors} == {AuthenticationError}
     assert len({id(error) for error in errors}) == 10

@@ -297,11 +297,11 @@ def test_issuers_context_is_created_once_and_separate_from_the_brokers(
     authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """urllib3 disables the host name check in it and performs the check itself."""
-    made: list[ssl.SSLContext] = []
+    contexts: list[ssl.SSLContext] = []
 
     def make(config: TlsConfig) -> ssl.SSLContext:
-        made.append(client_context(config))
-        return made[-1]
+        contexts.append(client_context(config))
+        return contexts[-1]
 
     monkeypatch.setattr(token_endpoint, "CONTEXTS", ContextCache(make))
     certificate = authority.server("localhost").write(tmp_path)
@@ -309,8 +309,8 @@ def test_issuers_context_is_created_once_and_separate_from_the_brokers(
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         for _ in range(3):
             assert source(client_login(issuer.url, tls=tls)).fetch().value == "good"
-    assert len(made) == 1
-    assert CONTEXTS.context(tls) not in made
+    assert len(contexts) == 1
+    assert CONTEXTS.context(tls) not in contexts
 
 
 @pytest.mark.parametrize("tls", [None, "other"])
