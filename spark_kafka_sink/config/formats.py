@@ -54,7 +54,7 @@ class FieldsInclude(StrEnum):
     """The value contains none of the columns in key.fields."""
 
 
-_FORMATS: Final = ", ".join(Format)
+_WITH_SCHEMA: Final = ", ".join(name for name in Format if name not in {"raw", "json"})
 
 
 class FormatOptions:
@@ -273,7 +273,7 @@ def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> 
         raise ConfigError(
             f"option {options[0]} is set, but {part.part}.format is {part.format.value}, which "
             "has no schema",
-            hint=f"Remove it, or set {part.part}.format to one of: {_FORMATS}.",
+            hint=f"Remove it, or set {part.part}.format to one of: {_WITH_SCHEMA}.",
         )
     if part.schema is not None and part.schema_file is not None:
         raise conflict(f"{part.part}.schema", f"{part.part}.schema.file")

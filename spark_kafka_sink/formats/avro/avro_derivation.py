@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import full_name
+from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
 from spark_kafka_sink.formats.columns.column import Column, unsupported
 from spark_kafka_sink.formats.columns.names import Names
 from spark_kafka_sink.formats.columns.shape import Shape
@@ -42,6 +42,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     record is derived from its path, as in Spark's `to_avro`.
     """
     full_name = _NAMES.check_record(name, namespace)
+    check_full_name(full_name)
     schema = _record(Column.of(type_, name=name), namespace)
     return Source(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
 

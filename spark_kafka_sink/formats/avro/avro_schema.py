@@ -94,10 +94,8 @@ class AvroSchema:
 
     @property
     def subject_name(self) -> str:
-        """Full name of the type or the chosen record; empty for a union of several types."""
-        types = [branch for branch in self.branches if branch.kind != "null"]
-        types = self.selected(types) or types
-        return types[0].full_name if len(types) == 1 else ""
+        """Full name of a record. Empty for other types, as in Confluent's ``AvroSchema.name``."""
+        return self.full_name if self.is_record else ""
 
     @property
     def logical(self) -> str | None:
@@ -209,6 +207,7 @@ def _declare_named(
             raise invalid_schema(f"the type {schema.full_name} is declared twice")
         return
     names[schema.full_name] = schema
+    check_full_name(schema.full_name)
     _check_name(name.rpartition(".")[2])
     if schema.kind == "enum":
         _check_symbols(schema)
@@ -233,6 +232,16 @@ def _check_symbols(enum: AvroSchema) -> None:
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise invalid_schema(f"{name!r} is not a valid name")
+
+
+def check_full_name(name: str) -> None:
+    """Check the full name of a type, which Java's parser does not allow to be that of a primitive.
+
+    Raises:
+        ConfigError: it is the name of a primitive type.
+    """
+    if name in PRIMITIVES:
+        raise invalid_schema(f"a {name} is a primitive type, so no other type can have this name")
 
 
 def _check_distinct(names: Sequence[str], owner: str) -> None:

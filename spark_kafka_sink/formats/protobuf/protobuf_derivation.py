@@ -6,7 +6,7 @@ import base64
 import re
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.formats.columns.column import Column, unsupported
 from spark_kafka_sink.formats.columns.names import Names
 from spark_kafka_sink.formats.columns.shape import Shape
@@ -58,6 +58,12 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     full_name = _NAMES.check_record(name, namespace)
     message = _message(Column.of(type_), name, full_name)
     imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
+    is_package = "google.protobuf.".startswith(f"{full_name}.")
+    if imports and (is_package or full_name in _FILES):
+        raise ConfigError(
+            f"the message's name {full_name} is also used by {imports[0]}",
+            hint="Set schema.name or schema.namespace to another name.",
+        )
     file = sized_field(1, f"{full_name.replace('.', '/')}.proto".encode())
     file += sized_field(2, namespace.encode()) if namespace else b""
     file += b"".join(sized_field(3, name.encode()) for name in imports)

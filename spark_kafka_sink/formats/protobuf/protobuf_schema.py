@@ -109,11 +109,15 @@ class ProtoSchema:
         Raises:
             ConfigError: there is no such message.
         """
-        chosen = name or next(iter(self.main), None)
+        if not self.main:
+            raise ConfigError(
+                "the Protobuf schema has no message", hint="Add the message that is written."
+            )
+        chosen = name or next(iter(self.main))
         if chosen not in self.main:
             raise ConfigError(
                 f"the Protobuf schema has no message {chosen!r}",
-                hint=f"It has {', '.join(self.main) or 'no messages'}.",
+                hint=f"It has {', '.join(self.main)}.",
             )
         return self.messages[chosen]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyarrow import fs
@@ -20,6 +21,8 @@ from spark_kafka_sink.formats.plan import Source, derive_schema
 if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import PartFormat
     from spark_kafka_sink.config.schema_registry import RegistryConfig
+
+_PLACE: Final = "The file must be on the driver, or at a URI that pyarrow.fs supports."
 
 
 def source_of(part: PartFormat, type_: pa.StructType) -> Source:
@@ -99,8 +102,8 @@ def subject_of(
     if not name and strategy is not SubjectStrategy.TOPIC_NAME:
         raise ConfigError(
             f"option {part.part}.subject.name.strategy is {strategy.value}, but the schema of the "
-            f"{part.part} is a union of several records",
-            hint=f"Set {part.part}.schema.name to the record to write, or use TopicNameStrategy.",
+            f"{part.part} is not a record",
+            hint="Use a schema that contains only the record, or TopicNameStrategy.",
         )
     return subject_by(strategy, topic or "", part.part, name)
 
@@ -113,9 +116,9 @@ def subject_by(strategy: SubjectStrategy, topic: str, part: str, record: str) ->
 
 
 def _record_name(part: PartFormat, text: str, message: str | None) -> str:
-    """Return the full name of a message or Avro type, or the title of a JSON Schema.
+    """Return the full name of a message or Avro record, or the title of a JSON Schema.
 
-    The name is empty for an Avro union of several types, unless options choose one of them.
+    The name is empty for an Avro type that is not a record.
 
     Raises:
         ConfigError: the text is not a JSON Schema, or its title contradicts the options.
@@ -149,9 +152,12 @@ def _read_file(part: PartFormat) -> bytes:
     try:
         system, path = _file_system(part)
         with system.open_input_stream(path) as file:
-            return file.read()
+            content = file.read()
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(part, error) from None
+        raise _unreadable(part, type(error).__name__, _PLACE) from None
+    if content[:2] in (BOM_UTF16_LE, BOM_UTF16_BE):  # as PowerShell writes text
+        return content.decode("utf-16", "replace").encode()
+    return content
 
 
 def _imported(part: PartFormat, name: str) -> bytes | None:
@@ -180,13 +186,13 @@ def _file_system(part: PartFormat) -> tuple[fs.FileSystem, str]:
 def _decoded(part: PartFormat, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
-    except ValueError as error:
-        raise _unreadable(part, error) from None
+    except ValueError:
+        raise _unreadable(part, "it is not UTF-8", "Save the file as UTF-8.") from None
 
 
-def _unreadable(part: PartFormat, error: Exception) -> ConfigError:
+def _unreadable(part: PartFormat, problem: str, hint: str) -> ConfigError:
     return ConfigError(
         f"option {part.part}.schema.file refers to {shown(part.schema_file or '')}, which the "
-        f"driver cannot read: {type(error).__name__}",
-        hint="The file must be on the driver, or at a URI that pyarrow.fs supports.",
+        f"driver cannot read: {problem}",
+        hint=hint,
     )

@@ -64,7 +64,9 @@ def test_flink_names_select_the_data() -> None:
 )
 def test_schema_options_need_a_format_with_schemas(name: str) -> None:
     assert "has no schema" in refused(**{"value.format": "json", f"value.{name}": "x"})
-    assert "has no schema" in refused(**{f"key.{name}": "x"})
+    text = refused(**{f"key.{name}": "x"})
+    assert "has no schema" in text
+    assert "to one of: avro, protobuf, json-confluent" in text
 
 
 def test_schema_is_given_only_once() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.avro.avro_schema import PRIMITIVES
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.plan import (
     FieldPlan,
@@ -281,6 +282,10 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
             '{"type":"record","name":"R","fields":[{"name":"a","type":"R","default":{}}]}',
             "the default {} does not fit the type R",
         ),
+        *(
+            (json.dumps({**record(("v", "int")), "name": name, "namespace": ""}), f"a {name} is a")
+            for name in sorted(PRIMITIVES)
+        ),
         ('["null",["int"]]', "a union contains a union"),
         ('["null","int","int"]', "a union has 'int' twice"),
         (json.dumps(record(("v", "int"), ("v", "long"))), "n.R has 'v' twice"),
@@ -409,6 +414,13 @@ def test_derived_names_follow_the_path() -> None:
     fixed = items["fields"][0]["type"]
     assert (fixed["namespace"], fixed["name"], fixed["size"]) == ("shop.Order.points.x", "fixed", 4)
     assert schema["fields"][0]["default"] is None
+
+
+def test_derived_record_has_no_primitive_name() -> None:
+    type_ = pa.struct([("string", pa.struct([("int", pa.struct([("a", pa.int32())]))]))])
+    with pytest.raises(ConfigError, match="a string is a primitive type"):
+        derive_schema(Format.AVRO, type_, "string")
+    assert derive_schema(Format.AVRO, type_, "string", "n").name == "n.string"
 
 
 @pytest.mark.parametrize("name", ["1st", "with space", "é", ""])

@@ -360,6 +360,29 @@ def test_unsupported_types_are_rejected(type_: pa.DataType, message: str) -> Non
         derive_schema(Format.PROTOBUF, pa.struct([("a", type_)]), "M")
 
 
+@pytest.mark.parametrize(
+    ("namespace", "name", "is_used"),
+    [
+        ("", "google", True),
+        ("google", "protobuf", True),
+        ("google.protobuf", "Timestamp", True),
+        ("google.protobuf", "Duration", True),
+        ("google", "x", False),
+        ("x", "google", False),
+    ],
+)
+def test_names_of_well_known_types(namespace: str, name: str, *, is_used: bool) -> None:
+    type_ = pa.struct([("a", pa.timestamp("us", "UTC"))])
+    if is_used:
+        with pytest.raises(ConfigError, match=r"is also used by google/protobuf/timestamp\.proto"):
+            derive_schema(Format.PROTOBUF, type_, name, namespace)
+        return
+    derived = derive_schema(Format.PROTOBUF, type_, name, namespace)
+    known = timestamp_pb2.DESCRIPTOR.serialized_pb
+    *_, text = proto_texts([known, base64.b64decode(derived.schema)])
+    compile_files({"x.proto": text})
+
+
 def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array: Any = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     derived = derive_schema(Format.PROTOBUF, array.type, "M")

@@ -275,6 +275,39 @@ def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         given_source(part('syntax = "proto3"; message Unseen {}'))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize(
+    ("format_", "text"),
+    [
+        (Format.PROTOBUF, 'syntax = "proto3"; message E /* Ä */ {}'),
+        (Format.AVRO, '{"type": "record", "name": "E", "doc": "Ä", "fields": []}'),
+        (Format.JSON_CONFLUENT, '{"title": "E", "description": "Ä"}'),
+    ],
+)
+def test_encodings_of_schema_files(
+    format_: Format, text: str, encoding: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "schema"
+    bom = "\ufeff" if encoding == "utf-16-le" else ""
+    path.write_text(bom + text, encoding=encoding)
+    source = given_source(PartFormat(part="value", format=format_, schema_file=str(path)))
+    assert source is not None
+    assert source.name == "E"
+
+
+def test_schema_file_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "schema"
+    path.write_text('{"title": "Ä"}', encoding="latin-1")
+    with pytest.raises(ConfigError, match="cannot read: it is not UTF-8"):
+        given_source(PartFormat(part="value", format=Format.JSON, schema_file=str(path)))
+
+
+@pytest.mark.parametrize("text", ["", 'syntax = "proto3"; enum E { A = 0; }'])
+def test_schema_without_a_message(text: str) -> None:
+    with pytest.raises(ConfigError, match="the Protobuf schema has no message"):
+        given_source(part(text))
+
+
 def test_missing_import_of_a_descriptor_is_named() -> None:
     files = compile_files(
         {
