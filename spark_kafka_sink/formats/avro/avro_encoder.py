@@ -64,6 +64,8 @@ _UUID: Final = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 _ZERO_UUID: Final = b"00000000-0000-0000-0000-000000000000"
 _WIDE_SIZE: Final = 32
 """Size of Arrow's 256-bit decimals in bytes."""
+_DAYS: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
+"""Numbers above all times of day."""
 _UNITS: Final = {
     "time-millis": (1, 1_000_000),
     "time-micros": (1, 1000),
@@ -236,8 +238,12 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
     is_number = column.shape is Shape.INTEGER
     factor, divisor = (1, 1) if is_number else _UNITS.get(schema.logical or "", (1, 1))
     bits = _BITS[schema.kind]
-    is_checked = (is_number and column.type.bit_width > bits) or factor > 1
+    day = _DAYS.get(schema.logical or "") if is_number else None
+    is_checked = day is not None or (is_number and column.type.bit_width > bits) or factor > 1
     low, high = -((1 << bits - 1) // factor), ((1 << bits - 1) - 1) // factor
+    limit = f"has a number beyond {bits} bits"
+    if day is not None:
+        low, high, limit = 0, day - 1, "has a number that is no time of day"
 
     def write(cells: Cells, out: RowWriter) -> None:
         values = cells.integers()
@@ -247,7 +253,7 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
             values = values // divisor
         if is_checked:
             bad = (values < low) | (values > high)
-            cells.fail(bad, column.path, f"has a number beyond {bits} bits")
+            cells.fail(bad, column.path, limit)
         out.varints(zigzag(values * factor if factor > 1 else values))
 
     return write

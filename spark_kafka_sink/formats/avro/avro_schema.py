@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,6 +156,9 @@ class AvroSchema:
         A name is replaced by the type it refers to.
         """
         space = self.full_name.rpartition(".")[0] if self.kind in NAMED else self.namespace
+        has_type = "type" in json_ if isinstance(json_, dict) else isinstance(json_, str | list)
+        if not has_type:
+            raise invalid_schema(f"{shown(json.dumps(json_))} has no type")
         if isinstance(json_, dict) and not isinstance(json_.get("type"), str):
             return self.part(json_.get("type"))
         name = json_["type"] if isinstance(json_, dict) else json_
@@ -191,7 +195,7 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
     elif schema.kind in ("array", "map"):
         needed = "items" if schema.kind == "array" else "values"
         if not isinstance(schema.json, dict) or needed not in schema.json:
-            raise invalid_schema(f"an {schema.kind} needs {needed}")
+            raise invalid_schema(f"the type {schema.kind} needs {needed}")
         _declare(schema.part(schema.json[needed]), names, branches)
 
 
@@ -201,11 +205,13 @@ def _declare_named(
     needed, type_ = _ATTRIBUTES.get(schema.kind, _FIELDS)
     name, content = schema.json.get("name"), schema.json.get(needed)
     if not isinstance(name, str) or not isinstance(content, type_):
-        raise invalid_schema(f"a {schema.kind} needs a name and {needed}")
+        raise invalid_schema(f"the type {schema.kind} needs a name and {needed}")
     if schema.full_name in names:
         if names[schema.full_name].json != schema.json:
             raise invalid_schema(f"the type {schema.full_name} is declared twice")
         return
+    if isinstance(content, int) and content < 0:
+        raise invalid_schema(f"the size of {schema.full_name} is negative")
     names[schema.full_name] = schema
     check_full_name(schema.full_name)
     _check_name(name.rpartition(".")[2])

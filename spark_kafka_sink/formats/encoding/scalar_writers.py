@@ -57,5 +57,5 @@ def write_symbol(
     names = pa.array([symbol.encode() for symbol in numbers], pa.binary())
     indices: Any = pc.index_in(cells.strings(), value_set=names)
     cells.fail(np.asarray(indices.is_null()), path, "is not in the enum")
-    values = np.array([*numbers.values()], np.int64).take(np.asarray(indices.fill_null(0)))
+    values = np.array([*numbers.values(), 0], np.int64).take(np.asarray(indices.fill_null(0)))
     out.varints(zigzag(values) if is_zigzag else values.view(np.uint64))

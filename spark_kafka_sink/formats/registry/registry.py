@@ -44,7 +44,7 @@ _MOCKS: dict[str, Any] = {}
 _MAGIC_GUID: Final = b"\x01"
 _ID_BYTES: Final = 4
 _INCOMPATIBLE_HINT: Final = (
-    "Give new columns a default by making them nullable, keep the types of the others, or change "
+    "Keep the names and types of the columns, make new ones nullable (Avro, Protobuf), or change "
     "the subject's compatibility level."
 )
 _HINTS: Final = {

@@ -247,12 +247,15 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
         compile_encoder(plan, type_)
 
 
+UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}]]
+
+
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
         ("{", "it is not JSON"),
         *(
-            (json.dumps({"type": kind, **attributes}), f"a {kind} needs a name and {needed}")
+            (json.dumps({"type": kind, **attributes}), f"type {kind} needs a name and {needed}")
             for kind, needed, content in (
                 ("record", "fields", []),
                 ("error", "fields", []),
@@ -286,6 +289,10 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
             (json.dumps({**record(("v", "int")), "name": name, "namespace": ""}), f"a {name} is a")
             for name in sorted(PRIMITIVES)
         ),
+        *((json.dumps(record(("v", part))), "has no type") for part in UNTYPED),
+        ('{"subject": "s", "version": 1, "id": 5, "schema": "{}"}', "has no type"),
+        ('{"protocol": "p", "types": []}', "has no type"),
+        ('{"type":"fixed","name":"F","size":-1}', "the size of F is negative"),
         ('["null",["int"]]', "a union contains a union"),
         ('["null","int","int"]', "a union has 'int' twice"),
         (json.dumps(record(("v", "int"), ("v", "long"))), "n.R has 'v' twice"),
@@ -389,6 +396,27 @@ def test_types_with_the_name_of_a_kind(name: str) -> None:
     (data,) = encode(pa.array([{"id": 1, "next": {"id": 2}}]), tree(name))
     # Names are not encoded; fastavro cannot read these.
     assert read(tree("Tree"), data) == {"id": 1, "next": {"id": 2, "next": None}}
+
+
+def test_enum_without_symbols() -> None:
+    enum = {"type": "enum", "name": "E", "symbols": []}
+    _, faults = try_to_encode(pa.array([{"a": "x"}, {"a": None}]), record(("a", ["null", enum])))
+    assert list(faults) == [(0, "a", "is not in the enum")]
+
+
+@pytest.mark.parametrize(
+    ("type_", "logical", "day"),
+    [("int", "time-millis", 86_400_000), ("long", "time-micros", 86_400_000_000)],
+)
+def test_numbers_are_times_of_day(type_: str, logical: str, day: int) -> None:
+    schema = record(("a", {"type": type_, "logicalType": logical}))
+    rows = [{"a": number} for number in (0, day - 1, day, -1)]
+    encoded, faults = try_to_encode(pa.array(rows, pa.struct([("a", pa.int64())])), schema)
+    assert faults.rows.tolist() == [2, 3]
+    assert [read(schema, data or b"")["a"] for data in encoded[:2]] == [
+        dt.time(),
+        dt.time.max.replace(microsecond=999_000 if type_ == "int" else 999_999),
+    ]
 
 
 def test_union_of_null_and_a_record() -> None:
