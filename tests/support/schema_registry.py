@@ -7,7 +7,7 @@ import json
 import ssl
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,11 +35,24 @@ class SmallRegistry:
     """Schema IDs of the versions of each subject."""
     faults: deque[Response | float] = field(default_factory=deque)
     """Responses, or delays in seconds, for the next requests."""
+    serialize: Callable[[str], str] | None = None
+    """Returns a Protobuf text as a descriptor, for requests with `format=serialized`.
+
+    If it raises ValueError, the response is HTTP 500. If it is None, such requests return text, as
+    Apicurio does.
+    """
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
-    def respond(self, method: str, path: str, body: dict[str, Any]) -> Response:
+    def respond(self, method: str, target: str, body: dict[str, Any]) -> Response:
         """Return status and body of the response to a request."""
+        url = urlsplit(target)
+        status, response = self._respond(method, url.path, body)
+        if status == 200 and "format=serialized" in url.query:
+            return self._serialized(response)
+        return status, response
+
+    def _respond(self, method: str, path: str, body: dict[str, Any]) -> Response:
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match method, parts:
             case "POST", ["subjects", subject, "versions"]:
@@ -59,6 +72,15 @@ class SmallRegistry:
                 problem = self._incompatibility(subject, body)
                 return 200, {"is_compatible": problem is None, "messages": [problem or ""]}
         return _error(404, 404, "HTTP 404 Not Found")
+
+    def _serialized(self, response: dict[str, Any]) -> Response:
+        """Return a response with the serialized form of its schema."""
+        if self.serialize is None or response.get("schemaType") != "PROTOBUF":
+            return 200, response
+        try:
+            return 200, response | {"schema": self.serialize(response["schema"])}
+        except ValueError:
+            return _error(500, 50001, "Internal server error")
 
     def put(self, subject: str, schema: str, kind: str = "AVRO", **more: Any) -> int:
         """Register a schema without a compatibility check and return its ID."""
@@ -172,7 +194,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
             elif expected is not None and self.headers.get("Authorization") != expected:
                 status, found = _error(401, 40101, "Unauthorized")
             else:
-                status, found = registry.respond(self.command, path, body)
+                status, found = registry.respond(self.command, self.path, body)
             content = json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

@@ -6,9 +6,9 @@ Only the driver uses this module, once per write or start of a stream. Tasks rec
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 from urllib.parse import quote
 from uuid import UUID
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import SaslConfig
     from spark_kafka_sink.formats.protobuf.protobuf_files import ProtoFile
 
+    _Response: TypeAlias = tuple[int, str | None, Any]
+    """The id, GUID and content of a schema."""
+
 _TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
 _MODULE: Final = "confluent_kafka.schema_registry"
 _CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
@@ -37,7 +40,7 @@ _MAX_MESSAGE_CHARS: Final = 1_500
 _SERIALIZED: Final = "serialized"
 """Format parameter that requests a Protobuf schema as a descriptor in base64, not as text.
 
-Confluent's registry supports it. Other registries ignore it.
+Confluent's registry supports it. Others ignore it, or return an invalid descriptor (Karapace).
 """
 _MOCKS: dict[str, Any] = {}
 """In-memory registries of this process, by URL."""
@@ -190,8 +193,11 @@ class Registry:
             return self._by_id(number, f"of the schema with id {number}", format_).text
         guid = str(UUID(bytes=identifier))
         what = f"read the schema with GUID {guid}"
-        schema = self._call(what, self._client.get_schema_by_guid, guid, fmt=_form(format_))
-        return self._read(0, guid, f"of GUID {guid}", schema, format_).text
+
+        def fetch(form: str | None) -> _Response:
+            return 0, guid, self._call(what, self._client.get_schema_by_guid, guid, fmt=form)
+
+        return self._read(f"of GUID {guid}", format_, fetch).text
 
     def has_versions(self, subject: str) -> bool:
         """Return True if the subject already has a schema.
@@ -204,13 +210,20 @@ class Registry:
 
     def _latest(self, subject: str, format_: Format) -> Registered:
         what = f"read the latest version of subject {subject}"
-        latest = self._call(what, self._client.get_latest_version, subject, fmt=_form(format_))
-        return self._read(latest.schema_id, latest.guid, subject, latest.schema, format_)
+
+        def fetch(form: str | None) -> _Response:
+            latest = self._call(what, self._client.get_latest_version, subject, fmt=form)
+            return latest.schema_id, latest.guid, latest.schema
+
+        return self._read(subject, format_, fetch)
 
     def _by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
         what = f"read the schema with id {schema_id}"
-        schema = self._call(what, self._client.get_schema, schema_id, fmt=_form(format_))
-        return self._read(schema_id, None, subject, schema, format_)
+
+        def fetch(form: str | None) -> _Response:
+            return schema_id, None, self._call(what, self._client.get_schema, schema_id, fmt=form)
+
+        return self._read(subject, format_, fetch)
 
     def check(self, subject: str, candidate: Candidate) -> str:
         """Check that a schema can be registered, without registering it; return a description.
@@ -302,8 +315,10 @@ class Registry:
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
     def _read(
-        self, schema_id: int, guid: str | None, subject: str, schema: Any, format_: Format
+        self, subject: str, format_: Format, fetch: Callable[[str | None], _Response]
     ) -> Registered:
+        """Return a schema with its references. `fetch` requests it in a form, by default text."""
+        schema_id, guid, schema = fetch(None)
         _reject_rules(schema, subject)
         kind, expected = schema.schema_type or "AVRO", _TYPES[format_.payload]
         if kind != expected:
@@ -315,7 +330,7 @@ class Registry:
         text, references = schema.schema_str, schema.references or ()
         texts: dict[str, str] = {}
         if format_.payload is Format.PROTOBUF:
-            text = self._with_imports(text, references, subject)
+            text = self._with_imports(subject, schema, lambda: fetch(_SERIALIZED)[2])
         elif references:
             texts = self._referenced(references)
         if texts and format_.payload is Format.AVRO:
@@ -343,15 +358,21 @@ class Registry:
         collect(references)
         return texts
 
-    def _with_imports(self, text: str, references: Any, subject: str) -> str:
-        """Return a descriptor set of a Protobuf schema, which is text or a descriptor."""
-        texts = self._referenced(references, _SERIALIZED)
+    def _with_imports(self, subject: str, schema: Any, serialized: Callable[[], Any]) -> str:
+        """Return a descriptor set of a Protobuf schema: of its text, if protoc can compile it."""
         try:
-            return descriptor_set(text, texts.get, name=f"{subject}.proto")
+            return self._descriptor_set(subject, schema)
         except ConfigError as error:
+            self._client.clear_caches()  # They return a schema in the form of the first request.
+            with suppress(ConfigError, SchemaRegistryError):
+                return self._descriptor_set(subject, serialized(), _SERIALIZED)
             raise SchemaRegistryError(
                 f"cannot read the schema of subject {subject}: {error.message}", hint=error.hint
             ) from None
+
+    def _descriptor_set(self, subject: str, schema: Any, fmt: str | None = None) -> str:
+        texts = self._referenced(schema.references or (), fmt)
+        return descriptor_set(schema.schema_str, texts.get, name=f"{subject}.proto")
 
     def _version(self, reference: Any, fmt: str | None = None) -> Any:
         """Return the version of a subject to which a schema refers."""
@@ -417,10 +438,6 @@ def _reject_rules(schema: Any, subject: str) -> None:
             f"{', '.join(names)}. Encrypted fields would be written in clear",
             hint="Write with a client that executes rules, or use a schema without them.",
         )
-
-
-def _form(format_: Format) -> str | None:
-    return _SERIALIZED if format_.payload is Format.PROTOBUF else None
 
 
 def _guid(text: str | None) -> bytes | None:

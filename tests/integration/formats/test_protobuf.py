@@ -2,14 +2,24 @@
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+from pyspark.sql.types import (
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
+from spark_kafka_sink.common.optional_dependencies import EXTRAS
+from spark_kafka_sink.formats.protobuf import protobuf_source
 from tests.integration.support.columnar import write_rows
 from tests.support.protoc import compile_files, message_class
 from tests.support.schema_registry import SmallRegistry, running
@@ -120,3 +130,121 @@ def test_error_of_a_registered_text(broker: EmbeddedBroker, registry: SmallRegis
     options = {**PROTOBUF, **LATEST, "schema.registry.url": registry.url}
     with pytest.raises(SchemaRegistryError, match=r"subject events-value: protoc .*:1:17: "):
         write_rows(broker, ORDER, ROWS, **options)
+
+
+PART = 'syntax = "proto3"; package q; message Part { string z = 1; }'
+WHOLE = """syntax = "proto3"; package q; import "part.proto";
+message First {} message Whole { optional string x = 1; map<string, Part> parts = 2; }"""
+PARTS = MapType(StringType(), StructType([StructField("z", StringType())]))
+WHOLES = StructType([StructField("x", StringType()), StructField("parts", PARTS)])
+
+
+def as_karapace(text: str) -> str:
+    """Return a descriptor as Karapace's, which has no oneofs, map entries and kinds of messages.
+
+    Raises:
+        ValueError: the text has imports.
+    """
+    if "import" in text:
+        raise ValueError
+    (file,) = compile_files({"schema.proto": text}).values()
+    for message in file.message_type:
+        _reduce(message)
+    return _base64(file)
+
+
+def _reduce(message: DescriptorProto) -> None:
+    del message.oneof_decl[:], message.nested_type[:]
+    for field in message.field:
+        field.ClearField("oneof_index")
+        if field.type_name:
+            field.ClearField("type")
+            field.type_name = "map<string, Part>"
+
+
+def _base64(file: FileDescriptorProto) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize("has_import", [True, False])
+@pytest.mark.parametrize("select", ["id", "latest", "header"])
+def test_text_is_preferred_to_an_invalid_descriptor(
+    broker: EmbeddedBroker, registry: SmallRegistry, select: str, has_import: bool
+) -> None:
+    registry.serialize = as_karapace
+    text = WHOLE if has_import else WHOLE.replace('import "part.proto";', PART.split(";", 2)[2])
+    registry.put("part", PART, "PROTOBUF")
+    reference = {"name": "part.proto", "subject": "part", "version": 1}
+    more = {"references": [reference]} if has_import else {}
+    number = registry.put("events-value", text, "PROTOBUF", **more)
+    options = {**PROTOBUF, **LATEST, "schema.registry.url": registry.url, "max.retries": "0"}
+    if select == "id":
+        options.pop("use.latest.version")
+        options["use.schema.id"] = str(number)
+    if select == "header":
+        options["value.schema.id.serializer"] = "HeaderSchemaIdSerializer"
+    options["value.schema.name"] = "q.Whole"
+    row: dict[str, Any] = {"x": "", "parts": {"k": {"z": "1"}}}
+    write_rows(broker, WHOLES, [row], **options)
+    (record,) = broker.records("events")
+    payload = (record.value or b"")[0 if select == "header" else 7 :]
+    compiled = compile_files(
+        {"part.proto": PART, "whole.proto": text} if has_import else {"w": text}
+    )
+    message = message_class(compiled.values(), "q.Whole").FromString(payload)
+    assert message.HasField("x")
+    assert message.parts["k"].z == "1"
+    servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    (decoded,) = broker.records("events", options=servers | options)
+    assert decoded.value == row
+
+
+@pytest.mark.parametrize("reason", ["no protoc", "invalid text"])
+def test_descriptor_replaces_a_text_that_cannot_be_compiled(
+    broker: EmbeddedBroker,
+    registry: SmallRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: str,
+) -> None:
+    texts = {"part.proto": PART, "whole.proto": WHOLE}
+    compiled = compile_files(texts)
+    stored = {text: text for text in texts.values()}
+    if reason == "no protoc":
+        _remove_protoc(monkeypatch)
+    else:
+        stored = {text: text.replace("string", "text") for text in stored}
+    forms = {stored[texts[name]]: _base64(file) for name, file in compiled.items()}
+    registry.serialize = forms.__getitem__
+    registry.put("part", stored[PART], "PROTOBUF")
+    reference = {"name": "part.proto", "subject": "part", "version": 1}
+    registry.put("events-value", stored[WHOLE], "PROTOBUF", references=[reference])
+    options = {**PROTOBUF, **LATEST, "schema.registry.url": registry.url, "max.retries": "0"}
+    options["value.schema.name"] = "q.Whole"
+    row: dict[str, Any] = {"x": "", "parts": {"k": {"z": "1"}}}
+    write_rows(broker, WHOLES, [row], **options)
+    message = message_class(compiled.values(), "q.Whole").FromString(payloads(broker)[0][7:])
+    assert message.parts["k"].z == "1"
+    servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    (decoded,) = broker.records("events", options=servers | options)
+    assert decoded.value == row
+
+
+def _remove_protoc(monkeypatch: pytest.MonkeyPatch) -> None:
+    protobuf_source._protoc.cache_clear()
+    monkeypatch.setitem(EXTRAS, "protobuf", replace(EXTRAS["protobuf"], modules=("absent",)))
+
+
+def _fail(_: str) -> str:
+    raise ValueError
+
+
+def test_error_names_the_extra_if_a_registry_returns_no_descriptor(
+    broker: EmbeddedBroker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.serialize = _fail
+    registry.put("events-value", 'syntax = "proto3"; message Value { string id = 1; }', "PROTOBUF")
+    _remove_protoc(monkeypatch)
+    options = {**PROTOBUF, **LATEST, "schema.registry.url": registry.url, "max.retries": "0"}
+    with pytest.raises(SchemaRegistryError, match="not installed: absent") as caught:
+        write_rows(broker, ORDER, ROWS, **options)
+    assert "[protobuf]" in (caught.value.hint or "")
