@@ -11,13 +11,12 @@ left no message, because planning has chosen the prefix of their ids.
 
 from __future__ import annotations
 
-import re
 import uuid
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock, Thread, current_thread, main_thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
@@ -27,6 +26,7 @@ from spark_kafka_sink.common.arguments import FRAME, check_argument, check_optio
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.spark.arrow_batches import without_measuring
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, batch_number
+from spark_kafka_sink.spark.rows.plain_names import with_plain_names
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, use_this_python
 from spark_kafka_sink.spark.runtime.sessions import check_session, reject_wheel, require_pandas
 from spark_kafka_sink.spark.runtime.spark_errors import error_of
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.writers.task_writer import WriteJob
 
-_PLAIN_NAME: Final = re.compile(r"\w+")
 _finished: WeakKeyDictionary[SparkContext, Finished] = WeakKeyDictionary()
 """The accumulator of each application: PySpark never removes accumulators. Guarded by `_lock`."""
 _lock = Lock()
@@ -138,8 +137,10 @@ def _run(df: DataFrame, job: WriteJob) -> list[object]:
     write_id = uuid.uuid4().hex
     with _collecting(spark, write_id) as (finished, messages), without_measuring(df):
         arguments = job.task, write_id, finished
+        frame = with_plain_names(df)
+        names = None if frame is df else df.columns
         try:
-            rows = _collect(_with_plain_names(df), partial(run_task, *arguments))
+            rows = _collect(frame, partial(run_task, *arguments, names=names))
             if not rows:  # For example, Spark has found that a filter rejects every row.
                 row = spark.range(0, 1, 1, 1)
                 rows = _collect(row, partial(run_task_without_rows, *arguments))
@@ -170,19 +171,6 @@ def _collecting(
         yield finished, messages
     finally:
         del finished.value[write_id]
-
-
-def _with_plain_names(df: DataFrame) -> DataFrame:
-    """Return the DataFrame with names that `mapInArrow` can resolve.
-
-    It looks up each column by name: a dot would select a field, and a duplicate is ambiguous. The
-    task's columns are selected by their position.
-    """
-    names = df.columns
-    is_plain = all(map(_PLAIN_NAME.fullmatch, names))
-    if is_plain and len({name.lower() for name in names}) == len(names):
-        return df
-    return df.toDF(*(f"c{position}" for position in range(len(names))))
 
 
 def _collect(df: DataFrame, task: Any) -> list[Row]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from spark_kafka_sink import ColumnError, error_of
 from tests.spark.support.console import Console
-from tests.spark.support.sink import JVM, Sink, create_topics
+from tests.spark.support.sink import BOTH_WAYS, JVM, Sink, create_topics
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent, count
 
@@ -185,6 +186,38 @@ def test_collated_header_keys(sink: Sink, topic: str) -> None:
     sink.write(frame(sink, f"'v' AS value, array({header}) AS headers"), topic=topic)
     (record,) = by_confluent(sink.bootstrap_servers, topic)
     assert record.headers == (("A", b"\x01"),)
+
+
+NAMES = ["a b", "a.b", "a-b", 'a"b', "a`b", "é", "1x", "A", "b", "\u0130", "k.x"]
+"""Columns whose names SQL must quote, or that differ only in case."""
+
+
+@BOTH_WAYS
+def test_all_column_names_are_written(sink: Sink, topic: str) -> None:
+    quoted = [name.replace("`", "``") for name in NAMES]
+    values = ", ".join(f"{number} AS `{name}`" for number, name in enumerate(quoted))
+    rows = frame(sink, f"struct('k' AS x) AS `k k`, {values}")
+    expected = rows.drop("k k").select(sf.to_json(sf.struct("*")).alias("text")).first()
+    assert expected is not None
+    options = {"value.format": "json", "key.format": "json", "key.fields": "k k"}
+    sink.write(rows, topic=topic, **options, **{"value.fields-include": "EXCEPT_KEY"})
+    (record,) = by_confluent(sink.bootstrap_servers, topic)
+    assert record.value == expected.text.encode()
+    assert record.key == b'{"k k":{"x":"k"}}'
+    assert list(json.loads(record.value or b"")) == NAMES
+
+
+@BOTH_WAYS
+def test_columns_that_differ_only_in_case(sink: Sink, topic: str) -> None:
+    sink.spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        rows = frame(sink, "1 AS a, 2 AS B, 3 AS A")
+        sink.write(rows, topic=topic, **{"value.format": "json"})
+        sink.write(rows, topic=topic, **{"value.format": "avro"})
+    finally:
+        sink.spark.conf.unset("spark.sql.caseSensitive")
+    values = {record.value for record in by_confluent(sink.bootstrap_servers, topic)}
+    assert values == {b'{"a":1,"B":2,"A":3}', b"\2\4\6"}
 
 
 def test_duplicate_column_fails_before_any_task(sink: Sink, topic: str) -> None:

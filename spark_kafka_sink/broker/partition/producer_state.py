@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE
+from spark_kafka_sink.kafka.records.record_batch import MAX_SEQUENCE, NO_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 MAX_CACHED_BATCHES = 5
-MAX_SEQUENCE = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ _MOCKS: dict[str, Any] = {}
 """In-memory registries of this process, by URL."""
 _MAGIC_GUID: Final = b"\x01"
 _ID_BYTES: Final = 4
+_READ_ONLY: Final = 42205
+"""Error code of a subject that accepts no schemas now."""
 _INCOMPATIBLE_HINT: Final = (
     "Keep the names and types of the columns, make new ones nullable (Avro, Protobuf), or change "
     "the subject's compatibility level."
@@ -56,6 +58,8 @@ _HINTS: Final = {
     _FORBIDDEN: "Grant the login access to the subject.",
     _NOT_FOUND: "Register the schema, or set auto.register.schemas=true; check topic and "
     "subject.name.strategy.",
+    _READ_ONLY: "Change the mode of the registry or subject, or use a registered schema: "
+    "auto.register.schemas=false.",
     _INVALID: "The registry rejects the schema: correct it, or value.schema.name.",
 }
 
@@ -412,11 +416,12 @@ class Registry:
                 f"cannot {what}: the schema registry at {urls} cannot be reached: {reason}",
                 hint=f"Check {URL}, and that the driver can reach it.",
             ) from None
+        code = getattr(error, "error_code", -1)
         message = _printable(str(getattr(error, "error_message", "") or "no message"))
         raise SchemaRegistryError(
             f"cannot {what}: the schema registry at {urls} returned HTTP status {status}, code "
-            f"{getattr(error, 'error_code', None)}: {message}",
-            hint=_HINTS.get(status),
+            f"{code}: {message}",
+            hint=_HINTS.get(code) or _HINTS.get(status),
         ) from None
 
 

@@ -37,7 +37,7 @@ _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
 _WHOLE: Final = struct.Struct(">qiibIhiqqqhii")
 CODEC_MASK = 0x07
-_SEQUENCE_MASK = 0x7FFFFFFF
+MAX_SEQUENCE = 0x7FFFFFFF
 _CODECS = tuple(Codec)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_OFFSET = 23
@@ -135,7 +135,7 @@ class BatchHeader(NamedTuple):
 
 def next_sequence(base_sequence: int, record_count: int) -> int:
     """Return the sequence number after a batch, which wraps to 0 after 2^31 - 1 as in Kafka."""
-    return (base_sequence + record_count) & _SEQUENCE_MASK
+    return (base_sequence + record_count) & MAX_SEQUENCE
 
 
 def last_offset_delta(batch: bytes | memoryview) -> int:

@@ -5,6 +5,7 @@ In reading order:
 - `slices`: cuts Arrow batches into parts that are encoded at once
 - `rows_from_arrow`: converts Spark's Arrow batches to the producer's rows
 - `row_checks`: the errors of the rows of a batch
+- `plain_names`: column names that `mapInArrow` can resolve
 - `serialization`: serializes columns as JSON, Avro or Protobuf
 - `expected`: converts a frame's rows to what a consumer would decode, for tests
 """

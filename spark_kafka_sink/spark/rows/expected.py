@@ -12,6 +12,7 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.decoder import decode
 from spark_kafka_sink.formats.plan import FieldPlan, Source, compile_encoder
+from spark_kafka_sink.spark.rows.plain_names import with_plain_names
 from spark_kafka_sink.spark.rows.serialization import fields_of
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.schema.format_plans import arrow_schema, draft_plans
@@ -110,9 +111,9 @@ def _to_arrow(frame: DataFrame) -> pa.Table | None:
     """Return the rows of a frame; None if there are none and PySpark has no `toArrow`."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
-    rows = frame.mapInArrow(_as_streams, "stream binary").collect()
+    rows = with_plain_names(frame).mapInArrow(_as_streams, "stream binary").collect()
     tables = [pa.ipc.open_stream(row.stream).read_all() for row in rows]
-    return pa.concat_tables(tables) if tables else None
+    return pa.concat_tables(tables).rename_columns(frame.columns) if tables else None
 
 
 def _as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

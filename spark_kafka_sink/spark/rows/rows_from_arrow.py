@@ -198,7 +198,7 @@ def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True, slots=True)
-class RowNumber:
+class FirstRow:
     """The first row of a batch.
 
     `row` is its number within the task, counted from 0; `spark_partition` is its partition.
@@ -208,7 +208,7 @@ class RowNumber:
     spark_partition: int | None = None
 
 
-FIRST = RowNumber()
+FIRST = FirstRow()
 """Used for a batch that is read outside a task."""
 
 
@@ -250,7 +250,7 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def read_chunks(
-    batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: RowNumber = FIRST
+    batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: FirstRow = FIRST
 ) -> Iterator[Rows]:
     """Yield one Arrow batch as rows of the producer, in slices if it exceeds 4 MiB.
 
@@ -263,7 +263,7 @@ def read_chunks(
 
 
 def read_rows(
-    batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: RowNumber = FIRST
+    batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: FirstRow = FIRST
 ) -> Rows:
     """Return a slice of n rows for the producer; in errors, row numbers start at `first`.
 

@@ -14,10 +14,11 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.spark.rows.plain_names import renamed
 from spark_kafka_sink.spark.runtime.internals import hide_traceback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 
@@ -45,7 +46,12 @@ class ByWrite(AccumulatorParam[dict[str, list[bytes]]]):
 
 
 def run_task(
-    task: TaskWriter, write_id: str, finished: Finished | None, batches: Iterator[pa.RecordBatch]
+    task: TaskWriter,
+    write_id: str,
+    finished: Finished | None,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    names: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Write one task's rows and yield its message.
 
@@ -57,7 +63,10 @@ def run_task(
         write_id: identifies the write in `finished`.
         finished: collects the messages if the job fails; None with Spark Connect.
         batches: the rows.
+        names: the columns' names, if the batches have other names.
     """
+    if names is not None:
+        batches = renamed(batches, names)
     try:
         message = pickle.dumps(task.run(batches))
     except KafkaProdError as error:

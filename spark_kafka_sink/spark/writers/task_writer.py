@@ -160,10 +160,10 @@ class TaskWriter:
         self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
         """Yield the rows in chunks of about `min_rows` rows, or of one larger Arrow batch."""
-        from spark_kafka_sink.spark.rows.rows_from_arrow import RowNumber, gather, read_chunks
+        from spark_kafka_sink.spark.rows.rows_from_arrow import FirstRow, gather, read_chunks
 
         clock = SystemClock()
-        first = RowNumber(0, task_info().partition_id)
+        first = FirstRow(0, task_info().partition_id)
         for batch in gather(batches, min_rows):
             if batch.num_rows:
                 yield from read_chunks(batch, self.roles, clock, first)

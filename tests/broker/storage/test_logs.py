@@ -10,13 +10,12 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.partition.producer_state import (
-    MAX_SEQUENCE,
     BatchMetadata,
     ProducerStateManager,
 )
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
-from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_batch import MAX_SEQUENCE, BatchHeader, checksum
 from tools.support.raw_client import batch
 
 QUICK = settings(max_examples=40, deadline=None, database=None)

@@ -359,6 +359,7 @@ def test_failures_are_retried(broker: EmbeddedBroker, registry: SmallRegistry) -
         ((422, {"error_code": 42201, "message": "Invalid schema"}), "Invalid schema"),
         ((403, {"error_code": 40301, "message": "Denied"}), "Grant the login access"),
         ((404, {}), "HTTP status 404"),
+        ((422, {"error_code": 42205, "message": "READONLY"}), "Change the mode of the registry"),
     ],
 )
 def test_registry_errors_are_quoted(

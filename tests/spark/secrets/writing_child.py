@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import psutil
 from pyspark.sql import SparkSession
 
+from spark_kafka_sink import write
 from tests.spark.secrets.plan import EVENTS, LOG, SHOWN, Plan
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Job:
         for number, login in enumerate(self._plan.logins):
             self._try(f"batch {number}", partial(self._batch, frame, login))
         self._write_command_lines()
+        if self._plan.format == "kafkaprod":
+            self._calls(frame)
         self._try("wrong batch", lambda: self._batch(frame, self._plan.wrong))
         self._try("mistyped", lambda: self._batch(frame, self._plan.mistyped))
         self._try("stream", lambda: self._stream("good", self._plan.logins[0]))
@@ -69,6 +72,16 @@ class Job:
         writer = frame.write.format(self._plan.format).options(**options).mode("append")
         self.shown.append(repr(writer))
         writer.save()
+
+    def _calls(self, frame: DataFrame) -> None:
+        """Call `write` in place of the format."""
+        for number, login in enumerate(self._plan.logins):
+            self._try(f"call {number}", partial(self._call, frame, login))
+        self._try("wrong call", lambda: self._call(frame, self._plan.wrong))
+        self._try("mistyped call", lambda: self._call(frame, self._plan.mistyped))
+
+    def _call(self, frame: DataFrame, options: dict[str, str]) -> None:
+        self.shown.append(repr(write(frame, options)))
 
     def _stream(self, name: str, options: dict[str, str]) -> None:
         source = self._folder / "lines"

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.records.columns import read_bytes
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.spark.rows.row_checks import RowChecks
 from spark_kafka_sink.spark.rows.rows_from_arrow import (
-    RowNumber,
+    FirstRow,
     read_chunks,
     read_headers,
     read_rows,
@@ -100,7 +100,7 @@ def test_error_names_row_spark_partition_and_key() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"value": ["a", "b"], "topic": ["t", None], "key": ["x", "y"]}
     )
-    first = RowNumber(10_000, 3)
+    first = FirstRow(10_000, 3)
     with pytest.raises(ColumnError, match=r"row 10,001 .*partition 3 \(key 'y'\)"):
         list(read_chunks(batch, roles(topic=1, key=2), SystemClock(), first))
 
