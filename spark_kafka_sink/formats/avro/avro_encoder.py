@@ -25,9 +25,16 @@ from spark_kafka_sink.formats.avro.avro_unions import (
     candidates,
     chosen_branches,
     closeness,
+    member_branches,
 )
 from spark_kafka_sink.formats.columns.cells import Cells, values_of
-from spark_kafka_sink.formats.columns.column import Column, field_path, not_declared, unsupported
+from spark_kafka_sink.formats.columns.column import (
+    Column,
+    field_path,
+    missing_hint,
+    not_declared,
+    unsupported,
+)
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.columns.shape import Shape
@@ -124,15 +131,31 @@ def _value(schema: AvroSchema, column: Column) -> Node:
     nodes = [
         (varint(index), _node(branch, column)) for index, branch in chosen_branches(schema, column)
     ]
+    null = varint(kinds.index("null")) if "null" in kinds else None
+    if not nodes and (members := member_branches(schema, column)):
+        return _members(members, null, column)
     if not nodes and (column.shape is not Shape.NULL or "null" not in kinds):
         raise _no_branch(schema, column)
-    null = varint(kinds.index("null")) if "null" in kinds else None
     if len(nodes) == 1:
         ((branch, node),) = nodes
         if null is None:
             return partial(write_required, node, column.path, before=branch)
         return partial(_write_nullable, node, branch, null)
     return partial(_write_first_fitting, nodes, null, column.path)
+
+
+def _members(
+    branches: Sequence[tuple[int, AvroSchema]], null: bytes | None, column: Column
+) -> Node:
+    """Return the writer of a struct with one field for each branch."""
+    nodes = [
+        (varint(index), _node(branch, part))
+        for (index, branch), part in zip(branches, column.parts, strict=True)
+    ]
+    write = partial(_write_member, nodes, null, column.path)
+    if null is None:
+        return partial(write_required, write, column.path)
+    return partial(_write_nullable, write, b"", null)
 
 
 def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
@@ -193,10 +216,11 @@ def _missing(
     if type_.accepts_null:
         kinds = [branch.kind for branch in type_.branches]
         return varint(kinds.index("null")) if type_.kind == "union" else b""
+    name = declared["name"]
     raise ColumnError(
-        f"the field `{field_path(column.path, declared['name'])}` of {record.full_name} has no "
-        "column and no default",
-        hint="Add the column, or a default to the schema.",
+        f"the field `{field_path(column.path, name)}` of {record.full_name} has no column and no "
+        "default",
+        hint=missing_hint(name, column, "Add the column, or a default to the schema."),
     )
 
 
@@ -297,6 +321,28 @@ def _write_first_fitting(
         out.append(inner, fits)
         rest = rest & ~fits
     cells.fail(rest, path, "fits no branch of the union")
+
+
+def _write_member(
+    branches: Sequence[tuple[bytes, Node]],
+    null: bytes | None,
+    path: str,
+    cells: Cells,
+    out: RowWriter,
+) -> None:
+    """Append the field of each struct that is not null, after the number of its branch."""
+    is_null = np.ones(len(cells), np.bool_)
+    for number, (branch, node) in enumerate(branches):
+        member = cells.field(number)
+        valid = member.valid()
+        is_member = np.ones(len(cells), np.bool_) if valid is None else valid
+        cells.fail(is_member & ~is_null, path, "has several members of the union")
+        write_valid(node, member, out, branch)
+        is_null &= ~is_member
+    if null is None:
+        cells.fail(is_null, path, "has no member of the union")
+    else:
+        out.flags(is_null, null)
 
 
 def _write_nullable(node: Node, branch: bytes, null: bytes, cells: Cells, out: RowWriter) -> None:

@@ -7,7 +7,8 @@ in microseconds and nanoseconds are a time column's own types, and precede those
 which only cut a value if they are the only branch for it. An integer column is written to a date or
 time only if the union has no number that accepts it. A struct is written as the record with exactly
 its fields. If several records have them, it is the one with the closest types among those that
-every value fits; the schema's `record` must name one if that leaves none or several.
+every value fits; the schema's `record` must name one if that leaves none or several. If no record
+accepts it, a struct can have one field for each branch, as Spark's `from_avro` returns unions.
 """
 
 from __future__ import annotations
@@ -92,6 +93,17 @@ def _chosen_record(
     return [(index, branch) for _, index, branch in closest]
 
 
+def member_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
+    """Return the branches for the fields `member0`, `member1`, ... of a struct; empty for others.
+
+    Source: Spark's ``SchemaConverters`` and ``AvroSerializer.newComplexUnionConverter``.
+    """
+    branches = [pair for pair in enumerate(union.branches) if pair[1].kind != "null"]
+    names = [f"member{number}" for number in range(len(branches))]
+    is_members = column.shape is Shape.STRUCT and [part.name for part in column.parts] == names
+    return branches if is_members and len(branches) > 1 else []
+
+
 def candidates(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
     """Return all branches except null; for a struct, the record that the schema selects.
 
@@ -126,6 +138,8 @@ def _closeness(schema: AvroSchema, column: Column) -> Closeness | None:
     if schema.kind == "union":
         pairs = [closeness(branch, column) for _, branch in candidates(schema, column)]
         fits = [fit for fit in pairs if fit is not None]
+        if not fits and (members := member_branches(schema, column)):
+            return _of_members([branch for _, branch in members], column)
         is_partial = all(fit.is_partial for fit in fits)
         return Closeness(min(fits).rank, is_partial) if fits else None
     if schema.kind == "null":
@@ -142,6 +156,13 @@ def _closeness(schema: AvroSchema, column: Column) -> Closeness | None:
         case Shape.INTEGER, _:
             return _of_integers(schema, column.type.bit_width)
     return _of_others(schema, column)
+
+
+def _of_members(branches: Sequence[AvroSchema], column: Column) -> Closeness | None:
+    fits = [closeness(*pair) for pair in zip(branches, column.parts, strict=True)]
+    if None in fits:
+        return None
+    return Closeness(0, any(fit.is_partial for fit in fits if fit is not None))
 
 
 def _of_record(schema: AvroSchema, column: Column) -> Closeness | None:

@@ -128,6 +128,12 @@ def unsupported(column: Column, target: str, hint: str | None = None) -> ColumnE
     )
 
 
+def missing_hint(name: str, owner: Column, hint: str) -> str:
+    """Return the hint for a field without a column; names that differ in case do not match."""
+    others = [part.name for part in owner.parts if part.name.lower() == name.lower()]
+    return f"Rename the column `{others[0]}` to `{name}`." if others else hint
+
+
 def not_declared(column: Column, owner: str) -> ColumnError:
     """Return the error for a column that a given schema does not have."""
     return ColumnError(

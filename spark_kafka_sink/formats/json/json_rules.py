@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column import Column, field_path, not_declared
+from spark_kafka_sink.formats.columns.column import Column, field_path, missing_hint, not_declared
 from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.json.json_checks import (
     AllOf,
@@ -412,7 +412,9 @@ def _required(_validator: Validator, names: Any, target: _Target, _schema: Any) 
             raise ColumnError(
                 f"the JSON Schema requires the field `{field_path(column.path, name)}`, which "
                 "the DataFrame does not have",
-                hint="Add the column, or remove its name from `required`.",
+                hint=missing_hint(
+                    name, column, "Add the column, or remove its name from `required`."
+                ),
             )
         part = column.parts[numbers[name]]
         if part.is_nullable:

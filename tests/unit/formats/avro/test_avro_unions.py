@@ -570,3 +570,63 @@ def test_recursive_unions_are_matched_once_for_each_column() -> None:
     encoded, faults = try_to_encode(pa.array([row]), schema)
     assert not faults
     assert read(schema, encoded[0]) == expected
+
+
+MEMBERS = ["int", "string", record(("x", "double")), {"type": "array", "items": "long"}]
+MEMBER_TYPES = pa.struct(
+    [
+        ("member0", pa.int32()),
+        ("member1", pa.string()),
+        ("member2", pa.struct([("x", pa.float64())])),
+        ("member3", pa.list_(pa.int64())),
+    ]
+)
+MEMBER_VALUES = [7, "é", {"x": 1.5}, [1, 2]]
+
+
+@pytest.mark.parametrize("position", [None, 0, 2, 4])
+def test_members_of_a_union_as_from_avro_returns_it(position: int | None) -> None:
+    branches = list(MEMBERS)
+    if position is not None:
+        branches.insert(position, "null")
+    schema = {**record(("v", branches), ("w", "int")), "name": "Outer"}
+    values: list[Any] = [{f"member{number}": value} for number, value in enumerate(MEMBER_VALUES)]
+    expected: list[Any] = [*MEMBER_VALUES]
+    if position is not None:
+        values += [None, {}]
+        expected += [None, None]
+    type_ = pa.struct([("v", MEMBER_TYPES), ("w", pa.int32())])
+    array = pa.array([{"v": value, "w": 3} for value in [*values, *values]], type_)
+    encoded = encode(array.slice(len(values)), schema)
+    assert [read(schema, data or b"") for data in encoded] == [
+        {"v": value, "w": 3} for value in expected
+    ]
+
+
+def test_members_that_are_no_union() -> None:
+    type_ = pa.struct([("v", MEMBER_TYPES)])
+    schema = {**record(("v", MEMBERS)), "name": "Outer"}
+    rows = [{"v": {"member0": 1, "member1": "a"}}, {"v": {}}, {"v": None}, {"v": {"member0": 1}}]
+    _, faults = try_to_encode(pa.array(rows, type_), schema)
+    assert [(fault.row, fault.problem) for fault in faults] == [
+        (0, "has several members of the union"),
+        (1, "has no member of the union"),
+        (2, "is null, but must not be"),
+    ]
+    for fields in ([*MEMBER_TYPES][:-1], [*MEMBER_TYPES][1:]):
+        other = pa.struct([("v", pa.struct(fields))])
+        with pytest.raises(ColumnError, match="fits no branch"):
+            try_to_encode(pa.array([{"v": None}], other), schema)
+
+
+def test_record_with_the_fields_of_members_precedes() -> None:
+    own = record(("member0", ["null", "int"]), ("member1", ["null", "string"]))
+    schema = {**record(("v", [own, "string"])), "name": "Outer"}
+    type_ = pa.struct([("v", pa.struct([("member0", pa.int32()), ("member1", pa.string())]))])
+    (data,) = encode(pa.array([{"v": {"member1": "a"}}], type_), schema)
+    assert read(schema, data or b"") == {"v": {"member0": None, "member1": "a"}}
+
+
+def test_names_match_with_case() -> None:
+    with pytest.raises(ColumnError, match="Rename the column `orderid` to `orderId`"):
+        try_to_encode(pa.array([{"orderid": 1}]), record(("orderId", "long")))
