@@ -76,7 +76,7 @@ class FormatOptions:
     """
     value_schema_name = text("value.schema.name", None)
     """Name of the record or message; default: Value. With a given schema: name of the Protobuf
-    message to write (default: the first), or of the Avro record to choose in unions.
+    message to write (default: the first), or of the Avro records to choose in unions.
     """
     value_schema_namespace = text("value.schema.namespace", "")
     """Avro namespace or Protobuf package of value.schema.name."""
@@ -98,7 +98,7 @@ class FormatOptions:
     """
     key_schema_name = text("key.schema.name", None)
     """Name of the record or message; default: Key. With a given schema: name of the Protobuf
-    message to write (default: the first), or of the Avro record to choose in unions.
+    message to write (default: the first), or of the Avro records to choose in unions.
     """
     key_schema_namespace = text("key.schema.namespace", "")
     """Avro namespace or Protobuf package of key.schema.name."""

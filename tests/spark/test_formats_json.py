@@ -90,7 +90,7 @@ def test_format_of_common_types_equals_to_json(in_berlin: SparkSession) -> None:
             "minus": -0.0,
             "nan": math.nan,
             "amount": Decimal("12.00"),
-            "text": 'a "quoted" \\ line\n\u0001 é 😀',
+            "text": 'a "quoted" \\ line\n\u0001\u001f é 😀',
             "raw": b"\0\xff\x10",
             "day": dt.date(2020, 2, 29),
             "summer": dt.datetime(2020, 7, 1, 12, 34, 56, 123_456, dt.UTC),

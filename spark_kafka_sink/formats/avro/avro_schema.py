@@ -52,7 +52,8 @@ class AvroSchema:
         json: the declaration: a name, an object, or the list of a union's branches.
         namespace: the enclosing namespace.
         names: every named type of the whole schema, by full name.
-        record: full or simple name of the record to choose in unions; None to choose by columns.
+        record: full or simple names of the records to choose in unions, separated by commas; None
+            to choose by columns.
         is_exact: True if values that would lose digits do not fit.
         fits: what `avro_unions.closeness` has returned for parts of the schema, by the identities
             of a declaration and a column; recursive unions match the same ones at each level.
@@ -71,19 +72,20 @@ class AvroSchema:
 
         Raises:
             ConfigError: the text is not an Avro schema, refers to an unknown name, or has no record
-                `record` as its type or in a union.
+                of `record` as its type or in a union.
         """
         names: dict[str, AvroSchema] = {}
         schema = cls("null", "", names, record).part(loaded(text))
         choices: list[AvroSchema] = []
         _declare(schema, names, choices)
         choices.extend(schema.branches)
-        if record is not None and not schema.selected(choices):
-            known = ", ".join(sorted({part.full_name for part in choices if part.is_record}))
-            raise ConfigError(
-                f"the Avro schema has no record {record!r} as its type or in a union",
-                hint=f"Choose one of: {known}." if known else "Remove the name of the record.",
-            )
+        for name in _names(record):
+            if not replace(schema, record=name).selected(choices):
+                known = ", ".join(sorted({part.full_name for part in choices if part.is_record}))
+                raise ConfigError(
+                    f"the Avro schema has no record {name!r} as its type or in a union",
+                    hint=f"Choose one of: {known}." if known else "Remove the name of the record.",
+                )
         return schema
 
     @property
@@ -144,11 +146,13 @@ class AvroSchema:
         return tuple((part["name"], self.part(part["type"]), part) for part in self.json["fields"])
 
     def selected(self, schemas: Sequence[AvroSchema]) -> list[AvroSchema]:
-        """Return the records with the full name `record`; if there are none, by simple name."""
+        """Return the records that `record` names, by their full or otherwise simple names."""
         names = {part.full_name: part for part in schemas if part.is_record}
-        if self.record in names:
-            return [names[self.record]]
-        return [part for name, part in names.items() if name.rpartition(".")[2] == self.record]
+        selected: list[AvroSchema] = []
+        for record in _names(self.record):
+            simple = [name for name in names if name.rpartition(".")[2] == record]
+            selected += [names[name] for name in ([record] if record in names else simple)]
+        return selected
 
     def part(self, json_: Any) -> AvroSchema:
         """Return a type that is declared within this schema.
@@ -248,6 +252,10 @@ def check_full_name(name: str) -> None:
     """
     if name in PRIMITIVES:
         raise invalid_schema(f"a {name} is a primitive type, so no other type can have this name")
+
+
+def _names(record: str | None) -> list[str]:
+    return [] if record is None else [name.strip() for name in record.split(",")]
 
 
 def _check_distinct(names: Sequence[str], owner: str) -> None:

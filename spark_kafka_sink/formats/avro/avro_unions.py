@@ -121,7 +121,8 @@ def _ambiguous(column: Column, records: Sequence[AvroSchema]) -> ColumnError:
     names = ", ".join(record.full_name for record in records)
     return ColumnError(
         f"{column.label} fits several records of the Avro union: {names}",
-        hint="Set value.schema.name (for the key, key.schema.name) to the full name of one.",
+        hint="Set value.schema.name (for the key, key.schema.name) to the full name of one; for "
+        "several unions, to several names separated by commas.",
     )
 
 

@@ -14,7 +14,7 @@ from spark_kafka_sink.formats.encoding.row_writer import RowWriter
 from spark_kafka_sink.kafka.records.columns import VarintBytes, binary_array, nullable_lengths
 
 _ESCAPES: Final = {
-    **{code: f"\\u{code:04x}" for code in range(0x20)},
+    **{code: f"\\u{code:04X}" for code in range(0x20)},
     **{ord(char): f"\\{name}" for char, name in zip("\b\f\n\r\t", "bfnrt", strict=True)},
     ord('"'): '\\"',
     ord("\\"): "\\\\",

@@ -98,7 +98,8 @@ def subject_of(
             "option topic: topics of a column are not known before the tasks run",
             hint='Add .option("topic", ...), or use RecordNameStrategy.',
         )
-    name = part.full_name or part.record_name if source is None else source.name
+    named = (part.full_name or part.record_name).partition(",")[0]
+    name = named if source is None else source.name
     if not name and strategy is not SubjectStrategy.TOPIC_NAME:
         raise ConfigError(
             f"option {part.part}.subject.name.strategy is {strategy.value}, but the schema of the "

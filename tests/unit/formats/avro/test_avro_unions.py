@@ -630,3 +630,22 @@ def test_record_with_the_fields_of_members_precedes() -> None:
 def test_names_match_with_case() -> None:
     with pytest.raises(ColumnError, match="Rename the column `orderid` to `orderId`"):
         try_to_encode(pa.array([{"orderid": 1}]), record(("orderId", "long")))
+
+
+def test_records_of_several_unions_are_named() -> None:
+    x, y, p, q = ({**record(("v", "int")), "name": name} for name in "XYPQ")
+    schema = {**record(("a", [x, y]), ("b", ["null", p, q])), "name": "Outer"}
+    type_ = pa.struct([(name, pa.struct([("v", pa.int32())])) for name in "ab"])
+    array = pa.array([{"a": {"v": 1}, "b": {"v": 2}}], type_)
+    for names in ("Y,P", "n.P, Y", "P,n.Y"):
+        plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema), message=names)
+        encoder = compile_encoder(plan, type_)
+        assert encoder.encode(array, RowFaults(1)).to_pylist() == [b"\2\2\2\4"]  # type: ignore[arg-type]
+    for names, problem in (
+        ("X", "several records"),
+        ("X,Y,P", "several"),
+        ("X,Z", "no record 'Z'"),
+    ):
+        plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema), message=names)
+        with pytest.raises((ColumnError, ConfigError), match=problem):
+            compile_encoder(plan, type_)

@@ -59,7 +59,7 @@ def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
         (pa.decimal128(10, 2), [Decimal("-0.01"), Decimal("12.00")], ["-0.01", "12.00"]),
         (pa.decimal128(38, 38), [Decimal("-0." + "9" * 38)], ["-0." + "9" * 38]),
         (pa.decimal128(38, 0), [Decimal("-" + "9" * 38)], ["-" + "9" * 38]),
-        (pa.string(), ['"\\\n\x1fé', None, ""], ['"\\"\\\\\\n\\u001fé"', None, '""']),
+        (pa.string(), ['"\\\n\x1fé', None, ""], ['"\\"\\\\\\n\\u001Fé"', None, '""']),
         (pa.binary(), [b"\0\xff\x10\1", b"", None], ['"AP8QAQ=="', '""', None]),
         (pa.date32(), [dt.date(1, 1, 1), dt.date(2024, 2, 29)], ['"0001-01-01"', '"2024-02-29"']),
         (
