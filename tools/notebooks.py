@@ -59,15 +59,17 @@ def masked(text: str) -> str:
 
 def _shape(cell: NotebookNode, output: NotebookNode) -> OutputShape:
     if output.output_type == "stream":
-        kind, found = f"stream {output.name}", [output.text]
+        kind, contents = f"stream {output.name}", [output.text]
     elif output.output_type == "error":
-        kind, found = f"error {output.ename}", [output.evalue]
+        kind, contents = f"error {output.ename}", [output.evalue]
     else:
         kinds = sorted(output.data)
         kind = " ".join((output.output_type, *kinds))
-        found = [output.data[each] for each in kinds if each.startswith("text/")]
+        contents = [
+            output.data[kind_of_data] for kind_of_data in kinds if kind_of_data.startswith("text/")
+        ]
     varies = VARIES in cell.metadata.get("tags", ())
-    return OutputShape(cell.id, kind, () if varies else tuple(masked(text) for text in found))
+    return OutputShape(cell.id, kind, () if varies else tuple(masked(text) for text in contents))
 
 
 LARGEST = 500_000
@@ -154,10 +156,10 @@ def main(names: list[str]) -> int:
     bad = 0
     for path in [Path(name) for name in names] or NOTEBOOKS:
         notebook = without_machine(execute(path))
-        found = findings(notebook)
-        for each in found:
-            print(f"{path.name}: {each}", file=sys.stderr)
-        if found:
+        problems = findings(notebook)
+        for problem in problems:
+            print(f"{path.name}: {problem}", file=sys.stderr)
+        if problems:
             bad += 1
             continue
         nbformat.write(notebook, path)

@@ -50,9 +50,9 @@ def test_secured_kafka_with_a_properties_file(tmp_path: Path) -> None:
         servers = options.pop("bootstrap.servers")
         lines = (f"{name}={_escaped(value)}" for name, value in options.items())
         config.write_text("\n".join(lines))
-        given = ("--limit", "300", "--bootstrap-servers", servers)
-        done = demo(*given, "--config", str(config))
-        rejected = demo(*given, "--config", str(config), "--option", "kafka.acks=most")
+        arguments = ("--limit", "300", "--bootstrap-servers", servers)
+        done = demo(*arguments, "--config", str(config))
+        rejected = demo(*arguments, "--config", str(config), "--option", "kafka.acks=most")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "300 records read back, of 300 flights" in done.stdout
     assert "all checks passed" in done.stdout

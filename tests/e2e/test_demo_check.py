@@ -39,10 +39,10 @@ def records() -> list[Record]:
     ]
 
 
-def verdict(found: list[Record]) -> list[bool]:
+def verdict(stored: list[Record]) -> list[bool]:
     received = Received(("n", "t"))
     sizes: defaultdict[int, int] = defaultdict(int)
-    for record in found:
+    for record in stored:
         received.add(record)  # type: ignore[arg-type]
         sizes[record.partition()] += 1
     return [finding.good for finding in check(SOURCE, received, sizes)]

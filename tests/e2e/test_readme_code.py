@@ -50,13 +50,13 @@ def records(servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]
             consumer.get_watermark_offsets(location, timeout=10)[1] for location in locations
         )
         consumer.assign(locations)
-        found: list[tuple[bytes | None, bytes | None]] = []
-        while len(found) < expected:
+        messages: list[tuple[bytes | None, bytes | None]] = []
+        while len(messages) < expected:
             batch = consumer.consume(10_000, timeout=10)
-            assert batch, f"{len(found)} of {expected} records"
+            assert batch, f"{len(messages)} of {expected} records"
             assert not any(message.error() for message in batch)
-            found += [(message.key(), message.value()) for message in batch]
-        return found
+            messages += [(message.key(), message.value()) for message in batch]
+        return messages
     finally:
         consumer.close()
 
@@ -90,16 +90,16 @@ def test_readme(tmp_path: Path, kafka: EmbeddedBroker) -> None:
     script = tmp_path / "readme.py"
     script.write_text("\n".join(blocks).replace(ADDRESS, kafka.bootstrap_servers))
     run([script.name], tmp_path)
-    found = records(kafka.bootstrap_servers, "events")
+    written = records(kafka.bootstrap_servers, "events")
     batch = {
-        int(key or b""): json.loads(value) for key, value in found if value and value[:1] == b"{"
+        int(key or b""): json.loads(value) for key, value in written if value and value[:1] == b"{"
     }
     assert {n: event["sensor"] for n, event in batch.items()} == {n: str(n) for n in range(100_000)}
-    assert {(b"a", b"from SQL"), (b"b", b"from write")} < set(found)
-    streamed = [value for _, value in found if value and re.match(rb"\d{4}-\d\d-\d\d ", value)]
+    assert {(b"a", b"from SQL"), (b"b", b"from write")} < set(written)
+    streamed = [value for _, value in written if value and re.match(rb"\d{4}-\d\d-\d\d ", value)]
     reports = [json.loads(path.read_text()) for path in (tmp_path / "reports").glob("*.json")]
     assert 0 < sum(report["persisted"] for report in reports) <= len(streamed)
-    assert len(found) == 100_000 + 2 + len(streamed)
+    assert len(written) == 100_000 + 2 + len(streamed)
 
 
 START = """import runpy

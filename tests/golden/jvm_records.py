@@ -61,8 +61,8 @@ def _compression(jvm: Jvm, codec: str) -> Any:
 
 def _headers(jvm: Jvm, headers: Sequence[tuple[str, bytes | None]]) -> Any:
     record_header = jvm.common.header.internals.RecordHeader
-    made = [record_header(key, value) for key, value in headers]
-    return jvm.array(jvm.common.header.Header, made)
+    record_headers = [record_header(key, value) for key, value in headers]
+    return jvm.array(jvm.common.header.Header, record_headers)
 
 
 def read_batches(jvm: Jvm, data: bytes) -> list[GoldenBatch]:
@@ -104,7 +104,7 @@ def _bytes(value: bytes | bytearray | None) -> bytes | None:
 
 
 def _each(iterable: Any) -> list[Any]:
-    found, iterator = [], iterable.iterator()
+    items, iterator = [], iterable.iterator()
     while iterator.hasNext():
-        found.append(iterator.next())
-    return found
+        items.append(iterator.next())
+    return items

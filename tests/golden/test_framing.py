@@ -24,8 +24,8 @@ APIS = [api.name.lower() for api in ApiKey]
 def known(jvm: Jvm, api: str, suffix: str) -> tuple[Any, list[type[Any]]]:
     """Return the request or response classes whose versions this Kafka supports."""
     key = jvm.common.protocol.ApiKeys.forId(ApiKey[api.upper()].value)
-    found = [t for t in MESSAGES[api] if t.__name__.endswith(suffix)]
-    return key, [t for t in found if key.oldestVersion() <= t.__version__ <= key.latestVersion()]
+    types = [t for t in MESSAGES[api] if t.__name__.endswith(suffix)]
+    return key, [t for t in types if key.oldestVersion() <= t.__version__ <= key.latestVersion()]
 
 
 @pytest.mark.parametrize("client_id", ["kafkaprod-1", "", None, "größe"])

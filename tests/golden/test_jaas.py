@@ -80,10 +80,12 @@ PIECES = [
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=14), end=st.sampled_from(("", ";")))
 def test_any_text_is_parsed_as_in_java(jvm: Jvm, pieces: list[str], end: str) -> None:
     text = f"{PLAIN} required {''.join(pieces)}{end}"
-    found = read(jvm, text)
+    theirs = read(jvm, text)
     mine = ours(text)
     # Only a name that Java reads as null may differ: the package rejects it.
-    assert mine == found or (mine is None and found is not None and has_nameless_option(jvm, text))
+    assert mine == theirs or (
+        mine is None and theirs is not None and has_nameless_option(jvm, text)
+    )
 
 
 def has_nameless_option(jvm: Jvm, text: str) -> bool:

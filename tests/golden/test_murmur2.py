@@ -25,8 +25,8 @@ EDGES = [
 
 
 def hashes(keys: pa.BinaryArray) -> list[int]:
-    found: list[int] = murmur2(keys).view(np.int32).tolist()
-    return found
+    values: list[int] = murmur2(keys).view(np.int32).tolist()
+    return values
 
 
 @pytest.mark.parametrize(

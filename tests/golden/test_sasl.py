@@ -26,12 +26,12 @@ SCRAM = [Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512]
 def jaas(jvm: Jvm, module: str, options: Mapping[str, str]) -> Any:
     """Create a login module's entry for the configuration of the server's handlers."""
     login = jvm.packages.javax.security.auth.login
-    made = jvm.packages.java.util.HashMap()
+    java_options = jvm.packages.java.util.HashMap()
     for name, value in options.items():
-        made.put(name, value)
+        java_options.put(name, value)
     flag = getattr(login, "AppConfigurationEntry$LoginModuleControlFlag").REQUIRED
     entries = jvm.packages.java.util.ArrayList()
-    entries.add(login.AppConfigurationEntry(module, flag, made))
+    entries.add(login.AppConfigurationEntry(module, flag, java_options))
     return entries
 
 

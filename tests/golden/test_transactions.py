@@ -57,13 +57,13 @@ class TappedCluster(FakeCluster):
 
     def bodies(self) -> dict[ApiKey, tuple[int, bytes]]:
         """Return version and body of the latest request of each API."""
-        found = {}
+        request_bodies = {}
         for sent in self.sent:
             for frame in FrameReader().feed(bytes(sent)):
                 header = read_request_header(frame)
                 body = bytes(frame[header.body_offset :])
-                found[ApiKey(header.api_key)] = (header.version, body)
-        return found
+                request_bodies[ApiKey(header.api_key)] = (header.version, body)
+        return request_bodies
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_transactional_batches_match_kafka(jvm: Jvm, level: int) -> None:
         values = sim.send_batches(3)
         sim.finish()
         batches = cluster.logs["t", 0].batches
-    golden = [each for data in batches for each in read_batches(jvm, data)]
-    assert [record.value for each in golden for record in each.records] == values
-    assert [each.transactional for each in golden] == [True] * 3
-    assert [each.base_sequence for each in golden] == [0, 3, 6]
-    for data, each in zip(batches, golden, strict=True):
-        assert write_batch(jvm, each) == data
+    golden = [part for data in batches for part in read_batches(jvm, data)]
+    assert [record.value for golden_batch in golden for record in golden_batch.records] == values
+    assert [golden_batch.transactional for golden_batch in golden] == [True] * 3
+    assert [golden_batch.base_sequence for golden_batch in golden] == [0, 3, 6]
+    for data, java_batch in zip(batches, golden, strict=True):
+        assert write_batch(jvm, java_batch) == data

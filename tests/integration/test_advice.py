@@ -78,8 +78,8 @@ def test_codec_is_the_bottleneck(broker: EmbeddedBroker) -> None:
 def test_small_requests_with_high_latency(broker: EmbeddedBroker) -> None:
     narrow: dict[str, Any] = {"max_in_flight_requests_per_connection": 1, "batch_size": 16_384}
     report = write_session(broker, *[random_rows("one", 1_000)] * 2, delay_s=DELAY_S, **narrow)
-    found = advice_of(report)
-    advice = found["max.in.flight.requests.per.connection", Direction.RAISE]
+    by_setting = advice_of(report)
+    advice = by_setting["max.in.flight.requests.per.connection", Direction.RAISE]
     assert report.request_latency.percentile(50) >= 2 * DELAY_S * 1e6
     assert "1 request of" in advice.figure
 
@@ -121,8 +121,8 @@ def test_skewed_keys(broker: EmbeddedBroker) -> None:
     keys = [b"hot" if number % 50 else b"%d" % number for number in range(1_000)]
     chunk = rows("four", [b"." * 1_000] * 1_000, keys=keys)
     report = write_session(broker, *[chunk] * 4, batch_size=65_536)
-    found = advice_of(report)
-    assert "four-" in found["the keys", Direction.CHECK].figure
+    by_setting = advice_of(report)
+    assert "four-" in by_setting["the keys", Direction.CHECK].figure
 
 
 def test_tiny_tasks(broker: EmbeddedBroker) -> None:
@@ -141,16 +141,16 @@ def test_tiny_tasks(broker: EmbeddedBroker) -> None:
 
 def test_throttling_and_retries() -> None:
     """Scripted brokers that throttle and reject requests, on real connections."""
-    with world(FakeCluster(topics={"t": 1})) as one:
+    with world(FakeCluster(topics={"t": 1})) as sim:
         rejected = Fault(error=ErrorCode.not_enough_replicas)
         for fault in (Fault(throttle_ms=200), rejected, rejected, rejected):
-            one.fault(fault)
-            one.send_batches(1)
-            one.finish()
-        report = one.report()
-    found = advice_of(report)
-    assert "throttled 200 ms" in found["the brokers' quota", Direction.CHECK].figure
-    retries = found["the brokers", Direction.CHECK]
+            sim.fault(fault)
+            sim.send_batches(1)
+            sim.finish()
+        report = sim.report()
+    by_setting = advice_of(report)
+    assert "throttled 200 ms" in by_setting["the brokers' quota", Direction.CHECK].figure
+    retries = by_setting["the brokers", Direction.CHECK]
     assert "3 retries for 4 batches, NOT_ENOUGH_REPLICAS 3 times" in retries.figure
 
 

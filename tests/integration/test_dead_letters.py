@@ -162,7 +162,7 @@ def test_rows_of_missing_topics_become_dead_letters(topics: tuple[str, str, str]
     assert [record.value for record in by_confluent(servers, topic)] == [topic.encode()] * 2
     dead = by_confluent(servers, letters)
     assert {record.value for record in dead} == {f"{topic}-gone".encode(), b"not/a/name"}
-    assert all(dict(one.headers)["__connect.errors.topic"] == one.value for one in dead)
+    assert all(dict(letter.headers)["__connect.errors.topic"] == letter.value for letter in dead)
     assert {count.reason: count.dead_lettered for count in report.poison} == {
         "UNKNOWN_TOPIC": 1,
         "INVALID_TOPIC": 1,
@@ -216,10 +216,10 @@ def test_dead_letter_of_a_row_with_invalid_timestamp(topics: tuple[str, str, str
     finally:
         discard_session(session)
     assert [record.value for record in by_confluent(servers, topic)] == [b"good"]
-    found = {record.value: record for record in by_confluent(servers, letters)}
-    assert found.keys() == times.keys() - {b"good"}
-    assert found[b"lost"].timestamp == times[b"lost"]
+    by_value = {record.value: record for record in by_confluent(servers, letters)}
+    assert by_value.keys() == times.keys() - {b"good"}
+    assert by_value[b"lost"].timestamp == times[b"lost"]
     for value in (b"future", b"lost in future"):
-        assert abs(found[value].timestamp - now) < 60_000
-        assert b"imestamp" in (context(found[b"future"], "exception.message") or b"")
+        assert abs(by_value[value].timestamp - now) < 60_000
+        assert b"imestamp" in (context(by_value[b"future"], "exception.message") or b"")
     assert report.persisted == report.records == 4

@@ -36,8 +36,8 @@ def test_acknowledged_records_are_persisted(
     report = produce(any_kafka.bootstrap_servers, numbered(unique_topic, 0, 3000, 3), acks=acks)
     assert report.persisted == 3000
     assert sum(part.sent for part in report.partitions) == 0
-    found = by_confluent(any_kafka.bootstrap_servers, unique_topic)
-    assert [int(record.value or b"") for record in found] == [
+    records = by_confluent(any_kafka.bootstrap_servers, unique_topic)
+    assert [int(record.value or b"") for record in records] == [
         number for start in range(3) for number in range(start, 3000, 3)
     ]
 
@@ -79,8 +79,8 @@ def test_oversized_batches_are_split(any_kafka: AnyKafka, unique_topic: str) -> 
     report = produce(any_kafka.bootstrap_servers, chunk)
     assert report.persisted == 2000
     assert report.splits > 10
-    found = by_confluent(any_kafka.bootstrap_servers, unique_topic)
-    assert [record.headers for record in found] == [
+    records = by_confluent(any_kafka.bootstrap_servers, unique_topic)
+    assert [record.headers for record in records] == [
         (("n", b"%d" % number),) for half in range(2) for number in range(half, 2000, 2)
     ]
 
@@ -160,8 +160,8 @@ def test_missing_topic_is_not_created(any_kafka: AnyKafka, unique_topic: str) ->
 def test_missing_topic_is_created(any_kafka: AnyKafka, unique_topic: str) -> None:
     report = produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"a", b"b"]))
     assert report.persisted == 2
-    found = by_confluent(any_kafka.bootstrap_servers, unique_topic)
-    assert [record.value for record in found] == [b"a", b"b"]
+    records = by_confluent(any_kafka.bootstrap_servers, unique_topic)
+    assert [record.value for record in records] == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("topic", ["no spaces", "a/b", "x" * 250, ""])

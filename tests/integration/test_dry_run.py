@@ -36,9 +36,9 @@ def write_task(broker: EmbeddedBroker, *, dry_run: bool, **options: str) -> Deli
 
 def requests(caplog: pytest.LogCaptureFixture) -> set[str]:
     """Return the APIs of requests that the sink has sent since the last call."""
-    found = set(re.findall(r"api=(\w+)", caplog.text))
+    apis = set(re.findall(r"api=(\w+)", caplog.text))
     caplog.clear()
-    return found
+    return apis
 
 
 @pytest.mark.parametrize(

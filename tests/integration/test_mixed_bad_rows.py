@@ -119,5 +119,5 @@ def _write(
         "kafka.max.block.ms": "1000",
         "kafka.allow.auto.create.topics": "false",
     }
-    given = [batch(chunk) if chunk else empty for chunk in chunks]
-    return write_all(servers, given, {**settings, **TOLERATE, **options})
+    batches = [batch(chunk) if chunk else empty for chunk in chunks]
+    return write_all(servers, batches, {**settings, **TOLERATE, **options})

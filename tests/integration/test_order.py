@@ -57,7 +57,7 @@ def test_order_of_rows_with_and_without_keys(
     for record in by_confluent(any_kafka.bootstrap_servers, unique_topic):
         logs[record.partition].append(int((record.value or b"")[:6]))
     assert sum(map(len, logs.values())) == ROWS
-    assert all(found == sorted(found) for found in logs.values())
+    assert all(log_values == sorted(log_values) for log_values in logs.values())
     assert partitions == 1 or sum(map(bool, logs.values())) > 1
     assert np.unique(np.concatenate(list(logs.values()))).size == ROWS
 
@@ -77,22 +77,24 @@ COUNTS = (1, 3, 8)
 
 def mixed_rows(seed: int) -> list[InputRow]:
     random, now = Random(seed), SystemClock().wall_ms()
-    made = []
+    input_rows = []
     for number in range(ROWS):
         topic = random.randrange(3)
         partition = random.choice([None, None, None, random.randrange(COUNTS[topic])])
         key = random.choice([None, None, b"", b"k%d" % random.randrange(5), random.randbytes(9)])
         stamp = now + random.choice([-1_000 * number, number, -random.randrange(10**7)])
         value = b"%06d" % number + b"." * random.randrange(300)
-        made.append(InputRow(topic, partition, key, value, stamp))
-    return made
+        input_rows.append(InputRow(topic, partition, key, value, stamp))
+    return input_rows
 
 
-def in_chunks(given: list[InputRow], topics: tuple[str, ...], sizes: tuple[int, ...]) -> list[Rows]:
+def in_chunks(
+    input_rows: list[InputRow], topics: tuple[str, ...], sizes: tuple[int, ...]
+) -> list[Rows]:
     """Split the rows into chunks of these sizes, in rotation."""
     chunks, start, turn = [], 0, 0
-    while start < len(given):
-        chunk = given[start : start + sizes[turn % len(sizes)]]
+    while start < len(input_rows):
+        chunk = input_rows[start : start + sizes[turn % len(sizes)]]
         start, turn = start + len(chunk), turn + 1
         columns = Columns(
             value=pa.array([row.value for row in chunk], pa.binary()),
@@ -105,11 +107,11 @@ def in_chunks(given: list[InputRow], topics: tuple[str, ...], sizes: tuple[int, 
     return chunks
 
 
-def write_with_librdkafka(broker: str, given: list[InputRow], topics: tuple[str, ...]) -> None:
+def write_with_librdkafka(broker: str, input_rows: list[InputRow], topics: tuple[str, ...]) -> None:
     producer = Producer(
         {"bootstrap.servers": broker, "partitioner": "murmur2_random", "enable.idempotence": True}
     )
-    for row in given:
+    for row in input_rows:
         location: dict[str, Any] = {} if row.partition is None else {"partition": row.partition}
         producer.produce(topics[row.topic], row.value, row.key, timestamp=row.timestamp, **location)
     assert producer.flush(30) == 0
@@ -129,22 +131,27 @@ def test_same_partitions_as_librdkafka(
     seed: int,
     options: dict[str, object],
 ) -> None:
-    broker, given = any_kafka.bootstrap_servers, mixed_rows(seed)
+    broker, input_rows = any_kafka.bootstrap_servers, mixed_rows(seed)
     ours, theirs = (tuple(f"{unique_topic}-{who}-{n}" for n in COUNTS) for who in ("us", "them"))
     for topic, count in zip(ours + theirs, COUNTS * 2, strict=True):
         Admin(broker).create_topic(topic, count)
-    write_with_librdkafka(broker, given, theirs)
-    produce(broker, *in_chunks(given, ours, (1, 300, 7, 90)), **options)
+    write_with_librdkafka(broker, input_rows, theirs)
+    produce(broker, *in_chunks(input_rows, ours, (1, 300, 7, 90)), **options)
     for number, (our_topic, their_topic) in enumerate(zip(ours, theirs, strict=True)):
-        sent = [row for row in given if row.topic == number]
-        found, expected = by_confluent(broker, our_topic), by_confluent(broker, their_topic)
-        values = [record.value for record in sorted(found, key=lambda one: one.value or b"")]
+        sent = [row for row in input_rows if row.topic == number]
+        actual, expected = by_confluent(broker, our_topic), by_confluent(broker, their_topic)
+        values = [record.value for record in sorted(actual, key=lambda record: record.value or b"")]
         assert values == [row.value for row in sent]
-        for records in (found, expected):  # sorted by partition and offset, and therefore by number
-            assert records == sorted(records, key=lambda one: (one.partition, one.value or b""))
+        for records in (
+            actual,
+            expected,
+        ):  # sorted by partition and offset, and therefore by number
+            assert records == sorted(
+                records, key=lambda record: (record.partition, record.value or b"")
+            )
         locations = {record.value: record.partition for record in expected}
         rows_of = {row.value: row for row in sent}
-        for record in found:
+        for record in actual:
             row = rows_of[record.value or b""]
             assert (record.key, record.timestamp) == (row.key, row.timestamp)
             if row.key is not None or row.partition is not None:

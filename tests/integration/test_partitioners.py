@@ -48,8 +48,8 @@ def test_same_partition_for_each_key(
     for record in by_confluent(embedded_broker.bootstrap_servers, unique_topic):
         locations.setdefault(record.value, []).append(record.partition)
     assert len(locations) == len(keys)
-    assert all(len(found) == 2 and len(set(found)) == 1 for found in locations.values())
-    assert len({found[0] for found in locations.values()}) == PARTITIONS
+    assert all(len(places) == 2 and len(set(places)) == 1 for places in locations.values())
+    assert len({places[0] for places in locations.values()}) == PARTITIONS
 
 
 @pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a"])
@@ -63,6 +63,6 @@ def test_same_partition_without_key(
     producer.produce(unique_topic, value=b"theirs")
     assert producer.flush(30) == 0
     produce(embedded_broker.bootstrap_servers, rows(unique_topic, [b"ours"] * 3), partitioner=name)
-    found = by_confluent(embedded_broker.bootstrap_servers, unique_topic)
-    assert len(found) == 4
-    assert len({record.partition for record in found}) == 1
+    records = by_confluent(embedded_broker.bootstrap_servers, unique_topic)
+    assert len(records) == 4
+    assert len({record.partition for record in records}) == 1

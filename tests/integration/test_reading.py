@@ -67,13 +67,13 @@ def test_same_records_as_another_consumer(any_kafka: AnyKafka, unique_topic: str
         )
         produce(servers, batch, compression_type=codec.name.lower(), batch_size=2_000)
     kafka = {"kafka.bootstrap.servers": servers, "topic": unique_topic, "reportPath": "unused"}
-    found = read_records(**kafka)  # type: ignore[arg-type]
+    ours = read_records(**kafka)  # type: ignore[arg-type]
     foreign = in_order(by_confluent(servers, unique_topic))
-    assert [(each.partition, each.offset, each.key, each.value) for each in found] == [
-        (each.partition, each.offset, each.key, each.value) for each in foreign
+    assert [(record.partition, record.offset, record.key, record.value) for record in ours] == [
+        (record.partition, record.offset, record.key, record.value) for record in foreign
     ]
-    assert [tuple(each.headers) for each in found] == [each.headers for each in foreign]
-    table = found.to_arrow()
+    assert [tuple(record.headers) for record in ours] == [record.headers for record in foreign]
+    table = ours.to_arrow()
     assert table.column("timestamp").cast(pa.int64()).to_pylist()[3] == 1_700_000_000_003
     assert table.num_rows == 302 * len(Codec)
 
@@ -126,8 +126,8 @@ def test_invalid_arguments(any_kafka: AnyKafka, unique_topic: str) -> None:
 
 
 def run_command(kafka: AnyKafka, *words: str) -> tuple[int, str]:
-    given = [*words, "--bootstrap-servers", kafka.bootstrap_servers]
-    result = CliRunner().invoke(app, given, env={"COLUMNS": "200"})
+    arguments = [*words, "--bootstrap-servers", kafka.bootstrap_servers]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     return result.exit_code, result.output
 
 
@@ -155,7 +155,7 @@ def test_command_escapes_control_characters(any_kafka: AnyKafka, unique_topic: s
 def verify_report(kafka: AnyKafka, report: DeliveryReport, folder: Path) -> tuple[int, list[str]]:
     (folder / "report.json").write_text(report.to_json())
     status, output = run_command(kafka, "verify", str(folder / "report.json"), "--json")
-    return status, [each["verdict"] for each in json.loads(output)["partitions"]]
+    return status, [partition["verdict"] for partition in json.loads(output)["partitions"]]
 
 
 def test_verify_report(any_kafka: AnyKafka, unique_topic: str, tmp_path: Path) -> None:

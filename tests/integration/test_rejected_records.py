@@ -28,8 +28,8 @@ def test_rejected_records_become_dead_letters(any_kafka: Any, unique_topic: str)
     options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
     report = write_keyed(servers, unique_topic, keys, options)
 
-    found = by_confluent(servers, unique_topic)
-    assert [record.key for record in found] == [key for key in keys * 3 if key is not None]
+    records = by_confluent(servers, unique_topic)
+    assert [record.key for record in records] == [key for key in keys * 3 if key is not None]
     dead = by_confluent(servers, letters)
     assert [record.value for record in dead] == [b"v%d" % row for row in range(3, 100, 10)] * 3
     assert {context(record, "partition") for record in dead} == {b"0"}
@@ -92,8 +92,8 @@ def test_open_breaker_makes_dead_letters() -> None:
             report = session.report(TaskInfo())
         finally:
             discard_session(session)
-        found = by_confluent(kafka.bootstrap_servers, "t")
-        assert [(record.partition, record.value) for record in found] == [
+        records = by_confluent(kafka.bootstrap_servers, "t")
+        assert [(record.partition, record.value) for record in records] == [
             (0, b"a"),
             (0, b"c"),
             (1, b"first"),
@@ -122,8 +122,8 @@ def test_batches_larger_than_a_segment_are_split(any_kafka: Any, unique_topic: s
     }
     values = ["v" * (1_200_000 if row == 5 else 100_000) for row in range(20)]
     report = write(servers, batch([(v, unique_topic, 0, None) for v in values]), options)
-    found = by_confluent(servers, unique_topic)
-    assert [len(record.value or b"") for record in found] == [100_000] * 19
+    records = by_confluent(servers, unique_topic)
+    assert [len(record.value or b"") for record in records] == [100_000] * 19
     (dead,) = by_confluent(servers, letters)
     assert context(dead, "topic") == unique_topic.encode()
     assert report.persisted == 20
@@ -135,15 +135,17 @@ def test_topic_without_write_permission() -> None:
     with EmbeddedBroker(topics={"secret": 2, "open": 1, "dead": 1}, faults=[refusals]) as kafka:
         servers = kafka.bootstrap_servers
         options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
-        given = batch([(f"{n}", "secret" if n % 3 else "open", None, None) for n in range(90)])
-        report = write(servers, given, options)
+        record_batch = batch(
+            [(f"{n}", "secret" if n % 3 else "open", None, None) for n in range(90)]
+        )
+        report = write(servers, record_batch, options)
         assert len(by_confluent(servers, "open")) == 30
         dead = by_confluent(servers, "dead")
         assert len(dead) == 60
         assert b"TOPIC_AUTHORIZATION_FAILED" in (context(dead[0], "exception.message") or b"")
         assert [(c.reason, c.dead_lettered) for c in report.poison] == [("TOPIC_UNAUTHORIZED", 60)]
         with pytest.raises(DeliveryError) as caught:
-            write(servers, given, {})
+            write(servers, record_batch, {})
         assert caught.value.error == "TOPIC_AUTHORIZATION_FAILED"
 
 

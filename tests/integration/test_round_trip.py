@@ -98,8 +98,8 @@ def on_embedded(embedded_broker: EmbeddedBroker) -> Written:
 
 @pytest.fixture(params=["kafka", "embedded"])
 def written(request: pytest.FixtureRequest) -> Written:
-    found: Written = request.getfixturevalue(f"on_{request.param}")
-    return found
+    records_of_broker: Written = request.getfixturevalue(f"on_{request.param}")
+    return records_of_broker
 
 
 @pytest.mark.parametrize("reader", [by_confluent, by_kafka_python, by_kcat])
@@ -108,8 +108,8 @@ def test_other_clients_read_the_records(written: Written, reader: Reader) -> Non
 
 
 def test_console_consumer_reads_the_records(on_kafka: Written) -> None:
-    found = by_console_consumer(on_kafka.bootstrap_servers, on_kafka.topic)
-    assert found == on_kafka.expected
+    consumed = by_console_consumer(on_kafka.bootstrap_servers, on_kafka.topic)
+    assert consumed == on_kafka.expected
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -50,5 +50,5 @@ def test_size_limit_is_remembered_for_the_next_task(
     # On a busy machine all eleven batches are closed before the error, and each is split.
     assert 0 < first.splits <= 66
     assert second.splits == 0
-    found = [record.value for record in by_confluent(servers, unique_topic)]
-    assert found == [VALUE % number for number in range(total)]
+    values = [record.value for record in by_confluent(servers, unique_topic)]
+    assert values == [VALUE % number for number in range(total)]

@@ -55,11 +55,11 @@ def shape(value: Any, path: str = "") -> dict[str, str]:
         return {path: "number" if isinstance(value, int | float) else type(value).__name__}
     if path == ".metrics":
         return {path: "object"}
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for name, inner in value.items():
         named = path.endswith((".brokers", ".topics", ".partitions", ".toppars", ".req"))
-        found |= shape(inner, f"{path}.{'*' if named else name}")
-    return found
+        types |= shape(inner, f"{path}.{'*' if named else name}")
+    return types
 
 
 def test_same_structure_as_librdkafka(
@@ -119,7 +119,7 @@ COMPARED_FIELDS = (
 def total(lines: list[dict[str, Any]], path: str) -> int:
     """Return the sum of a window's field over all lines, brokers or topics."""
     group, window, figure = path.split(".")
-    return sum(each[window][figure] for line in lines for each in line[group].values())
+    return sum(broker[window][figure] for line in lines for broker in line[group].values())
 
 
 def test_same_values_as_librdkafka(

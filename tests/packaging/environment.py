@@ -32,11 +32,11 @@ class Environment:
     def link(self, requirements: Iterable[str]) -> None:
         """Link the requirements, and their requirements, from this environment."""
         for name in needed(requirements):
-            found = distribution(name)
-            tops = {path.parts[0] for path in found.files or ()} - {"..", "__pycache__"}
+            installed = distribution(name)
+            tops = {path.parts[0] for path in installed.files or ()} - {"..", "__pycache__"}
             for link in (self._packages / top for top in tops):
                 if not link.exists():
-                    link.symlink_to(Path(str(found.locate_file(link.name))))
+                    link.symlink_to(Path(str(installed.locate_file(link.name))))
 
     def install(self, wheel: Path) -> None:
         """Install the wheel with pip, which must find all requirements in the environment."""

@@ -67,30 +67,30 @@ def metadata(wheel: Path) -> Message:
 
 def required(wheel: Path, extra: str = "") -> list[str]:
     """Return the requirements of the wheel, or of one of its extras."""
-    found = map(Requirement, metadata(wheel).get_all("Requires-Dist", []))
+    requirements = map(Requirement, metadata(wheel).get_all("Requires-Dist", []))
     return [
-        f"{each.name}{each.specifier}"
-        for each in found
-        if (each.marker is None) is not bool(extra)
-        and (each.marker is None or each.marker.evaluate({"extra": extra}))
+        f"{requirement.name}{requirement.specifier}"
+        for requirement in requirements
+        if (requirement.marker is None) is not bool(extra)
+        and (requirement.marker is None or requirement.marker.evaluate({"extra": extra}))
     ]
 
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Create an environment with the wheel and its requirements."""
-    made = Environment(tmp_path_factory.mktemp("job") / "environment")
-    made.link(required(wheel))
-    made.install(wheel)
-    return made
+    installation = Environment(tmp_path_factory.mktemp("job") / "environment")
+    installation.link(required(wheel))
+    installation.install(wheel)
+    return installation
 
 
 @pytest.fixture(scope="module")
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a Spark home like a distribution's, whose PySpark is unknown to pip."""
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    installed = Path(str(found.origin)).parent
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    installed = Path(str(spec.origin)).parent
     home = tmp_path_factory.mktemp("spark")
     for name in ("bin", "jars"):
         (home / name).symlink_to(installed / name)
@@ -128,7 +128,11 @@ def test_contents_of_the_archives(wheel: Path, sdist: Path) -> None:
 def test_metadata(wheel: Path) -> None:
     said = metadata(wheel)
     assert (said["Name"], said["Requires-Python"]) == ("spark-kafka-sink", ">=3.11")
-    assert not [each for each in required(wheel) if re.match("pyspark|typer|rich|pandas", each)]
+    assert not [
+        requirement
+        for requirement in required(wheel)
+        if re.match("pyspark|typer|rich|pandas", requirement)
+    ]
     assert {"spark", "cli"} < set(said.get_all("Provides-Extra", []))
 
 
@@ -148,10 +152,10 @@ except ConfigError as error:
 
 
 def test_write_without_pandas(wheel: Path, tmp_path: Path) -> None:
-    made = Environment(tmp_path / "environment")
-    made.link([*required(wheel), "pyspark"])
-    made.install(wheel)
-    assert "write(df, options) needs pandas" in made.run("python", "-c", WITHOUT_PANDAS)
+    installation = Environment(tmp_path / "environment")
+    installation.link([*required(wheel), "pyspark"])
+    installation.install(wheel)
+    assert "write(df, options) needs pandas" in installation.run("python", "-c", WITHOUT_PANDAS)
 
 
 def test_command_line_and_its_extra(wheel: Path, environment: Environment) -> None:
@@ -189,18 +193,20 @@ spark.stop()
 def worker_files(environment: Environment, **variables: str) -> list[str]:
     """Return the files of PySpark and Py4J in a Python worker."""
     python = environment.bin / "python"
-    found = {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", **variables}
-    return run([python, "-c", WORKER_FILES], environment.folder, **found).split()
+    settings = {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", **variables}
+    return run([python, "-c", WORKER_FILES], environment.folder, **settings).split()
 
 
 def test_workers_import_the_installed_pyspark(wheel: Path, tmp_path: Path) -> None:
     """Without the wheel, workers import the archives."""
-    made = Environment(tmp_path / "environment")
-    made.link([*required(wheel), *required(wheel, "spark")])
-    assert all(".zip" in file for file in worker_files(made))
-    made.install(wheel)
-    assert not [file for file in worker_files(made) if ".zip" in file]
-    assert all(".zip" in file for file in worker_files(made, KAFKAPROD_KEEP_PYSPARK_ZIP="1"))
+    installation = Environment(tmp_path / "environment")
+    installation.link([*required(wheel), *required(wheel, "spark")])
+    assert all(".zip" in file for file in worker_files(installation))
+    installation.install(wheel)
+    assert not [file for file in worker_files(installation) if ".zip" in file]
+    assert all(
+        ".zip" in file for file in worker_files(installation, KAFKAPROD_KEEP_PYSPARK_ZIP="1")
+    )
 
 
 def test_workers_import_the_pyspark_of_a_distribution(

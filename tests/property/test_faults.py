@@ -71,8 +71,8 @@ def test_transient_faults_leave_every_record_once_and_in_order(
         sim.fault(*faults)
         play(sim, list(todo), moved)
         for partition, total in enumerate(totals):
-            found = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
-            assert found == list(range(total))
+            numbers = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
+            assert numbers == list(range(total))
         assert sim.statuses().get(DeliveryStatus.PERSISTED, 0) == sim.appended
         sim.check_accounting()
 
@@ -94,12 +94,12 @@ def test_accounting_is_correct_after_any_faults(
         with suppress(DeliveryError):
             play(sim, list(todo), moved)
         sim.check_accounting()
-        found = sim.statuses()
+        counts = sim.statuses()
         logged = 0
         for partition in range(PARTITIONS):
             values = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
             assert values == sorted(set(values)), "no record twice, none out of order"
             logged += len(values)
-        persisted = found.get(DeliveryStatus.PERSISTED, 0)
-        possibly = found.get(DeliveryStatus.POSSIBLY_PERSISTED, 0)
+        persisted = counts.get(DeliveryStatus.PERSISTED, 0)
+        possibly = counts.get(DeliveryStatus.POSSIBLY_PERSISTED, 0)
         assert persisted <= logged <= persisted + possibly

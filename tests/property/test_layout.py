@@ -69,11 +69,11 @@ class AdjustableClock(ManualClock):
 
 def messages_of(data: Chunks, partition: int, arrivals: list[int] | None = None) -> list[Message]:
     """Return a partition's messages; with arrival times, each chunk's have its own."""
-    found = []
+    messages = []
     for number, chunk in enumerate(data):
         mine = [message for target, message in chunk if target == partition]
-        found += [m.at(arrivals[number]) for m in mine] if arrivals else mine
-    return found
+        messages += [m.at(arrivals[number]) for m in mine] if arrivals else mine
+    return messages
 
 
 def check_partition(batches: list[ProducerBatch], sent: list[Message]) -> None:

@@ -36,8 +36,8 @@ def test_speculation_and_a_lost_executor_or_worker(
     with EmbeddedBroker(topics=dict.fromkeys(TOPICS, 2)) as broker:
         run_child("cluster_child", tmp_path, broker.bootstrap_servers, kind, *options)
         for topic in TOPICS:
-            found = [int(r.value or b"") for r in by_confluent(broker.bootstrap_servers, topic)]
-            assert set(found) == set(range(ROWS)), topic
-            assert not options or len(found) == ROWS, f"{topic}: duplicate rows"
+            values = [int(r.value or b"") for r in by_confluent(broker.bootstrap_servers, topic)]
+            assert set(values) == set(range(ROWS)), topic
+            assert not options or len(values) == ROWS, f"{topic}: duplicate rows"
             report = DeliveryReport.from_json(read_report(str(tmp_path / f"{topic}.json")))
             assert (report.status, report.persisted) == (WriteStatus.SUCCEEDED, ROWS)

@@ -39,7 +39,7 @@ def test_local_times_are_cast_like_in_spark(
 ) -> None:
     restore_zone.conf.set(ZONE, zone)
     moments = ("2024-06-01 12:00:00.123", "2024-03-31 02:30:00", "2024-10-27 02:30:00")
-    rows = [f"'{each}' AS value, TIMESTAMP_NTZ'{each}' AS timestamp" for each in moments]
+    rows = [f"'{moment}' AS value, TIMESTAMP_NTZ'{moment}' AS timestamp" for moment in moments]
     local = frame(sink, *rows)
     sink.write(local, topic=topic, useTimestampColumn="true")
     cast = local.selectExpr("value", "unix_millis(CAST(timestamp AS TIMESTAMP)) AS ms").collect()
@@ -131,7 +131,7 @@ def test_bad_row_becomes_a_dead_letter(
     (letter,) = by_confluent(sink.bootstrap_servers, dead)
     assert letter.value == b"b"
     assert letter.timestamp > 1_600_000_000_000
-    assert [each["reason"] for each in json.loads(path.read_text())["poison"]] == [reason]
+    assert [bad_rows["reason"] for bad_rows in json.loads(path.read_text())["poison"]] == [reason]
 
 
 SAME_RESULT = {
@@ -160,11 +160,11 @@ def test_same_result_as_spark_kafka_sink(
     jvm = replace(sink, format=JVM)
     other, _ = sink.jobs_of(lambda: jvm.write(rows, topic=theirs, includeHeaders="true"))
     assert (ours is None) == (other is None), f"kafkaprod: {ours}\nkafka: {other}"
-    found, expected = (
+    actual, expected = (
         [(record.key, record.value, record.headers) for record in by_confluent(*location)]
         for location in ((sink.bootstrap_servers, topic), (sink.bootstrap_servers, theirs))
     )
-    assert found == expected
+    assert actual == expected
 
 
 ONLY_KAFKAPROD = {
@@ -234,8 +234,8 @@ def test_uppercase_key_column_is_logged_on_the_driver(
 ) -> None:
     """Spark's Kafka sink also ignores the column, without a message."""
     capitals, mark = frame(sink, "'k' AS KEY, 'v' AS value"), console.mark()
-    for each in (sink, replace(sink, format=JVM)):
-        each.write(capitals, topic=topic)
+    for of_format in (sink, replace(sink, format=JVM)):
+        of_format.write(capitals, topic=topic)
     console.wait_for("column `KEY` is ignored (as in format('kafka'))", mark)
-    found = by_confluent(sink.bootstrap_servers, topic)
-    assert [(record.key, record.value) for record in found] == [(None, b"v")] * 2
+    records = by_confluent(sink.bootstrap_servers, topic)
+    assert [(record.key, record.value) for record in records] == [(None, b"v")] * 2

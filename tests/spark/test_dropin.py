@@ -72,7 +72,11 @@ def test_both_formats_write_the_same(
     ours, theirs = sink, replace(sink, format=JVM)
     create_topics(
         real_kafka,
-        [_prefix(scenario, each) + name for each in (ours, theirs) for name in _topics(scenario)],
+        [
+            _prefix(scenario, topic_prefix) + name
+            for topic_prefix in (ours, theirs)
+            for name in _topics(scenario)
+        ],
     )
     _write(scenario, theirs)
     _write(scenario, ours)
@@ -94,8 +98,8 @@ def test_spark_reader_reads_the_records(sink: Sink, topic: str) -> None:
     sink.write(frame, topic=topic)
     reader = sink.spark.read.format("kafka").option("includeHeaders", "true")
     reader = reader.option("kafka.bootstrap.servers", sink.bootstrap_servers)
-    found = reader.option("subscribe", topic).load().orderBy("partition")
-    assert_df_equality(found.select(*frame.columns), frame, ignore_nullable=True)
+    read = reader.option("subscribe", topic).load().orderBy("partition")
+    assert_df_equality(read.select(*frame.columns), frame, ignore_nullable=True)
 
 
 def test_frame_read_from_kafka_can_be_written(

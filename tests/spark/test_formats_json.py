@@ -41,15 +41,15 @@ def in_berlin(spark: SparkSession) -> Iterator[SparkSession]:
 def _encoded(array: pa.StructArray) -> list[str | None]:
     plan = FieldPlan(format=Format.JSON, zone=ZONE)
     encoded = compile_encoder(plan, array.type).encode(array, RowFaults(len(array)))
-    return [None if each is None else each.decode() for each in encoded.to_pylist()]
+    return [None if text is None else text.decode() for text in encoded.to_pylist()]
 
 
 def _to_json(spark: SparkSession, array: pa.StructArray) -> list[str | None]:
     """Return `to_json` of each struct, in order."""
     numbers = pa.array(range(len(array)))
     frame = spark.createDataFrame(pa.table({"number": numbers, "value": array}))
-    found = frame.select("number", sf.to_json("value").alias("text")).collect()
-    return [row.text for row in sorted(found, key=lambda row: row.number)]
+    texts = frame.select("number", sf.to_json("value").alias("text")).collect()
+    return [row.text for row in sorted(texts, key=lambda row: row.number)]
 
 
 def _parsed(text: str | None, type_: pa.DataType) -> Any:
@@ -59,11 +59,11 @@ def _parsed(text: str | None, type_: pa.DataType) -> Any:
 def _typed(value: Any, type_: Any) -> Any:
     """Convert numbers to the column's type, because Java writes some with more digits."""
     if isinstance(type_, pa.MapType):
-        return value and {key: _typed(each, type_.item_type) for key, each in value.items()}
+        return value and {key: _typed(item, type_.item_type) for key, item in value.items()}
     if isinstance(value, dict):
-        return {name: _typed(each, type_.field(name).type) for name, each in value.items()}
+        return {name: _typed(item, type_.field(name).type) for name, item in value.items()}
     if isinstance(value, list):
-        return [_typed(each, type_.value_type) for each in value]
+        return [_typed(item, type_.value_type) for item in value]
     if isinstance(value, Decimal) and pa.types.is_floating(type_):
         number = pa.scalar(float(value), type_).as_py()
         return math.copysign(1, number), number
@@ -75,8 +75,8 @@ def _typed(value: Any, type_: Any) -> Any:
 def test_generated_rows_equal_to_json(in_berlin: SparkSession, generated: Generated) -> None:
     array = pa.array(generated.rows, generated.type)
     assert isinstance(array, pa.StructArray)
-    found, expected = _encoded(array), _to_json(in_berlin, array)
-    assert [_parsed(text, array.type) for text in found] == [
+    ours, expected = _encoded(array), _to_json(in_berlin, array)
+    assert [_parsed(text, array.type) for text in ours] == [
         _parsed(text, array.type) for text in expected
     ]
 
@@ -123,8 +123,8 @@ def _is_same_text(text: str, expected: str, type_: pa.DataType) -> bool:
     """
     if text == expected:
         return True
-    number, other = (pa.scalar(each).cast(type_) for each in (text, expected))
-    digits, more = (each.partition("E")[0].strip("-0.") for each in (text, expected))
+    number, other = (pa.scalar(number_text).cast(type_) for number_text in (text, expected))
+    digits, more = (number_text.partition("E")[0].strip("-0.") for number_text in (text, expected))
     has_form = ("E" in text) is ("E" in expected) and bool(re.fullmatch(_FORM, text))
     return number.equals(other) and has_form and len(digits) < len(more)
 
@@ -148,7 +148,9 @@ def test_numbers_have_the_text_of_to_json(
     ]
     array: Any = pa.array(rows, struct)
     for text, expected in zip(_encoded(array), _to_json(in_berlin, array), strict=True):
-        parts, expected_parts = (re.split(r"([-\d.E]+)", each or "") for each in (text, expected))
+        parts, expected_parts = (
+            re.split(r"([-\d.E]+)", json_text or "") for json_text in (text, expected)
+        )
         assert parts[::2] == expected_parts[::2]
         for number, other in zip(parts[1::2], expected_parts[1::2], strict=True):
             assert _is_same_text(number, other, type_), (number, other)
@@ -183,5 +185,5 @@ def test_json_follows_the_session(spark: SparkSession, session: dict[str, str]) 
         append(frame, options)
         for name, value in before.items():
             spark.conf.set(name, value)
-        found = kafka.records("t")[0].value or b""
-    assert json.loads(found) == json.loads(expected)
+        written = kafka.records("t")[0].value or b""
+    assert json.loads(written) == json.loads(expected)

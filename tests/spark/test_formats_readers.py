@@ -72,13 +72,13 @@ def frame(spark: SparkSession) -> DataFrame:
 
 def _split(columns: str) -> list[str]:
     """Split a list of expressions that end in `as name`."""
-    found, text = [], ""
+    parts, text = [], ""
     for part in columns.replace("\n", " ").split(","):
         text = f"{text},{part}" if text else part
         if text.count("(") == text.count(")") and " as " in part.rpartition(")")[2]:
-            found.append(text.strip())
+            parts.append(text.strip())
             text = ""
-    return found
+    return parts
 
 
 def _written(
@@ -102,7 +102,7 @@ def test_confluent_avro_deserializer(
         SchemaRegistryClient({"url": registry.url}),
         conf={"schema.id.deserializer": dual_schema_id_deserializer},
     )
-    read = [reader(each.value, _context(unique_topic, each)) for each in records]
+    read = [reader(record.value, _context(unique_topic, record)) for record in records]
     assert read[2] == EXPECTED
     assert [row["maybe"] for row in read] == [None, 1, 2]
     assert [row["nested"] is None for row in read] == [False, True, False]
@@ -186,14 +186,14 @@ def test_confluent_json_deserializer(
         schema_registry_client=SchemaRegistryClient({"url": registry.url}),
         conf={"validate": True},
     )
-    read = [reader(each.value, _context(unique_topic, each)) for each in records]
-    found = read[2]
+    read = [reader(record.value, _context(unique_topic, record)) for record in records]
+    message = read[2]
     same = ("tiny", "whole", "large", "single", "flag", "text", "maybe", "byname", "nested")
-    assert {name: found[name] for name in same} == {name: EXPECTED[name] for name in same}
-    assert Decimal(str(found["amount"])) == EXPECTED["amount"]
-    assert base64.b64decode(found["raw"]) == EXPECTED["raw"]
-    assert found["day"] == "1970-01-02"
-    assert dt.datetime.fromisoformat(found["at"]) == dt.datetime(
+    assert {name: message[name] for name in same} == {name: EXPECTED[name] for name in same}
+    assert Decimal(str(message["amount"])) == EXPECTED["amount"]
+    assert base64.b64decode(message["raw"]) == EXPECTED["raw"]
+    assert message["day"] == "1970-01-02"
+    assert dt.datetime.fromisoformat(message["at"]) == dt.datetime(
         1970, 1, 1, 0, 0, 2, 469000, dt.UTC
     )
     assert "maybe" not in read[0]
@@ -211,7 +211,7 @@ def test_confluent_protobuf_deserializer(
     text = client.get_latest_version(f"{unique_topic}-value").schema.schema_str
     kind = message_class(compile_files({"value.proto": str(text)}).values(), "Value")
     reader = ProtobufDeserializer(kind)  # With a client, it asks for a descriptor in base64.
-    read: list[Any] = [reader(each.value, _context(unique_topic, each)) for each in records]
+    read: list[Any] = [reader(record.value, _context(unique_topic, record)) for record in records]
     same = ("tiny", "whole", "large", "single", "real", "flag", "text", "raw", "maybe")
     assert {name: getattr(read[2], name) for name in same} == {
         name: EXPECTED[name] for name in same
@@ -220,7 +220,7 @@ def test_confluent_protobuf_deserializer(
     assert read[2].at.ToDatetime(dt.UTC) == EXPECTED["at"]
     assert MessageToDict(read[2].nested) == {"s": "2", "inner": [{"z": "2"}]}
     assert read[2].byname["k"].x == 2
-    assert [each.HasField("maybe") for each in read] == [False, True, True]
+    assert [message.HasField("maybe") for message in read] == [False, True, True]
 
 
 def test_spark_from_avro(
@@ -231,7 +231,7 @@ def test_spark_from_avro(
         schema__registry__url=registry.url,
     )  # fmt: skip
     schema = registry.schemas[int.from_bytes((records[0].value or b"")[1:5]) - 1]["schema"]
-    values = [((each.value or b"")[5:],) for each in records]
+    values = [((record.value or b"")[5:],) for record in records]
     spark = frame.sparkSession
     read = spark.createDataFrame(values, "value binary").select(
         from_avro("value", schema).alias("row")
@@ -277,5 +277,5 @@ def test_writes_without_formats_do_not_import_them(options: dict[str, str]) -> N
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     spark = "spark_kafka_sink.spark"
     assert {f"{spark}.write_plan", f"{spark}.rows.rows_from_arrow"} <= loaded
-    found = {name for name in loaded if name.startswith("spark_kafka_sink.formats")}
-    assert bool(found) == bool(options), found
+    modules = {name for name in loaded if name.startswith("spark_kafka_sink.formats")}
+    assert bool(modules) == bool(options), modules

@@ -67,4 +67,4 @@ def test_restarted_stream_uses_the_evolved_schema(
 
 def _lookups(registry: SmallRegistry, subject: str) -> list[str]:
     expected = f"GET /subjects/{subject}/versions/latest"
-    return [each for each in registry.requests if each == expected]
+    return [request for request in registry.requests if request == expected]

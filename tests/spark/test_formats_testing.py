@@ -14,7 +14,7 @@ from tests.spark.support.append import append
 from tests.support.schema_registry import SmallRegistry, running
 
 PAYLOADS = ("json", "avro", "protobuf")
-CONFLUENT = tuple(f"{each}-confluent" for each in PAYLOADS)
+CONFLUENT = tuple(f"{payload}-confluent" for payload in PAYLOADS)
 COLUMNS = (
     "cast(id as string) as name",
     "id * 1.5D as price",
@@ -95,12 +95,12 @@ def test_keys_headers_and_topics_of_columns(
     assert_written(frame, broker, options=options)
     with pytest.raises(AssertionError, match="1 unexpected"):
         assert_written(frame.where("key.id != 3"), broker, options=options)
-    found = broker.records(f"{unique_topic}-1", options=options)
-    assert [(each.key, each.value) for each in found] == [
+    records = broker.records(f"{unique_topic}-1", options=options)
+    assert [(record.key, record.value) for record in records] == [
         ({"id": 1}, None),
         ({"id": 3}, {"n": 3, "text": "x"}),
     ]
-    assert found[0].headers == [("h", b"v")]
+    assert records[0].headers == [("h", b"v")]
 
 
 def test_nullability_can_differ_with_a_registry(

@@ -18,14 +18,14 @@ RELEASES = ("2.8.2", "3.9.1")
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[Mapping[str, ZooKeeperCluster]]:
     """Run a broker of each release; they start at the same time."""
-    made = {release: ZooKeeperCluster(release, nodes=1) for release in RELEASES}
+    clusters = {release: ZooKeeperCluster(release, nodes=1) for release in RELEASES}
     with ExitStack() as stack:
-        for kafka in made.values():
+        for kafka in clusters.values():
             stack.callback(kafka.close)
             kafka.start()
-        for kafka in made.values():
+        for kafka in clusters.values():
             kafka.wait_ready()
-        yield made
+        yield clusters
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -41,12 +41,12 @@ def test_write_to_an_older_release(
     )
     sink = Sink(spark, kafka.bootstrap_servers)
     sink.write(frame, topic="t", kafka__compression__type="zstd")
-    found = by_confluent(kafka.bootstrap_servers, "t")
-    assert {record.value: record.key for record in found} == {
+    records = by_confluent(kafka.bootstrap_servers, "t")
+    assert {record.value: record.key for record in records} == {
         b"value %d" % number: b"%d" % number if number % 3 else None for number in range(ROWS)
     }
-    assert len(found) == ROWS
-    assert all(record.headers == (("from", b"spark"),) for record in found)
+    assert len(records) == ROWS
+    assert all(record.headers == (("from", b"spark"),) for record in records)
 
 
 @pytest.mark.parametrize("release", ["2.1", "2.8", "3.9"])
@@ -54,6 +54,6 @@ def test_spark_kafka_sink_with_older_api_versions(spark: SparkSession, release: 
     frame = spark.range(0, 500, 1, 2).selectExpr("concat('value ', id) AS value")
     with EmbeddedBroker(topics={"t": 2}, api_versions_of=release) as kafka:
         Sink(spark, kafka.bootstrap_servers, JVM).write(frame, topic="t")
-        found = by_confluent(kafka.bootstrap_servers, "t")
-    assert {record.value for record in found} == {b"value %d" % number for number in range(500)}
-    assert len(found) == 500
+        records = by_confluent(kafka.bootstrap_servers, "t")
+    assert {record.value for record in records} == {b"value %d" % number for number in range(500)}
+    assert len(records) == 500

@@ -81,9 +81,9 @@ def failure(spark: SparkSession, kafka: EmbeddedBroker, **options: str) -> Kafka
     sink = Sink(spark, kafka.bootstrap_servers)
     error, jobs = sink.jobs_of(lambda: sink.write(rows(sink, "events"), **options))
     assert jobs == 0
-    found = error_of(error)
-    assert found is not None
-    return found
+    parsed = error_of(error)
+    assert parsed is not None
+    return parsed
 
 
 def rows(sink: Sink, *topics: str) -> DataFrame:

@@ -83,10 +83,10 @@ def test_batch(
     session: SparkSession,
     options: dict[str, str],
 ) -> None:
-    given = options | guarantee
+    write_options = options | guarantee
     if not guarantee:
-        del given["transactionalIdPrefix"]
-    by(rows(session), given)
+        del write_options["transactionalIdPrefix"]
+    by(rows(session), write_options)
     assert written(options) == list(range(ROWS))
     assert last_report().persisted == ROWS
 
@@ -101,17 +101,17 @@ def test_stream(
     options: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    given = options | guarantee
+    stream_options = options | guarantee
     if not guarantee:
-        del given["transactionalIdPrefix"]
+        del stream_options["transactionalIdPrefix"]
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "0.txt").write_text("\n".join(map(str, range(ROWS))))
     writer = session.readStream.text(str(tmp_path / "input")).writeStream
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     if by == "format":
-        writer = writer.format("kafkaprod").options(**given)
+        writer = writer.format("kafkaprod").options(**stream_options)
     else:
-        writer = writer.foreachBatch(micro_batch_writer(given))
+        writer = writer.foreachBatch(micro_batch_writer(stream_options))
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(240)
     assert written(options) == list(range(ROWS))

@@ -42,13 +42,13 @@ def test_report_matches_the_topic(form: str, sink: Sink, topic: str, tmp_path: P
     reported = [
         (p.partition, p.persisted, p.first_offset, p.last_offset) for p in report.partitions
     ]
-    found = [
+    offsets = [
         (number, end - start, start, end - 1)
         for number, (start, end) in ranges(sink.bootstrap_servers, topic).items()
         if end > start
     ]
     assert_df_equality(
-        local_frame(sink.spark, _OFFSETS, reported), local_frame(sink.spark, _OFFSETS, found)
+        local_frame(sink.spark, _OFFSETS, reported), local_frame(sink.spark, _OFFSETS, offsets)
     )
     values = [int(record.value or b"") for record in by_confluent(sink.bootstrap_servers, topic)]
     assert sorted(values) == list(range(1000))
@@ -200,16 +200,16 @@ def test_report_of_a_running_write(sink: Sink, topic: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("tasks", "slowest", "each"), [("all", 10, 12), ("slowest", 10, 0), ("none", 0, 0)]
+    ("tasks", "slowest", "lines"), [("all", 10, 12), ("slowest", 10, 0), ("none", 0, 0)]
 )
 def test_task_lines(
-    tasks: str, slowest: int, each: int, sink: Sink, topic: str, tmp_path: Path
+    tasks: str, slowest: int, lines: int, sink: Sink, topic: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.json"
     sink.write(_frame(sink, 120, 12), topic=topic, reportPath=str(path), report__tasks=tasks)
     report = _report(path)
-    assert (len(report.slowest), len(report.task_reports)) == (slowest, each)
-    if each:
+    assert (len(report.slowest), len(report.task_reports)) == (slowest, lines)
+    if lines:
         assert {line.task.partition_id for line in report.task_reports} == set(range(12))
         assert {line.records for line in report.task_reports} == {10}
         assert sum(line.bytes_sent for line in report.task_reports) == report.bytes_sent

@@ -65,8 +65,8 @@ def test_table_with_columns_and_options_of_the_insert(sink: Sink, topic: str, ta
     sink.spark.sql(
         f"CREATE TABLE {table} (value STRING, partition INT, extra DATE) USING kafkaprod"
     )
-    given = f"'kafka.bootstrap.servers' = '{sink.bootstrap_servers}', 'topic' = '{topic}'"
-    sink.spark.sql(f"INSERT INTO {table} WITH ({given}) VALUES ('a', 2, current_date())")
+    assignments = f"'kafka.bootstrap.servers' = '{sink.bootstrap_servers}', 'topic' = '{topic}'"
+    sink.spark.sql(f"INSERT INTO {table} WITH ({assignments}) VALUES ('a', 2, current_date())")
     assert_df_equality(_written(sink, topic), _expected(sink, (2, 0, None, b"a", None)))
     error, jobs = sink.jobs_of(
         lambda: sink.spark.sql(f"INSERT INTO {table} VALUES ('a', 2, current_date())")

@@ -56,8 +56,8 @@ def test_keys_headers_and_partitions_in_a_stream(stream: Stream) -> None:
         "ARRAY(NAMED_STRUCT('key', 'h', 'value', CAST(value AS BINARY))) AS headers",
     )
     stream.run(frame)
-    found = by_confluent(stream.sink.bootstrap_servers, stream.topic)
-    assert [(r.partition, r.key, r.value, r.headers) for r in found] == [
+    records = by_confluent(stream.sink.bootstrap_servers, stream.topic)
+    assert [(r.partition, r.key, r.value, r.headers) for r in records] == [
         (3, key, None, (("h", key),)) for key in (b"a", b"b", b"c")
     ]
 
@@ -164,8 +164,8 @@ def test_report_folder_becomes_invalid(stream: Stream, console: Console) -> None
     finally:
         query.stop()
     console.wait_for("no report of micro-batch 3 was written; data in Kafka is unaffected", mark)
-    assert sorted(one or b"" for one in stream.written()) == [b"0", b"1", b"2", b"3"]
+    assert sorted(value or b"" for value in stream.written()) == [b"0", b"1", b"2", b"3"]
     stream.put("4.txt", ["4"])
     reports.unlink()
     stream.run(stream.files())
-    assert sorted(one or b"" for one in stream.written()) == [b"0", b"1", b"2", b"3", b"4"]
+    assert sorted(value or b"" for value in stream.written()) == [b"0", b"1", b"2", b"3", b"4"]

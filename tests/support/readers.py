@@ -76,8 +76,8 @@ def _poll(consumer: KafkaConsumer, ends: dict[PurePartition, int]) -> list[Forei
     while any(consumer.position(partition) < end for partition, end in ends.items()):
         if time.monotonic() > deadline:
             raise ReaderError(f"kafka-python read {len(records)} records in {_TIMEOUT_S} s")
-        for found in consumer.poll(timeout_ms=200, max_records=10_000).values():
-            records += map(_pure_record, found)
+        for messages in consumer.poll(timeout_ms=200, max_records=10_000).values():
+            records += map(_pure_record, messages)
     return records
 
 

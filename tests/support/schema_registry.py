@@ -65,7 +65,7 @@ class SmallRegistry:
                 return self._by_id(int(number))
             case "GET", ["schemas", "guids", guid]:
                 known = [number + 1 for number in range(len(self.schemas))]
-                return self._by_id(next(each for each in known if guid_of(each) == guid))
+                return self._by_id(next(schema for schema in known if guid_of(schema) == guid))
             case "POST", ["compatibility", "subjects", subject, "versions", "latest"]:
                 if subject not in self.subjects:
                     return _error(404, 40401, f"Subject '{subject}' not found.")
@@ -141,7 +141,7 @@ class SmallRegistry:
         versions = self.subjects.get(subject)
         if not versions or body.get("schemaType", "AVRO") != "AVRO":
             return None
-        old = {each["name"] for each in _fields(self.schemas[versions[-1] - 1]["schema"])}
+        old = {field["name"] for field in _fields(self.schemas[versions[-1] - 1]["schema"])}
         for number, new in enumerate(_fields(body["schema"])):
             if new["name"] not in old and "default" not in new:
                 return (
@@ -159,8 +159,8 @@ def guid_of(number: int) -> str:
 
 
 def _fields(schema: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(schema).get("fields", [])
-    return found
+    fields: list[dict[str, Any]] = json.loads(schema).get("fields", [])
+    return fields
 
 
 def _error(status: int, code: int, message: str) -> Response:
@@ -190,12 +190,12 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
                 fault = None
             expected = registry.authorization
             if fault is not None:
-                status, found = fault
+                status, answer = fault
             elif expected is not None and self.headers.get("Authorization") != expected:
-                status, found = _error(401, 40101, "Unauthorized")
+                status, answer = _error(401, 40101, "Unauthorized")
             else:
-                status, found = registry.respond(self.command, self.path, body)
-            content = json.dumps(found).encode()
+                status, answer = registry.respond(self.command, self.path, body)
+            content = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(content)))

@@ -58,8 +58,8 @@ def _announced_port(server: subprocess.Popen[str]) -> int:
     printed = ""
     for line in server.stdout or ():
         printed += line
-        if found := re.search(r"ACCEPT \S+:(\d+)", line):
-            return int(found[1])
+        if match := re.search(r"ACCEPT \S+:(\d+)", line):
+            return int(match[1])
     raise RuntimeError(f"openssl s_server did not start:\n{printed}")
 
 

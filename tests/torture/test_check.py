@@ -56,8 +56,8 @@ def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Sess
         first_offset=0,
         last_offset=persisted - 1,
     )
-    one = SessionResult(session=0, attempted=ROWS, accepted=ROWS, acks=[Ack(0, 0, persisted)])
-    one.report = DeliveryReport(partitions=(part,))
+    session = SessionResult(session=0, attempted=ROWS, accepted=ROWS, acks=[Ack(0, 0, persisted)])
+    session.report = DeliveryReport(partitions=(part,))
     if persisted < ROWS:
         counts = {
             DeliveryStatus.POSSIBLY_PERSISTED: possibly,
@@ -67,8 +67,8 @@ def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Sess
             PartitionStatus(topic="t", partition=0, records=count, status=status)
             for status, count in counts.items()
         )
-        one.error = DeliveryError("it failed", statuses=statuses)
-    return one
+        session.error = DeliveryError("it failed", statuses=statuses)
+    return session
 
 
 def test_correct_run() -> None:
@@ -77,8 +77,8 @@ def test_correct_run() -> None:
 
 @pytest.mark.parametrize("there", [4, 5, 7])
 def test_correctly_reported_failure(there: int) -> None:
-    one = _written(persisted=4, possibly=3, missing=3)
-    assert violations(MAY_FAIL, [one], _log(list(range(there)))) == []
+    session = _written(persisted=4, possibly=3, missing=3)
+    assert violations(MAY_FAIL, [session], _log(list(range(there)))) == []
 
 
 @pytest.mark.parametrize(
@@ -96,50 +96,50 @@ def test_incorrect_log(numbers: list[int], sign: str) -> None:
 
 
 def test_not_persisted_records_exist() -> None:
-    one = _written(persisted=4, missing=6)
-    assert "found 5 rows" in violations(MAY_FAIL, [one], _log(list(range(5))))[0]
+    session = _written(persisted=4, missing=6)
+    assert "found 5 rows" in violations(MAY_FAIL, [session], _log(list(range(5))))[0]
 
 
 def test_wrong_offsets() -> None:
-    found = violations(PLAN, [_written()], _log(list(range(ROWS)), first=1))
-    assert any("do not contain" in text for text in found)
+    texts = violations(PLAN, [_written()], _log(list(range(ROWS)), first=1))
+    assert any("do not contain" in text for text in texts)
 
 
 def test_failure_without_reason() -> None:
-    one = _written(persisted=4, missing=6)
-    text = " ".join(violations(PLAN, [one], _log(list(range(4)))))
+    session = _written(persisted=4, missing=6)
+    text = " ".join(violations(PLAN, [session], _log(list(range(4)))))
     assert "does not explain DeliveryError" in text
 
 
 def test_wrong_success() -> None:
-    one = _written(persisted=4, missing=6)
-    one.error = None
-    text = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
+    session = _written(persisted=4, missing=6)
+    session.error = None
+    text = " ".join(violations(MAY_FAIL, [session], _log(list(range(4)))))
     assert "no failure, but only 4 of 10 persisted" in text
 
 
 def test_error_and_report_have_different_counts() -> None:
-    one = _written(persisted=4, missing=6)
-    one.error = DeliveryError("it failed")
-    text = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
+    session = _written(persisted=4, missing=6)
+    session.error = DeliveryError("it failed")
+    text = " ".join(violations(MAY_FAIL, [session], _log(list(range(4)))))
     assert "the report has 6 not_persisted, the error 0" in text
 
 
 def test_uncounted_rows() -> None:
-    one = _written()
-    one.accepted = one.attempted = ROWS + 1
-    assert "but the report has 10" in violations(PLAN, [one], _log(list(range(ROWS))))[0]
+    session = _written()
+    session.accepted = session.attempted = ROWS + 1
+    assert "but the report has 10" in violations(PLAN, [session], _log(list(range(ROWS))))[0]
 
 
 def test_records_of_an_unknown_session() -> None:
-    found = violations(PLAN, [], _log([1]))
-    assert found == ["records of session 0, which did not exist"]
+    texts = violations(PLAN, [], _log([1]))
+    assert texts == ["records of session 0, which did not exist"]
 
 
 @pytest.mark.parametrize(("there", "is_lost"), [(0, False), (4, True), (ROWS, False)])
 def test_recreated_topic_contains_all_rows_or_none(there: int, is_lost: bool) -> None:
     """Rows of a successful session."""
     plan = replace(MAY_FAIL, cluster_faults=(ClusterFault.RECREATE,))
-    found = violations(plan, [_written()], _log(list(range(there))))
-    assert [text for text in found if "LOST: 6 rows were written to a topic" in text] == found
-    assert bool(found) == is_lost
+    texts = violations(plan, [_written()], _log(list(range(there))))
+    assert [text for text in texts if "LOST: 6 rows were written to a topic" in text] == texts
+    assert bool(texts) == is_lost

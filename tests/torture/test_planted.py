@@ -159,12 +159,12 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize("one", PLANTED, ids=lambda one: one.bug.__name__)
-def test_planted_bug_is_detected(torture: Callable[[Plan], Result[Plan]], one: Planted) -> None:
-    sound = torture(one.plan)
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.bug.__name__)
+def test_planted_bug_is_detected(torture: Callable[[Plan], Result[Plan]], planted: Planted) -> None:
+    sound = torture(planted.plan)
     assert not sound.wrong
-    with one.bug():
-        runs = (torture(replace(one.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS))
-        found = next((run.wrong for run in runs if run.wrong), None)
-    assert found
-    assert any(sign in text for text in found for sign in one.signs), found
+    with planted.bug():
+        runs = (torture(replace(planted.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS))
+        violation = next((run.wrong for run in runs if run.wrong), None)
+    assert violation
+    assert any(sign in text for text in violation for sign in planted.signs), violation

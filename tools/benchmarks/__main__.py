@@ -46,8 +46,8 @@ PARTS: dict[str, Part] = {
 """The parts in order of measurement, with their records and rounds."""
 
 
-def run_parts(parts: Mapping[str, Part], bench: Workbench, found: page.Found) -> None:
-    """Run the parts in order, and add their results to `found`.
+def run_parts(parts: Mapping[str, Part], bench: Workbench, page_figures: page.Found) -> None:
+    """Run the parts in order, and add their results to `page_figures`.
 
     A failure of a part is recorded in the results, and the next part gets a new Kafka.
     """
@@ -55,19 +55,19 @@ def run_parts(parts: Mapping[str, Part], bench: Workbench, found: page.Found) ->
     try:
         for name, (measure, plan) in parts.items():
             started = time.monotonic()
-            found["machines"][name] = machine
+            page_figures["machines"][name] = machine
             try:
                 figures = measure(bench, plan)
             except Exception:  # noqa: BLE001  # Any error: it must not discard hours of other results.
-                found["failures"][name] = traceback.format_exc()
-                bench.log(f"FAILED: {name}\n{found['failures'][name]}")
+                page_figures["failures"][name] = traceback.format_exc()
+                bench.log(f"FAILED: {name}\n{page_figures['failures'][name]}")
                 bench.stop()
             else:
-                found["parts"][name] = figures.samples
-                found["tables"][name] = [asdict(table) for table in figures.tables]
-                found["targets"][name] = [asdict(target) for target in figures.targets]
-            found["seconds"][name] = round(time.monotonic() - started, 1)
-            page.save(found)  # A later failure must not lose these samples.
+                page_figures["parts"][name] = figures.samples
+                page_figures["tables"][name] = [asdict(table) for table in figures.tables]
+                page_figures["targets"][name] = [asdict(target) for target in figures.targets]
+            page_figures["seconds"][name] = round(time.monotonic() - started, 1)
+            page.save(page_figures)  # A later failure must not lose these samples.
     finally:
         bench.stop()
 
@@ -90,13 +90,13 @@ def main() -> None:
         for name, (measure, plan) in PARTS.items()
         if name in (arguments.only or PARTS)
     }
-    found = page.empty()
-    run_parts(parts, Workbench(Console(stderr=True, highlight=False, markup=False).log), found)
+    figures = page.empty()
+    run_parts(parts, Workbench(Console(stderr=True, highlight=False, markup=False).log), figures)
     print(page.write_draft(page.DRAFT))
     print(f"all samples, tables and charts: {page.DRAFT}")
     if arguments.docs:
         page.publish()
-    sys.exit(1 if found["failures"] else 0)
+    sys.exit(1 if figures["failures"] else 0)
 
 
 if __name__ == "__main__":

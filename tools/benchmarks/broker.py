@@ -45,7 +45,7 @@ def measure(contestant: Contestant, records: int) -> tuple[str, ...]:
         rate = contestant.send(address, lines_file(RANDOM), records, warmup=warmup).rate
         per_core = (warmup + records) / (sum(process.cpu_times()[:2]) - before)
     rates = (rate, per_core)
-    cells = ((f"{each / 1e6:.2f}", f"{each * VALUE_BYTES / 1e6:.0f}") for each in rates)
+    cells = ((f"{rate / 1e6:.2f}", f"{rate * VALUE_BYTES / 1e6:.0f}") for rate in rates)
     return contestant.name, *(cell for pair in cells for cell in pair)
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.broker", description=__doc__)
     parser.add_argument("--records", type=int, default=3_000_000)
     records = parser.parse_args().records
-    rows = [measure(each, records) for each in present(print, OURS, LIBRDKAFKA)]
+    rows = [measure(producer, records) for producer in present(print, OURS, LIBRDKAFKA)]
     title = f"Embedded broker, {VALUE_BYTES}-byte values, log on disk"
     columns = ("producer", "M rec/s", "MB/s", "per core: M rec/s", "MB/s")
     print(Table(title, columns, rows).markdown())

@@ -95,7 +95,7 @@ class MicroBatches:
 def measure_exactly_once(bench: Workbench, plan: Plan) -> tables.Figures:
     """Run all measurements of this part."""
     servers, log = bench.bootstrap_servers, bench.log
-    streams = {each: MicroBatches() for each in DeliveryGuarantee}
+    streams = {guarantee: MicroBatches() for guarantee in DeliveryGuarantee}
     with WarmSpark(cores=_CORES, conf=_SETTINGS) as spark:
         runs = []
         for guarantee in DeliveryGuarantee:
@@ -187,8 +187,8 @@ def exactly_once_figures(
     jobs: Sequence[Series], streams: Mapping[DeliveryGuarantee, MicroBatches], endings: Series
 ) -> tables.Figures:
     """Return a table for batch jobs and a table for streams, and the limits for the cost."""
-    without, with_it = (find(jobs, each) for each in DeliveryGuarantee)
-    measured = {name: each.figures() for name, each in streams.items() if each.durations}
+    without, with_it = (find(jobs, guarantee) for guarantee in DeliveryGuarantee)
+    measured = {name: stream.figures() for name, stream in streams.items() if stream.durations}
     added = None
     if len(measured) == len(streams):
         pairs = zip(measured[EXACTLY_ONCE], measured[AT_LEAST_ONCE], strict=True)
@@ -215,12 +215,12 @@ def exactly_once_figures(
         ),
     ]
     samples = {
-        "jobs": [one.to_dict() for one in jobs],
-        "streams": {name.value: asdict(each) for name, each in streams.items()},
+        "jobs": [job.to_dict() for job in jobs],
+        "streams": {name.value: asdict(stream) for name, stream in streams.items()},
         "endings": endings.to_dict(),
     }
     failures = [
-        *((f"a stream, {name}", each.failures) for name, each in streams.items()),
+        *((f"a stream, {name}", stream.failures) for name, stream in streams.items()),
         (endings.contestant, endings.failures),
     ]
     notes = tables.failure_notes(failures)
@@ -251,7 +251,7 @@ def _shown(figures: Sequence[float] | None, sign: str) -> Iterator[str]:
     return (
         iter(["failed", *["-"] * (columns - 1)])
         if figures is None
-        else (f"{each:{sign}.0f}" for each in figures)
+        else (f"{figure:{sign}.0f}" for figure in figures)
     )
 
 
@@ -306,35 +306,35 @@ def measure_encryption(bench: Workbench, plan: Plan) -> tables.Figures:
     with EncryptedKafka() as kafka:
         core_runs = [
             (
-                Series(each.name, codec, {"protocol": protocol}),
+                Series(contestant.name, codec, {"protocol": protocol}),
                 partial(
-                    each.send,
+                    contestant.send,
                     kafka.bootstrap_servers,
                     lines_file(EVENTS),
                     plan.records,
                     {
-                        **kafka.options(protocol, librdkafka=each.name == core.LIBRDKAFKA),
+                        **kafka.options(protocol, librdkafka=contestant.name == core.LIBRDKAFKA),
                         "compression.type": codec,
                     },
                 ),
             )
             for codec in CODECS
-            for each in core.present(bench.log, core.OURS, core.LIBRDKAFKA)
+            for contestant in core.present(bench.log, core.OURS, core.LIBRDKAFKA)
             for protocol in PROTOCOLS
         ]
         writes = [
             SparkWrite(
                 contestant=replace(
-                    each,
-                    name=f"Spark, {each.name}",
-                    options={**each.options, **kafka.options(protocol)},
+                    contestant,
+                    name=f"Spark, {contestant.name}",
+                    options={**contestant.options, **kafka.options(protocol)},
                 ),
                 records=plan.records,
                 codec=codec,
                 facts={"protocol": protocol},
             )
             for codec in CODECS
-            for each in (SINK, TUNED_JVM)
+            for contestant in (SINK, TUNED_JVM)
             for protocol in PROTOCOLS
         ]
         series = take_turns("encryption", plan.rounds, core_runs, bench.log)
@@ -346,12 +346,12 @@ def measure_encryption(bench: Workbench, plan: Plan) -> tables.Figures:
 def encryption_figures(series: Sequence[Series]) -> tables.Figures:
     """Return rates and CPU use by protocol. The rows with SSL have the ratios to PLAINTEXT."""
 
-    def plain(one: Series) -> Series | None:
-        return find(series, one.contestant, one.codec, protocol="PLAINTEXT")
+    def plain(result: Series) -> Series | None:
+        return find(series, result.contestant, result.codec, protocol="PLAINTEXT")
 
     names = (tables.contestant("producer"), tables.CODEC, tables.fact("protocol", "protocol"))
     about = "TLS 1.3 with certificate verification. CPU is for the client only."
     table = tables.series_table(
         _TITLE, names, tables.compared("vs. PLAINTEXT", plain), series, about
     )
-    return tables.Figures([table], [], [one.to_dict() for one in series])
+    return tables.Figures([table], [], [result.to_dict() for result in series])

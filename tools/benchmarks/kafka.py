@@ -98,13 +98,13 @@ def new_topics(
         admin.create_topics(*(NewTopic(name, partitions, 1) for name in names))
         try:
             yield names
-            found = sum(_records(bootstrap_servers, name) for name in names)
+            written = sum(_records(bootstrap_servers, name) for name in names)
         finally:
             admin.delete_topics(*names)
     except KafkaException as error:
         raise TopicError(f"{names[0]}: {error}") from error
-    if not expected <= found <= expected + markers:
-        raise TopicError(f"{prefix} contains {found:,} records, expected {expected:,}")
+    if not expected <= written <= expected + markers:
+        raise TopicError(f"{prefix} contains {written:,} records, expected {expected:,}")
 
 
 def _records(bootstrap_servers: str, topic: str) -> int:

@@ -52,10 +52,10 @@ def empty() -> dict[str, dict[str, Any]]:
     return {name: {} for name in ("machines", "seconds", "failures", "parts", "tables", "targets")}
 
 
-def save(found: Found, folder: Path = DRAFT) -> None:
+def save(figures: Found, folder: Path = DRAFT) -> None:
     """Write the results to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FIGURES).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 def draw_rates(figures: Found, folder: Path) -> None:
@@ -72,8 +72,10 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
     figure, axes = plt.subplots(figsize=(8, 3))
     width = 0.8 / len(_PEERS)
     for number, (peer, color) in enumerate(zip(_PEERS, (GOOD, PALE, SECOND), strict=True)):
-        found = [_find(series, peer, keys, codec=codec) for _, keys, codec in _KINDS]
-        heights = [one["median_records_per_s"] / _MILLION if one else 0 for one in found]
+        of_peers = [_find(series, peer, keys, codec=codec) for _, keys, codec in _KINDS]
+        heights = [
+            of_peer["median_records_per_s"] / _MILLION if of_peer else 0 for of_peer in of_peers
+        ]
         places = [kind + number * width for kind in range(len(_KINDS))]
         axes.bar(places, heights, width, color=color, label=peer.name)
     axes.set_xticks([kind + width for kind in range(len(_KINDS))], [name for name, *_ in _KINDS])
@@ -85,7 +87,7 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
 
 
 def _measured(series: Sequence[Found]) -> list[Found]:
-    return [one for one in series if one["samples"]]
+    return [result for result in series if result["samples"]]
 
 
 def write_draft(folder: Path) -> str:
@@ -108,14 +110,14 @@ def write_draft(folder: Path) -> str:
 
 def tables(figures: Found) -> list[Table]:
     """Return the tables of all parts, of the parts that failed, and of the targets."""
-    found = [Table(**each) for part in figures["tables"].values() for each in part]
+    all_tables = [Table(**fields) for part in figures["tables"].values() for fields in part]
     failed = [
         (part, trace.strip().splitlines()[-1][:200]) for part, trace in figures["failures"].items()
     ]
     if failed:
-        found.append(Table("Parts that failed", ("part", "why"), failed))
-    targets = [Target(**each) for part in figures["targets"].values() for each in part]
-    return [*found, target_table(targets)]
+        all_tables.append(Table("Parts that failed", ("part", "why"), failed))
+    targets = [Target(**fields) for part in figures["targets"].values() for fields in part]
+    return [*all_tables, target_table(targets)]
 
 
 def publish() -> None:
@@ -132,7 +134,7 @@ def merged(earlier: Found, new: Found) -> Found:
     """Return the earlier figures, with the parts in `new` replaced."""
     again = set(new["seconds"])
     kept = {
-        section: {part: each for part, each in parts.items() if part not in again}
+        section: {part: results for part, results in parts.items() if part not in again}
         for section, parts in earlier.items()
     }
     return {section: {**kept.get(section, {}), **parts} for section, parts in new.items()}
@@ -178,11 +180,11 @@ def comparison(figures: Found) -> str:
     rows = [f"| {head} | {' | '.join(_HEADS)} |", "|---|---|---|---|"]
     parts = figures["parts"]
     for name, with_keys, codec in _KINDS:
-        found = [_find(parts["spark"], peer, with_keys, codec=codec) for peer in _PEERS]
-        rows.append(_compared(name, found))
+        of_peers = [_find(parts["spark"], peer, with_keys, codec=codec) for peer in _PEERS]
+        rows.append(_compared(name, of_peers))
     for name, with_keys in (("null keys", False), ("keys", True)):
-        found = [_find(parts["spark"], peer, with_keys, codec="none") for peer in _TUNED_PEERS]
-        rows.append(_compared(f"{name}, {_SMALL_ROWS}", found))
+        of_peers = [_find(parts["spark"], peer, with_keys, codec="none") for peer in _TUNED_PEERS]
+        rows.append(_compared(f"{name}, {_SMALL_ROWS}", of_peers))
     rows.append(_first_writes(figures))
     rows += [f"| {' | '.join(row)} |" for row in _FEATURES]
     return "\n".join(rows) + "\n"
@@ -190,11 +192,11 @@ def comparison(figures: Found) -> str:
 
 def _first_writes(figures: Found) -> str:
     """Return the row for a session's first writes with the newest PySpark."""
-    wanted = {"records": SECOND_RECORDS, "pyspark": NEWEST, "write": 1}
+    facts = {"records": SECOND_RECORDS, "pyspark": NEWEST, "write": 1}
     seconds = {
-        one["contestant"]: f"{median(each['seconds'] for each in one['samples']):.1f} s"
-        for one in _measured(figures["parts"].get("first-write", []))
-        if wanted.items() <= one.items()
+        result["contestant"]: f"{median(sample['seconds'] for sample in result['samples']):.1f} s"
+        for result in _measured(figures["parts"].get("first-write", []))
+        if facts.items() <= result.items()
     }
     ours, write, warm = (seconds.get(name, "-") for name in (SINK.name, WRITE.name, WARM))
     text = f"{ours}; `write` {write}; after `warm_up` {warm}"
@@ -205,17 +207,17 @@ def _first_writes(figures: Found) -> str:
 def _find(
     series: Sequence[Found], peer: SparkContestant, with_keys: bool, **facts: Any
 ) -> Found | None:
-    wanted = {"contestant": keyed(peer.name) if with_keys else peer.name, **facts}
-    return next((one for one in _measured(series) if wanted.items() <= one.items()), None)
+    values = {"contestant": keyed(peer.name) if with_keys else peer.name, **facts}
+    return next((result for result in _measured(series) if values.items() <= result.items()), None)
 
 
-def _compared(name: str, found: Sequence[Found | None]) -> str:
+def _compared(name: str, of_peers: Sequence[Found | None]) -> str:
     cells = [
         "-"
-        if one is None
-        else f"{one['median_records_per_s'] / _MILLION:.2f}, "
-        f"{one['median_cpu_us_per_record'] + _HALF_STEP:.2f} µs"
-        for one in found
+        if of_peer is None
+        else f"{of_peer['median_records_per_s'] / _MILLION:.2f}, "
+        f"{of_peer['median_cpu_us_per_record'] + _HALF_STEP:.2f} µs"
+        for of_peer in of_peers
     ]
     cells += ["-"] * (len(_PEERS) - len(cells))
     return f"| {name} | {' | '.join(cells)} |"

@@ -152,15 +152,17 @@ def orders(kind: str, rows: int, seed: int = 0) -> pa.StructArray:
     random = np.random.default_rng(seed)
     columns = _order_columns(rows, random)
     if kind == NO_DOUBLES:
-        columns = {name: each for name, each in columns.items() if each.type != pa.float64()}
+        columns = {name: column for name, column in columns.items() if column.type != pa.float64()}
     if kind == NULLS:
         columns = {
-            name: pa.array(each.to_pylist(), each.type, mask=random.random(rows) < _NULL_SHARE)
-            for name, each in columns.items()
+            name: pa.array(column.to_pylist(), column.type, mask=random.random(rows) < _NULL_SHARE)
+            for name, column in columns.items()
         }
     if kind == NESTED:
         columns = _nested(columns, rows, random)
-    fields = [pa.field(name, each.type, nullable=kind != FLAT) for name, each in columns.items()]
+    fields = [
+        pa.field(name, column.type, nullable=kind != FLAT) for name, column in columns.items()
+    ]
     return pa.StructArray.from_arrays(list(columns.values()), fields=fields)
 
 

@@ -168,11 +168,11 @@ def find(
     """Return the measured series with these names and facts, or None if there is none."""
     return next(
         (
-            one
-            for one in series
-            if (one.contestant, one.codec) == (contestant, codec)
-            and facts.items() <= one.facts.items()
-            and one.samples
+            result
+            for result in series
+            if (result.contestant, result.codec) == (contestant, codec)
+            and facts.items() <= result.facts.items()
+            and result.samples
         ),
         None,
     )
@@ -274,16 +274,16 @@ def describe() -> str:
         "python": platform.python_version(),
         **{name: version(name) for name in _PACKAGES},
     }
-    found = ", ".join(f"{name} {release}" for name, release in versions.items())
+    releases = ", ".join(f"{name} {release}" for name, release in versions.items())
     load = f"load average before the start {os.getloadavg()[0]:.2f}"
-    return f"{os.cpu_count()} cores, {_cpu()}, {gib:.0f} GiB; {found}; {load}"
+    return f"{os.cpu_count()} cores, {_cpu()}, {gib:.0f} GiB; {releases}; {load}"
 
 
 def _cpu() -> str:
-    found = re.search(
+    match = re.search(
         r"(?m)^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8")
     )
-    return found.group(1) if found else platform.processor() or platform.machine()
+    return match.group(1) if match else platform.processor() or platform.machine()
 
 
 def _java() -> str:
@@ -291,5 +291,5 @@ def _java() -> str:
     printed = subprocess.run(
         command, capture_output=True, text=True, check=True, encoding="utf-8"
     ).stderr
-    found = re.search(r'version "([^"]+)"', printed)
-    return found.group(1) if found else "unknown"
+    match = re.search(r'version "([^"]+)"', printed)
+    return match.group(1) if match else "unknown"

@@ -31,15 +31,15 @@ class Target:
 
 
 def _target(
-    sign: str, what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
+    sign: str, what: str, limit: float, unit: str, measured: float | None, figure: str = ""
 ) -> Target:
     """Return a target. If set, `figure` replaces the measured number and its unit."""
     compare = {">=": operator.ge, "<=": operator.le}[sign]
     return Target(
         what=what,
-        wanted=f"{sign} {wanted:g}{unit}",
+        wanted=f"{sign} {limit:g}{unit}",
         figure="-" if measured is None else figure or f"{measured:.2f}{unit}",
-        met=None if measured is None else compare(measured, wanted),
+        met=None if measured is None else compare(measured, limit),
     )
 
 
@@ -53,16 +53,16 @@ def _ratio_target(
     shown: Callable[[float], str],
     unit: str,
     what: str,
-    wanted: float,
+    limit: float,
     pair: tuple[Series | None, Series | None],
 ) -> Target:
     """Return the target for the ratio of a figure of two series, which are also shown."""
     share, (ours, theirs) = ratio(*pair, name), pair
     figure = ""
     if ours and theirs:
-        both = (shown(getattr(each, name)) for each in (ours, theirs))
+        both = (shown(getattr(result, name)) for result in (ours, theirs))
         figure = f"{share:.2f}x ({' to '.join(both)} {unit})"
-    return _target(sign, what, wanted, "x", share, figure)
+    return _target(sign, what, limit, "x", share, figure)
 
 
 rate_target = partial(_ratio_target, ">=", "rate", lambda rate: f"{rate / 1e6:.2f}", "M rec/s")
@@ -93,23 +93,26 @@ class Table:
 Column = tuple[str, Callable[[Series], str]]
 """The heading of a column, and its cell for a series."""
 
-CODEC: Column = ("codec", lambda one: one.codec)
-RATE: Column = ("M rec/s", lambda one: f"{one.rate / 1e6:.2f}")
-SPREAD: Column = ("min - max", lambda one: " - ".join(f"{rate / 1e6:.2f}" for rate in one.rates))
+CODEC: Column = ("codec", lambda result: result.codec)
+RATE: Column = ("M rec/s", lambda result: f"{result.rate / 1e6:.2f}")
+SPREAD: Column = (
+    "min - max",
+    lambda result: " - ".join(f"{rate / 1e6:.2f}" for rate in result.rates),
+)
 """The rates of the slowest and fastest run, in millions of records per second."""
-CPU: Column = ("CPU us/rec", lambda one: f"{one.cpu_us:.3f}")
+CPU: Column = ("CPU us/rec", lambda result: f"{result.cpu_us:.3f}")
 
 
 def contestant(heading: str) -> Column:
     """Return the column of the contestants' names."""
-    return heading, lambda one: one.contestant
+    return heading, lambda result: result.contestant
 
 
 def fact(name: str, heading: str) -> Column:
     """Return the column of a fact."""
 
-    def cell(one: Series) -> str:
-        value = one.facts[name]
+    def cell(result: Series) -> str:
+        value = result.facts[name]
         return f"{value:,}" if isinstance(value, int) else str(value)
 
     return heading, cell
@@ -119,7 +122,7 @@ def relative(
     heading: str, reference: Callable[[Series], Series | None], name: str = "rate"
 ) -> Column:
     """Return the column of ratios to the reference of each series."""
-    return heading, lambda one: times(ratio(one, reference(one), name))
+    return heading, lambda result: times(ratio(result, reference(result), name))
 
 
 def compared(heading: str, reference: Callable[[Series], Series | None]) -> tuple[Column, ...]:
@@ -143,11 +146,11 @@ def series_table(
     """Return a table with a row for each series. The notes below the table name the failed runs."""
     failed = ("failed", *["-"] * (len(figures) - 1))
     rows = [
-        tuple(cell(one) for _, cell in names)
-        + (tuple(cell(one) for _, cell in figures) if one.samples else failed)
-        for one in series
+        tuple(cell(result) for _, cell in names)
+        + (tuple(cell(result) for _, cell in figures) if result.samples else failed)
+        for result in series
     ]
-    notes = failure_notes((one.name, one.failures) for one in series)
+    notes = failure_notes((result.name, result.failures) for result in series)
     return Table(
         title,
         [head for head, _ in (*names, *figures)],
@@ -170,7 +173,7 @@ def target_table(targets: Sequence[Target]) -> Table:
     verdicts = {True: "yes", False: "NO", None: "not measured"}
     rows = [(target.what, target.wanted, target.figure, verdicts[target.met]) for target in targets]
     judged = [target for target in targets if target.met is not None]
-    missed = [f"{each.what} ({each.figure})" for each in judged if not each.met]
+    missed = [f"{target.what} ({target.figure})" for target in judged if not target.met]
     summary = f"{len(judged) - len(missed)} of {len(judged)} targets are met."
     summary += f" Missed: {'; '.join(missed)}." if missed else ""
     return Table("Targets", ("target", "wanted", "measured", "met"), rows, summary)

@@ -1,15 +1,15 @@
 """Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
 
-Prints every violation: variables whose name says nothing, words that have another word in this
-project, hints that are no sentence, documented arguments that do not exist, classes of the same
-name, constants below the first class or function of a module that need neither, and test files
-that have the name of no module or are imported.
+Prints every violation: words that have another word in this project, hints that are no sentence,
+documented arguments that do not exist, classes of the same name, and constants below the first
+class or function of a module that need neither. In tests and tools too: variables whose name says
+nothing, test files that have the name of no module, and imports of test files.
 """
 
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tools.checks.unit_tests import imported_tests, misnamed_tests
@@ -111,26 +111,34 @@ def late_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, "a constant stands below a class or function"
 
 
+Check = Callable[[ast.Module], Iterator[tuple[int, str]]]
 CHECKS = (vague_names, other_words, late_constants, unknown_arguments, partial_hints)
 
 
 def main() -> None:
     """Print all violations; exit with status 1 if there are any."""
-    roots = [Path(argument) for argument in sys.argv[1:]] or [_ROOT / "spark_kafka_sink"]
-    files = ([root] if root.is_file() else sorted(root.rglob("*.py")) for root in roots)
-    paths = [path for group in files for path in group]
-    violations = [
-        f"{path}:{line}: {text}"
-        for path in paths
-        for check in CHECKS
-        for line, text in check(ast.parse(path.read_text(encoding="utf-8")))
-    ]
-    violations += repeated_classes(paths)
-    tests = _ROOT / "tests"
-    violations += misnamed_tests(tests / "unit", _ROOT / "spark_kafka_sink")
-    violations += [line for path in sorted(tests.rglob("*.py")) for line in imported_tests(path)]
+    paths = _files([Path(argument) for argument in sys.argv[1:]] or [_ROOT / "spark_kafka_sink"])
+    violations = [*_violations_in(paths, CHECKS), *repeated_classes(paths)]
+    if not sys.argv[1:]:
+        tests = _files([_ROOT / "tests"])
+        violations += _violations_in([*tests, *_files([_ROOT / "tools"])], (vague_names,))
+        violations += misnamed_tests(_ROOT / "tests" / "unit", _ROOT / "spark_kafka_sink")
+        violations += [line for path in tests for line in imported_tests(path)]
     sys.stdout.write("".join(f"{line}\n" for line in violations))
     sys.exit(1 if violations else 0)
+
+
+def _files(roots: list[Path]) -> list[Path]:
+    groups = ([root] if root.is_file() else sorted(root.rglob("*.py")) for root in roots)
+    return [path for group in groups for path in group]
+
+
+def _violations_in(paths: Iterable[Path], checks: Iterable[Check]) -> Iterator[str]:
+    for path in paths:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for check in checks:
+            for line, text in check(tree):
+                yield f"{path}:{line}: {text}"
 
 
 if __name__ == "__main__":

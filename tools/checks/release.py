@@ -72,11 +72,11 @@ def running_broker(python: Path, folder: Path) -> Iterator[str]:
 
 def run_example(python: Path, folder: Path, address: str) -> None:
     """Run the README's batch example, and check its report."""
-    found = BATCH_EXAMPLE.search((ROOT / "README.md").read_text(encoding="utf-8"))
-    if found is None:
+    example = BATCH_EXAMPLE.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    if example is None:
         raise SystemExit("README.md has no Python example in its section Batch")
     job = folder / "job.py"
-    job.write_text(found[1].replace(README_ADDRESS, address) + CHECK_REPORT, encoding="utf-8")
+    job.write_text(example[1].replace(README_ADDRESS, address) + CHECK_REPORT, encoding="utf-8")
     run([str(python), str(job)], folder, PYSPARK_PYTHON=str(python), SPARK_LOCAL_IP="127.0.0.1")
 
 

@@ -66,13 +66,15 @@ def main() -> None:
     """Print all violations; exit with status 1 if there are any."""
     paths = [Path(argument) for argument in sys.argv[1:]] or [_ROOT / name for name in _SOURCES]
     files = list(_files(paths))
-    found = [
+    violations = [
         line for path in files for line in offenders(path.read_text(encoding="utf-8"), str(path))
     ]
     inits = (path for path in files if path.name == "__init__.py" and _PACKAGE in path.parts)
-    found += [line for path in inits if path.parent.name != _PACKAGE for line in unlisted(path)]
-    sys.stdout.write("".join(f"{line}\n" for line in found))
-    sys.exit(1 if found or not files else 0)
+    violations += [
+        line for path in inits if path.parent.name != _PACKAGE for line in unlisted(path)
+    ]
+    sys.stdout.write("".join(f"{line}\n" for line in violations))
+    sys.exit(1 if violations or not files else 0)
 
 
 if __name__ == "__main__":

@@ -86,14 +86,14 @@ def new_topic() -> str:
     return f"matrix-{next(_numbers)}"
 
 
-def expect(found: object, wanted: object) -> None:
+def expect(actual: object, expected: object) -> None:
     """Check that two values are equal.
 
     Raises:
         AssertionError: the values differ.
     """
-    if found != wanted:
-        raise AssertionError(f"found {str(found)[:200]}, expected {str(wanted)[:200]}")
+    if actual != expected:
+        raise AssertionError(f"found {str(actual)[:200]}, expected {str(expected)[:200]}")
 
 
 def fill(servers: str) -> str:
@@ -105,8 +105,8 @@ def fill(servers: str) -> str:
 
 def values_in(servers: str, topic: str) -> list[str]:
     """Return the values in a topic, sorted."""
-    found = ((record.value or b"").decode() for record in by_confluent(servers, topic))
-    return sorted(found, key=lambda value: int(value.rpartition("-")[2]))
+    texts = ((record.value or b"").decode() for record in by_confluent(servers, topic))
+    return sorted(texts, key=lambda value: int(value.rpartition("-")[2]))
 
 
 def produces(send: Send, codecs: tuple[str, ...] = CODECS) -> Check:
@@ -192,14 +192,14 @@ def _confluent_read(
         else:
             partitions = consumer.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
             consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        found: list[str] = []
-        while len(found) < COUNT and (messages := consumer.consume(COUNT, _SECONDS)):
+        texts: list[str] = []
+        while len(texts) < COUNT and (messages := consumer.consume(COUNT, _SECONDS)):
             for message in messages:
                 expect(message.error(), None)
-                found.append((message.value() or b"").decode())
+                texts.append((message.value() or b"").decode())
         if group:
             consumer.commit(asynchronous=False)
-    return found
+    return texts
 
 
 def _confluent_manage(servers: str, topic: str) -> None:
@@ -254,11 +254,11 @@ def _pure_read(
         group_id=group,
         isolation_level=_isolation(committed=committed),
     )
-    found = [one.value.decode() for _, one in zip(range(COUNT), consumer, strict=False)]
+    texts = [record.value.decode() for _, record in zip(range(COUNT), consumer, strict=False)]
     if group:
         consumer.commit()
     consumer.close()
-    return found
+    return texts
 
 
 def _pure_manage(servers: str, topic: str) -> None:
@@ -404,8 +404,8 @@ def _console_send(servers: str, topic: str, _: str) -> None:
 
 def _console_read(servers: str, topic: str, group: str | None = None) -> list[str]:
     if group is None:
-        found = by_console_consumer(servers, topic)
-        return [(record.value or b"").decode() for record in found]
+        records = by_console_consumer(servers, topic)
+        return [(record.value or b"").decode() for record in records]
     arguments = ["--topic", topic, "--group", group, "--from-beginning"]
     arguments += ["--max-messages", str(COUNT), "--timeout-ms", "30000"]
     return _kafka_tool("consumer.ConsoleConsumer", servers, *arguments).split()

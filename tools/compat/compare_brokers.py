@@ -64,28 +64,32 @@ def _short(value: Any) -> str:
 
 def differences(chosen: Iterable[Scenario], kafka: str, ours: str) -> list[Difference]:
     """Run all scenarios on both brokers and return the differences."""
-    found: list[Difference] = []
+    all_differences: list[Difference] = []
     for number, scenario in enumerate(chosen):
         theirs, mine = run(scenario, kafka, number), run(scenario, ours, number)
         some = list(compare(scenario.name, theirs, mine))
-        for one in some:
-            print(f"{one.scenario}: {one.path}: Kafka {one.kafka}, ours {one.ours}")
-        found += some
-    return found
+        for difference in some:
+            print(
+                f"{difference.scenario}: {difference.path}: "
+                f"Kafka {difference.kafka}, ours {difference.ours}"
+            )
+        all_differences += some
+    return all_differences
 
 
-def markdown(found: list[Difference], count: int) -> str:
+def markdown(differing: list[Difference], count: int) -> str:
     """Return a Markdown table of the differences; equal differences share a row."""
     rows: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for one in found:
-        rows[one.path, one.kafka, one.ours].append(one.scenario)
+    for difference in differing:
+        rows[difference.path, difference.kafka, difference.ours].append(difference.scenario)
     heading = ("scenarios", "value", "Kafka", "embedded")
     lines = (
         (_names(names), f"`{path}`", _cell(kafka), _cell(ours))
         for (path, kafka, ours), names in rows.items()
     )
     return (
-        f"{count} scenarios on Kafka 4.3.1 and on the embedded broker; {len(found)} values differ."
+        f"{count} scenarios on Kafka 4.3.1 and on the embedded broker; "
+        f"{len(differing)} values differ."
         f"\n\n{table(heading, lines)}"
     )
 
@@ -106,10 +110,10 @@ def main() -> None:
     chosen = [s for s in scenarios() if not words or any(word in s.name for word in words)]
     with KafkaCluster(config=SETTINGS) as kafka, EmbeddedBroker() as ours:
         keep_everything(ours.bootstrap_servers)
-        found = differences(chosen, kafka.bootstrap_servers, ours.bootstrap_servers)
-    print(f"{len(chosen)} scenarios, {len(found)} differences")
+        differing = differences(chosen, kafka.bootstrap_servers, ours.bootstrap_servers)
+    print(f"{len(chosen)} scenarios, {len(differing)} differences")
     if not words and "--dry" not in sys.argv:
-        write_block("differences", markdown(found, len(chosen)))
+        write_block("differences", markdown(differing, len(chosen)))
 
 
 SETTINGS = {"auto.create.topics.enable": "false"}

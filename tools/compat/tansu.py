@@ -77,9 +77,9 @@ def write_tasks(servers: str, topic: str, **options: str) -> None:
         session.flush()
         session.report(TaskInfo())
         give_back_session(session)
-    found = Counter(int(record.value or b"-1") for record in by_confluent(servers, topic))
-    if found != Counter(range(_TASKS * _ROWS)):
-        raise AssertionError(f"{topic} has {found.total():,} records, {len(found):,} different")
+    numbers = Counter(int(record.value or b"-1") for record in by_confluent(servers, topic))
+    if numbers != Counter(range(_TASKS * _ROWS)):
+        raise AssertionError(f"{topic} has {numbers.total():,} records, {len(numbers):,} different")
 
 
 def exactly_once_error(servers: str) -> str:

@@ -55,10 +55,10 @@ def page_of(name: str) -> Path:
     Raises:
         ValueError: the number of pages with this block is not one.
     """
-    found = [page for page in pages() if name in blocks(page.read_text(encoding="utf-8"))]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} pages contain the block {name}")
-    return found[0]
+    matching = [page for page in pages() if name in blocks(page.read_text(encoding="utf-8"))]
+    if len(matching) != 1:
+        raise ValueError(f"{len(matching)} pages contain the block {name}")
+    return matching[0]
 
 
 def write_block(name: str, new: str) -> None:

@@ -183,12 +183,15 @@ def render_profiles() -> str:
     """Return a table of the options in each profile; a cell is empty if the default applies."""
     profiles = [profile for profile in Profile if profile is not Profile.NONE]
     values = [load_profile(profile) for profile in profiles]
-    options = [row for row in PRODUCER_OPTIONS if any(row.name in each for each in values)]
+    options = [row for row in PRODUCER_OPTIONS if any(row.name in settings for settings in values)]
     rows = (
         (
             f"`{_PREFIX}{option.name}`",
             _defaults(option),
-            *(f"`{each[option.name]}`" if option.name in each else "" for each in values),
+            *(
+                f"`{settings[option.name]}`" if option.name in settings else ""
+                for settings in values
+            ),
         )
         for option in options
     )
@@ -244,11 +247,11 @@ _NAME = re.compile(r"(spark-kafka-sink)?\[?([\w,-]+)")
 def _brought(requirements: list[str]) -> str:
     """Return the names of required distributions; extras of this package are formatted as code."""
     names: list[str] = []
-    for each in requirements:
-        found = _NAME.match(each)
-        if found is None:
-            raise ValueError(f"no requirement: {each}")
-        own, name = found.groups()
+    for requirement in requirements:
+        match = _NAME.match(requirement)
+        if match is None:
+            raise ValueError(f"no requirement: {requirement}")
+        own, name = match.groups()
         names += [f"`{extra}`" for extra in name.split(",")] if own else [name]
     return ", ".join(names)
 
@@ -270,9 +273,9 @@ _DOES = {
 def render_error_classes() -> str:
     """Return a table of the error classes with the first sentences of their docstrings."""
     rows = (
-        (f"`{each.__name__}`", one_line((getdoc(each) or "").split("\n\n")[0]))
-        for each in vars(errors).values()
-        if isinstance(each, type) and issubclass(each, KafkaProdError)
+        (f"`{error_class.__name__}`", one_line((getdoc(error_class) or "").split("\n\n")[0]))
+        for error_class in vars(errors).values()
+        if isinstance(error_class, type) and issubclass(error_class, KafkaProdError)
     )
     return table(("error", "meaning"), rows)
 
@@ -289,15 +292,15 @@ def render_row_errors() -> str:
 
 def render_broker_errors() -> str:
     """Return a table of the producer's reactions to Produce errors; other errors fail the batch."""
-    found: dict[BatchAction, list[str]] = {action: [] for action in _DOES}
+    names: dict[BatchAction, list[str]] = {action: [] for action in _DOES}
     for code in ErrorCode:
         action = decide(code.value, _USUAL).action
-        if code.value != 0 and action in found:
-            found[action].append(f"`{error_name(code.value)}`")
+        if code.value != 0 and action in names:
+            names[action].append(f"`{error_name(code.value)}`")
     gap = ErrorCode.out_of_order_sequence_number.value
     behind = decide(gap, replace(_USUAL, head=False))
-    found[behind.action].append(f"`{error_name(gap)}` while an earlier batch is unanswered")
-    rows = [(", ".join(names), _DOES[action]) for action, names in found.items() if names]
+    names[behind.action].append(f"`{error_name(gap)}` while an earlier batch is unanswered")
+    rows = [(", ".join(names), _DOES[action]) for action, names in names.items() if names]
     return table(("error", "what the producer does"), rows)
 
 
@@ -331,8 +334,8 @@ def api_name(api: Any) -> str:
 def render_apis() -> str:
     """Return a sorted list of the supported APIs and their versions."""
     served = sorted(
-        f"{api_name(each.api)} {each.versions.lowest}-{each.versions.highest}"
-        for each in HANDLERS.values()
+        f"{api_name(handler.api)} {handler.versions.lowest}-{handler.versions.highest}"
+        for handler in HANDLERS.values()
     )
     return ", ".join(served) + ".\n"
 
@@ -362,7 +365,9 @@ def _text(value: object) -> str:
 def render_fault_effects() -> str:
     """Return a table of the fault effects."""
     docs = attribute_docs(Effect)
-    return table(("effect", "what happens"), ((f"`{each}`", docs[each.name]) for each in Effect))
+    return table(
+        ("effect", "what happens"), ((f"`{effect}`", docs[effect.name]) for effect in Effect)
+    )
 
 
 _PART = PartitionReport(topic="events", partition=0, persisted=1)
@@ -395,7 +400,10 @@ def render_fields() -> str:
     for name in whole:
         rows.append((f"`{name}`", _for_readers(docs[name])))
         inner, inner_docs = parts.get(name, ({}, {}))
-        rows += [(f"`{name}[].{each}`", _for_readers(inner_docs[each])) for each in inner]
+        rows += [
+            (f"`{name}[].{field_name}`", _for_readers(inner_docs[field_name]))
+            for field_name in inner
+        ]
     return table(("field", "meaning"), rows)
 
 
@@ -420,14 +428,14 @@ def render_metric_fields() -> str:
 
 def render_metric_names() -> str:
     """Return a table of Java's metric names with their types and scopes (client, broker, topic)."""
-    found: dict[str, list[Metric]] = {}
+    metrics: dict[str, list[Metric]] = {}
     for metric in java_metrics(_REPORT, 1.0):
-        found.setdefault(metric.name, []).append(metric)
+        metrics.setdefault(metric.name, []).append(metric)
     scopes = {(): "the write", ("node_id",): "each broker", ("topic",): "each topic"}
     rows = []
-    for name, same in sorted(found.items()):
+    for name, same in sorted(metrics.items()):
         labels = dict.fromkeys(tuple(label for label, _ in metric.labels) for metric in same)
-        scope = ", ".join(scopes[each] for each in labels)
+        scope = ", ".join(scopes[label] for label in labels)
         rows.append((f"`{name}`", same[0].kind.name.lower(), scope))
     return table(("metric", "type", "scope"), rows)
 
@@ -470,7 +478,7 @@ def render_format_types() -> str:
     rows = [
         (
             f"`{_name(data_type)}`",
-            *(_or_unsupported(each, data_type, value) for each in (_json, _avro, _protobuf)),
+            *(_or_unsupported(encode, data_type, value) for encode in (_json, _avro, _protobuf)),
         )
         for data_type, value in _EXAMPLES
     ]
@@ -528,7 +536,7 @@ def _protobuf(type_: pa.StructType, _value: Any) -> str:
 def _proto_name(schema: ProtoSchema, field: ProtoField) -> str:
     message = schema.messages.get(field.type_name)
     if message is not None and message.is_map_entry:
-        return f"map<{', '.join(_proto_name(schema, each) for each in message.fields)}>"
+        return f"map<{', '.join(_proto_name(schema, field_type) for field_type in message.fields)}>"
     declared = "message" if field.type_name.startswith("Value") else field.type_name
     name = declared or field.kind.name.lower()
     return f"repeated {name}" if field.is_repeated else name

@@ -59,12 +59,12 @@ def _sums_of(sink: Sink) -> tuple[str, ...]:
 
 def _sums(lines: Iterable[dict[str, Any]]) -> tuple[int, int, int]:
     """Return the numbers of lost records, duplicated records, and runs with a torn batch."""
-    found = Counter[str]()
+    sums = Counter[str]()
     for line in lines:
-        found["lost"] += line["lost"]
-        found["doubled"] += line["doubled"]
-        found["torn"] += line["result"] == TORN
-    return found["lost"], found["doubled"], found["torn"]
+        sums["lost"] += line["lost"]
+        sums["doubled"] += line["doubled"]
+        sums["torn"] += line["result"] == TORN
+    return sums["lost"], sums["doubled"], sums["torn"]
 
 
 def _failed(lines: Iterable[dict[str, Any]]) -> int:

@@ -323,21 +323,21 @@ class Turn(NamedTuple):
         nonces = frozenset({self.driver.nonce})
         return tuple(
             [
-                each
-                for each, status in self.world.transactions
+                transaction
+                for transaction, status in self.world.transactions
                 if status in UNFINISHED
-                and self.context.rules.is_orphan(self.seen, candidate_of(each), nonces)
+                and self.context.rules.is_orphan(self.seen, candidate_of(transaction), nonces)
             ]
         )
 
     def reads(self) -> list[tuple[str, State, Turn]]:
         """Return the possible results of reading the log: (description, state, next turn)."""
         world = self.world
-        found = [("", world.log, self)]
+        logs = [("", world.log, self)]
         if world.budget.stale and world.before not in {None, world.log}:
             assert world.before is not None
-            found.append((" to an outdated end", world.before, self.spend(stale=1)))
-        return found
+            logs.append((" to an outdated end", world.before, self.spend(stale=1)))
+        return logs
 
     def on(self, world: World) -> Turn:
         return self._replace(world=world)
@@ -368,9 +368,9 @@ class Turn(NamedTuple):
         before = world.log if world.budget.stale else None
         return self.on(world._replace(log=record, before=before))
 
-    def commit(self, each: Transaction) -> tuple[Turn, EndOutcome]:
+    def commit(self, transaction: Transaction) -> tuple[Turn, EndOutcome]:
         """Call EndTxn(commit)."""
-        world, code = self.world.commit(each, self.context.scenario.version)
+        world, code = self.world.commit(transaction, self.context.scenario.version)
         return self.on(world), self.context.rules.commit_outcome(code)
 
     def abort(self, transactions: Iterable[Transaction]) -> Turn:
@@ -384,18 +384,18 @@ class Turn(NamedTuple):
         transactions.
         """
         turn = self
-        for each in self.decided.transactions:
-            turn, outcome = turn.commit(each)
+        for decided in self.decided.transactions:
+            turn, outcome = turn.commit(decided)
             if outcome is not EndOutcome.COMMITTED:
-                return turn, f"EndTxn(commit) of {each.name}: {outcome.name}"
+                return turn, f"EndTxn(commit) of {decided.name}: {outcome.name}"
         return turn, None
 
 
-def candidate_of(each: Transaction) -> OrphanCandidate:
+def candidate_of(transaction: Transaction) -> OrphanCandidate:
     """Return the candidate for a transaction, with the properties contained in its ID."""
     return OrphanCandidate(
-        transactional_id=each.name,
-        query=each.query,
-        batch=each.batch.partition(WRITE)[0],
-        nonce=each.nonce,
+        transactional_id=transaction.name,
+        query=transaction.query,
+        batch=transaction.batch.partition(WRITE)[0],
+        nonce=transaction.nonce,
     )

@@ -44,9 +44,9 @@ _ALIVE = frozenset({Status.OPEN, Status.COMMITTED, Status.TIMED_OUT})
 
 def violation(scenario: Scenario, world: World) -> str | None:
     """Return a description of the violation in a world, or None."""
-    for each in world.visible:
-        if world.visible.count(each) > 1:
-            return f"DOUBLED: the rows of task {each[2]}, batch {each[1]}, are visible twice"
+    for row in world.visible:
+        if world.visible.count(row) > 1:
+            return f"DOUBLED: the rows of task {row[2]}, batch {row[1]}, are visible twice"
     for query, name, batch in _promised(scenario, world):
         for partition in range(TASKS):
             rows = (query, name, partition)
@@ -175,18 +175,18 @@ def search(scenario: Scenario, rules: Rules | None = None) -> Result:
     """Search all interleavings of steps and faults in a scenario, until the first violation."""
     context = Context(scenario, Rules() if rules is None else rules)
     graph = _Graph(scenario.start())
-    found = None
+    problem = None
     source = 0
-    while source < len(graph.worlds) and found is None:
+    while source < len(graph.worlds) and problem is None:
         for who, what, world in successors(context, graph.worlds[source]):
             if graph.add(source, who, what, world):
-                found = violation(scenario, world)
-                if found is not None:
+                problem = violation(scenario, world)
+                if problem is not None:
                     break
         source += 1
-    counterexample = _stuck(scenario, graph) if found is None else None
-    if found is not None:
-        counterexample = Counterexample(found, graph.run_to(len(graph.worlds) - 1))
+    counterexample = _stuck(scenario, graph) if problem is None else None
+    if problem is not None:
+        counterexample = Counterexample(problem, graph.run_to(len(graph.worlds) - 1))
     torn = sum(1 for world in graph.worlds if is_torn(world))
     return Result(len(graph.worlds), len(graph.sources), torn, counterexample)
 
@@ -214,9 +214,9 @@ def _changes(before: World, after: World) -> Iterator[str]:
     if before.log != after.log:
         yield f"log: {describe_log(after.log)}"
     old = dict(before.transactions)
-    for each, status in after.transactions:
-        if old.get(each) is not status:
-            yield f"{each.name} is {status.value}"
+    for transaction, status in after.transactions:
+        if old.get(transaction) is not status:
+            yield f"{transaction.name} is {status.value}"
     for rows in after.visible:
         if after.visible.count(rows) != before.visible.count(rows):
             yield f"rows of {rows[0] or 'job'}/{rows[1]}/p{rows[2]} are visible"

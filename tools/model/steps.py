@@ -50,22 +50,24 @@ def start(turn: Turn) -> Successors:
         return [("finds all batches in Spark's commit log", turn.put(Driver(Pc.FINISHED)))]
     driver = Driver(Pc.PLAN_READ, batch=batch)
     if scenario.function:
-        runs = {each.run for each in world.drivers} | {planning.run for planning in world.plannings}
+        runs = {driver.run for driver in world.drivers} | {
+            planning.run for planning in world.plannings
+        }
         driver = driver._replace(run=_unused(f"r{turn.number + 1}", runs))
     return [(f"is started with batch {batch}", turn.put(driver))]
 
 
 def plan_read(turn: Turn) -> Successors:
     """Read the log to its end."""
-    found: Successors = []
+    successors: Successors = []
     for how, log, after in turn.reads():
         step = next_planning_step(log)
         if step is not None:
             planned = after.now(pc=Pc.PLAN_END, decided=step.decided)
         else:
             planned = _start_tasks(after.now(seen=log))
-        found.append((f"planning reads the log{how}", planned))
-    return found
+        successors.append((f"planning reads the log{how}", planned))
+    return successors
 
 
 def plan_end(turn: Turn) -> Successors:
@@ -81,15 +83,15 @@ def plan_end(turn: Turn) -> Successors:
 def _start_tasks(turn: Turn) -> Turn:
     """Start the tasks with an unused nonce."""
     world = turn.world
-    used = {each.nonce for each, _ in world.transactions}
+    used = {transaction.nonce for transaction, _ in world.transactions}
     for known in (world.lost_attempts, world.drivers, world.plannings):
-        used.update(each.nonce for each in known)
+        used.update(message.nonce for message in known)
     return turn.now(pc=Pc.TASKS, nonce=_unused(f"d{turn.number + 1}", used), decided=None)
 
 
 def _unused(who: str, used: set[str]) -> str:
     """Return the first unused nonce of a driver."""
-    return next(name for name in (f"{who}.{each}" for each in count()) if name not in used)
+    return next(name for name in (f"{who}.{number}" for number in count()) if name not in used)
 
 
 # The tasks.
@@ -103,16 +105,16 @@ def run_tasks(turn: Turn) -> Successors:
     if verdict is not BatchVerdict.WRITE:
         refused = turn.now(pc=Pc.RAISED, complete=False, seen=None)
         return [(f"the tasks reject the batch: {verdict}", refused)]
-    may_lose = [min(left, turn.has_rows(each)) for each, left in enumerate(turn.world.budget.lost)]
-    choices = product(*[(False, True)[: 1 + each] for each in may_lose])
-    found = [_write(turn, lost) for lost in choices]
+    may_lose = [min(left, turn.has_rows(task)) for task, left in enumerate(turn.world.budget.lost)]
+    choices = product(*[(False, True)[: 1 + loses] for loses in may_lose])
+    successors = [_write(turn, lost) for lost in choices]
     if turn.world.budget.failures:
         after = turn.spend(failures=1)
         attempt = turn.attempt(0, 0)
         after = after.on(after.world.begin(attempt, Status.OPEN))
         after = after.now(pc=Pc.RAISED, complete=False, seen=None, messages=(attempt,))
-        found.append(("task 0 writes, task 1 fails permanently", after))
-    return found
+        successors.append(("task 0 writes, task 1 fails permanently", after))
+    return successors
 
 
 def _write(turn: Turn, lost: tuple[bool, ...]) -> tuple[str, Turn]:
@@ -131,7 +133,7 @@ def _write(turn: Turn, lost: tuple[bool, ...]) -> tuple[str, Turn]:
     world = world._replace(
         lost_attempts=tuple(sorted(lost_attempts)), budget=world.budget._replace(lost=tuple(budget))
     )
-    retried = "".join(f", task {each} in its second attempt" for each in range(TASKS) if lost[each])
+    retried = "".join(f", task {task} in its second attempt" for task in range(TASKS) if lost[task])
     return f"the tasks write{retried}", _returned(turn.on(world), tuple(messages))
 
 
@@ -149,8 +151,8 @@ def commit_first(turn: Turn) -> Successors:
 
 def commit_second(turn: Turn) -> Successors:
     """Read the log and choose the next step."""
-    found = _read(turn) if turn.context.rules.fence_first else [_fence(turn)]
-    return [(label, _ask_commit(after)) for label, after in found]
+    successors = _read(turn) if turn.context.rules.fence_first else [_fence(turn)]
+    return [(label, _ask_commit(after)) for label, after in successors]
 
 
 def append(turn: Turn) -> Successors:
@@ -241,7 +243,7 @@ def list_orphans(turn: Turn) -> Successors:
 def sweep(turn: Turn) -> Successors:
     """Call EndTxn(abort) for the listed transactions."""
     todo = turn.driver.todo
-    names = ", ".join(each.name for each in todo)
+    names = ", ".join(transaction.name for transaction in todo)
     return [(f"aborts {names}", turn.abort(todo).now(pc=Pc.SPARK_LOG, todo=()))]
 
 
@@ -310,7 +312,7 @@ def _all_open(turn: Turn) -> bool:
     The log is read in the same step, which does not affect the result.
     """
     good = UNFINISHED if turn.context.rules.commits_empty else {Status.OPEN}
-    return all(turn.world.status_of(each) in good for each in turn.driver.ours)
+    return all(turn.world.status_of(transaction) in good for transaction in turn.driver.ours)
 
 
 def _next(turn: Turn) -> Turn:
@@ -347,7 +349,7 @@ def abort(turn: Turn) -> Successors:
     driver, world = turn.driver, turn.world
     if not (turn.context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
         return [("Spark calls abort()", turn.now(pc=Pc.ABORT_OURS))]
-    if not any(world.status_of(each) in UNFINISHED for each in driver.ours):
+    if not any(world.status_of(transaction) in UNFINISHED for transaction in driver.ours):
         return [("Spark calls abort(), with nothing open", turn.now(pc=Pc.ABORT_LOOK))]
     fenced = turn.on(world._replace(holder=turn.number)).now(pc=Pc.ABORT_READ)
     return [("Spark calls abort(), which fences", fenced)]
@@ -411,7 +413,7 @@ def abort_ours(turn: Turn) -> Successors:
     """Abort the transactions that are not part of a decision; the query has failed."""
     driver = turn.driver
     kept = () if driver.decided is None else driver.decided.transactions
-    aborted = turn.abort(each for each in driver.ours if each not in kept)
+    aborted = turn.abort(transaction for transaction in driver.ours if transaction not in kept)
     return [("abort() aborts the transactions of its tasks; the query fails", aborted.stop())]
 
 
@@ -476,11 +478,11 @@ def _faults(turns: list[Turn]) -> Iterator[tuple[str, str, Turn]]:
         left.remove(attempt)
         woken = world._replace(lost_attempts=tuple(left)).begin(attempt, Status.OPEN)
         yield "lost attempt", f"wakes up and writes {attempt.name}", any_turn.on(woken)
-    for each, status in world.transactions:
+    for open_transaction, status in world.transactions:
         if world.budget.timeouts and status is Status.OPEN:
             after = any_turn.spend(timeouts=1)
-            after = after.on(after.world.time_out(each))
-            yield "coordinator", f"aborts {each.name} at its timeout", after
+            after = after.on(after.world.time_out(open_transaction))
+            yield "coordinator", f"aborts {open_transaction.name} at its timeout", after
     for turn in turns:
         pc = turn.driver.pc
         if world.budget.crashes[turn.number] and pc not in _IDLE:

@@ -137,7 +137,7 @@ class Driver(NamedTuple):
     @property
     def ours(self) -> tuple[Transaction, ...]:
         """The transactions in the tasks' messages."""
-        return tuple([each for each in self.messages if each is not None])
+        return tuple([message for message in self.messages if message is not None])
 
     def reset(self, pc: Pc) -> Driver:
         """Return the driver at a step, without the progress of commit()."""
@@ -192,7 +192,7 @@ class World(NamedTuple):
 
     def begin(self, transaction: Transaction, status: Status) -> World:
         """Handle InitProducerId and set the status; unless EMPTY, records are written."""
-        if any(each == transaction for each, _ in self.transactions):
+        if any(existing == transaction for existing, _ in self.transactions):
             return self._set(transaction, Status.FENCED)
         return self._replace(
             transactions=tuple(sorted((*self.transactions, (transaction, status))))
@@ -213,9 +213,9 @@ class World(NamedTuple):
     def abort(self, transactions: Iterable[Transaction]) -> World:
         """Handle EndTxn(abort) for transactions; those that are not open are unchanged."""
         world = self
-        for each in transactions:
-            if world.status_of(each) in UNFINISHED:
-                world = world._set(each, Status.ABORTED)
+        for transaction in transactions:
+            if world.status_of(transaction) in UNFINISHED:
+                world = world._set(transaction, Status.ABORTED)
         return world
 
     def time_out(self, transaction: Transaction) -> World:
@@ -224,7 +224,8 @@ class World(NamedTuple):
 
     def _set(self, transaction: Transaction, status: Status) -> World:
         changed = [
-            (each, status if each == transaction else old) for each, old in self.transactions
+            (existing, status if existing == transaction else old)
+            for existing, old in self.transactions
         ]
         return self._replace(transactions=tuple(changed))
 
@@ -240,10 +241,13 @@ class World(NamedTuple):
     def awaited(self) -> set[Transaction]:
         """The transactions that are or might still become part of a decision."""
         states = [*self.known, *(driver.decided for driver in self.drivers)]
-        found = {
-            each for state in states if isinstance(state, Decided) for each in state.transactions
+        decided = {
+            transaction
+            for state in states
+            if isinstance(state, Decided)
+            for transaction in state.transactions
         }
-        return found.union(*((*driver.ours, *driver.todo) for driver in self.drivers))
+        return decided.union(*((*driver.ours, *driver.todo) for driver in self.drivers))
 
     @property
     def plannings(self) -> set[Planning]:
@@ -302,7 +306,13 @@ def normalised(world: World) -> World:
     known = world.awaited
     if len(known) >= len(world.transactions):
         return world
-    kept = tuple([(each, status) for each, status in world.transactions if each in known])
+    kept = tuple(
+        [
+            (transaction, status)
+            for transaction, status in world.transactions
+            if transaction in known
+        ]
+    )
     return world._replace(transactions=kept)
 
 
@@ -323,7 +333,7 @@ def _without_dead_marks(world: World) -> World:
 
 def _without_dead_plannings(world: World) -> World:
     """Drop the plannings of runs that have no driver."""
-    runs = {each.run for each in world.drivers}
+    runs = {driver.run for driver in world.drivers}
     if all(planning.run in runs for planning in world.plannings):
         return world
     drivers = tuple(

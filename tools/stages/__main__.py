@@ -106,17 +106,17 @@ _FIRST_ROUNDS = 3
 
 def measure_first_writes(servers: str) -> Table:
     """Return a table of the median CPU milliseconds of the processes in a session's first write."""
-    found: list[dict[str, list[float]]] = []
+    answers: list[dict[str, list[float]]] = []
     for _ in range(_FIRST_ROUNDS):
         with WarmSpark() as spark:
             write = SparkWrite(contestant=SINK, records=_FIRST_RECORDS)
             write.run(spark, servers, _FIRST_RECORDS, warm_up=0)
-            found.append(spark.ask({"daemons": True}))
+            answers.append(spark.ask({"daemons": True}))
     rows = [
         (
             process,
             *(
-                f"{median(each[module][number] for each in found) * 1000:.0f}"
+                f"{median(answer[module][number] for answer in answers) * 1000:.0f}"
                 for module in _MODULES.values()
             ),
         )
@@ -128,16 +128,16 @@ def measure_first_writes(servers: str) -> Table:
 
 def measure_first_calls(servers: str) -> Table:
     """Return a table of the median milliseconds of the phases of a session's first `write`."""
-    found: list[dict[str, float]] = []
+    answers: list[dict[str, float]] = []
     for _ in range(_FIRST_ROUNDS):
         with WarmSpark() as spark:
             write = SparkWrite(contestant=WRITE, records=_FIRST_RECORDS)
             write.run(spark, servers, _FIRST_RECORDS, warm_up=0)
             daemon, worker = spark.ask({"daemons": True})[_MODULES["task"]]
-            found.append(spark.ask({"phases": True}) | {"daemon": daemon, "worker": worker})
+            answers.append(spark.ask({"phases": True}) | {"daemon": daemon, "worker": worker})
 
     def ms(*phases: str) -> str:
-        first, *others = (median(each[phase] for each in found) for phase in phases)
+        first, *others = (median(answer[phase] for answer in answers) for phase in phases)
         return f"{(first - sum(others)) * 1000:.0f}"
 
     rows = [
@@ -155,10 +155,13 @@ def measure_stages(servers: str, records: int) -> Table:
     """Return a table of the median CPU microseconds per record of each stage."""
     timed, plain = [], []
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, {FOLDER: folder}):
-        sinks = [SparkWrite(contestant=each.keyed(), records=records) for each in (_STAGED, SINK)]
+        sinks = [
+            SparkWrite(contestant=contestant.keyed(), records=records)
+            for contestant in (_STAGED, SINK)
+        ]
         with WarmSpark() as spark:
             for _ in range(_ROUNDS + 1):
-                _, sample = (each.run(spark, servers, records, warm_up=0) for each in sinks)
+                _, sample = (sink.run(spark, servers, records, warm_up=0) for sink in sinks)
                 timed.append(take_seconds(Path(folder)))
                 plain.append(sample)
 
@@ -166,9 +169,16 @@ def measure_stages(servers: str, records: int) -> Table:
         return f"{median(values[1:]) / records * 1e6:.3f}"  # The first round is a warm-up.
 
     rows = [
-        ("JVM", "reads Parquet, builds Arrow batches", us([each.jvm_cpu_s for each in plain])),
-        *((stage.thread, stage.name, us([each[stage.name] for each in timed])) for stage in STAGES),
-        ("worker", "total, without the clock", us([each.workers_cpu_s for each in plain])),
+        (
+            "JVM",
+            "reads Parquet, builds Arrow batches",
+            us([sample_of_write.jvm_cpu_s for sample_of_write in plain]),
+        ),
+        *(
+            (stage.thread, stage.name, us([times[stage.name] for times in timed]))
+            for stage in STAGES
+        ),
+        ("worker", "total, without the clock", us([times.workers_cpu_s for times in plain])),
     ]
     title = f"{records:,} keyed events of 131 bytes, local[1]: CPU us a record"
     return Table(title, ("where", "stage", "us"), rows)

@@ -119,8 +119,8 @@ def place(stage: Stage) -> tuple[object, str]:
     module, path = stage.function.split(":")
     owner: object = import_module(_PACKAGE + module)
     *classes, name = path.split(".")
-    for each in classes:
-        owner = getattr(owner, each)
+    for class_name in classes:
+        owner = getattr(owner, class_name)
     return owner, name
 
 
@@ -176,7 +176,7 @@ def _clock() -> StageClock:
 def take_seconds(folder: Path) -> Counter[str]:
     """Return the CPU seconds of each stage that the tasks have saved, and delete them."""
     seconds: Counter[str] = Counter()
-    for each in folder.iterdir():
-        seconds.update(json.loads(each.read_text(encoding="utf-8")))
-        each.unlink()
+    for file in folder.iterdir():
+        seconds.update(json.loads(file.read_text(encoding="utf-8")))
+        file.unlink()
     return seconds

@@ -59,12 +59,12 @@ class Admin:
         client = self.client()
         for created in client.create_topics(list(topics)).values():
             created.result(_WAIT_S)
-        wanted = [
+        partitions = [
             TopicPartition(topic.topic, number)
             for topic in topics
             for number in range(topic.num_partitions)
         ]
-        _await_served(client, wanted)
+        _await_served(client, partitions)
 
     def await_served(self, name: str) -> None:
         """Wait until all leaders of a topic serve it, for example after a broker restart."""
@@ -102,8 +102,8 @@ class Admin:
         def is_elected() -> bool:
             if self.leader(topic, partition) == to:
                 return True
-            client, wanted = self.client(), [TopicPartition(topic, partition)]
-            client.elect_leaders(ElectionType.PREFERRED, wanted).result(_WAIT_S)
+            client, partitions = self.client(), [TopicPartition(topic, partition)]
+            client.elect_leaders(ElectionType.PREFERRED, partitions).result(_WAIT_S)
             return False
 
         if not poll(is_elected, _WAIT_S, 0.1):

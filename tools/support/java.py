@@ -128,10 +128,10 @@ class Jvm:
 
     def array(self, element: Any, items: Sequence[Any]) -> Any:
         """Return a Java array of `items`, which are objects of the class `element`."""
-        made = self._gateway.new_array(element, len(items))
+        java_array = self._gateway.new_array(element, len(items))
         for index, item in enumerate(items):
-            made[index] = item
-        return made
+            java_array[index] = item
+        return java_array
 
     def buffer(self, data: bytes) -> Any:
         """Return a ByteBuffer with a copy of `data`."""

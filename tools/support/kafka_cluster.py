@@ -189,7 +189,7 @@ class KafkaCluster(Cluster):
         java_options: tuple[str, ...] = QUICK,
     ) -> None:
         folder = new_folder()
-        made = [
+        cluster_nodes = [
             KafkaNode(
                 node_id=number,
                 folder=folder / f"node-{number}",
@@ -200,7 +200,7 @@ class KafkaCluster(Cluster):
             )
             for number in range(1, nodes + 1)
         ]
-        super().__init__(folder, made)
+        super().__init__(folder, cluster_nodes)
         self._config = dict(config or {})
 
     def start(self) -> None:
@@ -257,7 +257,7 @@ class ZooKeeperCluster(Cluster):
         self._zookeeper: subprocess.Popen[bytes] | None = None
         self._zookeeper_port = free_port()
         self._config = dict(config or {})
-        made = [
+        cluster_nodes = [
             ZooKeeperBroker(
                 node_id=number,
                 folder=folder / f"node-{number}",
@@ -268,7 +268,7 @@ class ZooKeeperCluster(Cluster):
             )
             for number in range(1, nodes + 1)
         ]
-        super().__init__(folder, made)
+        super().__init__(folder, cluster_nodes)
 
     def start(self) -> None:
         """Start ZooKeeper and the brokers, without waiting until they are ready."""

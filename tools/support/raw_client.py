@@ -131,8 +131,8 @@ def new_producer_id(client: RawClient) -> int:
         time.sleep(0.05)
     assert response.error_code is ErrorCode.none
     assert response.producer_epoch == 0
-    found: int = response.producer_id
-    return found
+    producer_id: int = response.producer_id
+    return producer_id
 
 
 def create(client: RawClient, name: str, partitions: int = 1, **configs: str) -> None:
@@ -155,9 +155,9 @@ def delete_topic(client: RawClient, topic: str) -> ErrorCode:
 
 
 def _has_leaders(client: RawClient, name: str) -> bool:
-    found = client.call(ApiKey.METADATA, 8, topics=[{"name": name}]).topics[0]
-    return found.error_code == 0 and all(
-        _leads(client, name, partition) for partition in found.partitions
+    topic = client.call(ApiKey.METADATA, 8, topics=[{"name": name}]).topics[0]
+    return topic.error_code == 0 and all(
+        _leads(client, name, partition) for partition in topic.partitions
     )
 
 
@@ -199,16 +199,16 @@ def fetch(client: RawClient, topic: str, offset: int, version: int = 11, **chang
 
 def batches(data: bytes | None) -> list[Any]:
     """Return the complete batches in fetched data; Kafka can truncate the last batch."""
-    found = []
+    parts = []
     data = bytes(data or b"")
     while len(data) >= HEADER_SIZE and (header := BatchHeader.parse(data)).size <= len(data):
-        found.append(data[: header.size])
+        parts.append(data[: header.size])
         data = data[header.size :]
-    return found
+    return parts
 
 
 def offsets(data: bytes | None) -> list[int]:
-    return [record.offset for one in batches(data) for record in read_records(one)]
+    return [record.offset for part in batches(data) for record in read_records(part)]
 
 
 def list_offset(client: RawClient, topic: str, timestamp: int, version: int = 9) -> tuple[int, int]:

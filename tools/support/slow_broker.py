@@ -86,7 +86,7 @@ def _range(api: ApiKey) -> dict[str, int]:
 
 def _taken(topic: Any) -> dict[str, Any]:
     partition = {"base_offset": 0, "log_append_time": None}
-    partitions = [partition | {"index": each.index} for each in topic.partition_data]
+    partitions = [partition | {"index": part.index} for part in topic.partition_data]
     return {"name": topic.name, "partition_responses": partitions}
 
 

@@ -10,6 +10,6 @@ T = TypeVar("T")
 def poll(condition: Callable[[], T], seconds: float, interval_s: float = 0.05) -> T:
     """Call `condition` until its result is true, or a timeout; return the last result."""
     deadline = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < deadline:
+    while not (value := condition()) and time.monotonic() < deadline:
         time.sleep(interval_s)
-    return found
+    return value

@@ -85,7 +85,9 @@ class ProxiedCluster(Cluster):
         """Return the settings of a node's listeners, which advertise the proxies."""
         number, direct = node.node_id, f"PLAINTEXT://{node.address}"
         own = [f"{name}://{HOST}:{ports[number]}" for name, ports in self._ports.items()]
-        shown = [f"{name}://{HOST}:{each[number].port}" for name, each in self._proxies.items()]
+        shown = [
+            f"{name}://{HOST}:{proxies[number].port}" for name, proxies in self._proxies.items()
+        ]
         if node.controller_port:
             own.append(f"CONTROLLER://{HOST}:{node.controller_port}")
         protocols = ["CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", f"{_PLAIN}:PLAINTEXT"]

@@ -193,10 +193,10 @@ class Ledger:
             if line.strip()
         ]
 
-    def new_seeds(self, wanted: int, **labels: object) -> list[int]:
-        """Return the `wanted` lowest seeds that no run with these labels has used."""
+    def new_seeds(self, seeds: int, **labels: object) -> list[int]:
+        """Return the `seeds` lowest seeds that no run with these labels has used."""
         done = {line["seed"] for line in self.lines() if labels.items() <= line.items()}
-        return list(islice((seed for seed in count(1) if seed not in done), wanted))
+        return list(islice((seed for seed in count(1) if seed not in done), seeds))
 
     def latest_streams(self) -> list[dict[str, Any]]:
         """Return the latest result for each sink and seed."""

@@ -215,10 +215,10 @@ class EndTxns:
     _seen: set[tuple[str, int, int]] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
-    def arm(self, pattern: str, wanted: int) -> None:
-        """Select the commit to delay; `wanted` is 0 to delay none."""
+    def arm(self, pattern: str, occurrence: int) -> None:
+        """Select the commit to delay; `occurrence` is 0 to delay none."""
         with self._lock:
-            self.pattern, self.wanted, self._seen = pattern, wanted, set()
+            self.pattern, self.wanted, self._seen = pattern, occurrence, set()
             self.reached.clear()
             self.released.clear()
 

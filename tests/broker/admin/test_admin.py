@@ -23,8 +23,8 @@ def delete(
 ) -> tuple[ErrorCode, int]:
     item = {"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}
     response = raw.call(ApiKey.DELETE_RECORDS, version, topics=[item], timeout=TIMEOUT)
-    found = response.topics[0].partitions[0]
-    return found.error_code, found.low_watermark
+    deleted = response.topics[0].partitions[0]
+    return deleted.error_code, deleted.low_watermark
 
 
 def at_time(raw: RawClient, topic: str, timestamp: int) -> int:
@@ -39,11 +39,11 @@ def test_deleted_records_are_not_listed_by_timestamp(any_raw: RawClient, topic: 
     for timestamp in (1_000, 9_000, 2_000, 3_000):
         produce(any_raw, topic, batch(5, timestamp=timestamp))
     assert delete(any_raw, topic, 7) == (NO_ERROR, 7)
-    found = [at_time(any_raw, topic, time) for time in (0, 1_000, 9_000)]
-    assert found == [7, 7, 7]
+    offsets = [at_time(any_raw, topic, time) for time in (0, 1_000, 9_000)]
+    assert offsets == [7, 7, 7]
     assert delete(any_raw, topic, 12) == (NO_ERROR, 12)
-    found = [at_time(any_raw, topic, time) for time in (0, 2_000, 2_001, 3_000, 3_001)]
-    assert found == [12, 12, 15, 15, -1]
+    offsets = [at_time(any_raw, topic, time) for time in (0, 2_000, 2_001, 3_000, 3_001)]
+    assert offsets == [12, 12, 15, 15, -1]
     assert delete(any_raw, topic, 20) == (NO_ERROR, 20)
     assert at_time(any_raw, topic, 0) == -1
 
@@ -83,8 +83,8 @@ def configs_of(raw: RawClient, topic: str, **values: Any) -> dict[str, Any]:
 
 
 def config(raw: RawClient, topic: str, name: str) -> tuple[str | None, int]:
-    found = configs_of(raw, topic)[name]
-    return found.value, found.config_source
+    config = configs_of(raw, topic)[name]
+    return config.value, config.config_source
 
 
 @pytest.mark.parametrize("version", range(2))
@@ -113,26 +113,26 @@ def described(
 ) -> tuple[dict[str, tuple[ErrorCode, list[int]]], tuple[str, int] | None]:
     items = [{"name": name} for name in topics]
     response = raw.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=items, **values)
-    found = {
+    described_topics = {
         t.name: (t.error_code, [p.partition_index for p in t.partitions]) for t in response.topics
     }
     cursor = response.next_cursor
-    return found, cursor and (cursor.topic_name, cursor.partition_index)
+    return described_topics, cursor and (cursor.topic_name, cursor.partition_index)
 
 
 def test_describe_topic_partitions_in_pages(any_raw: RawClient, unique_topic: str) -> None:
-    one, two, none = (f"{unique_topic}-{end}" for end in "abc")
-    create(any_raw, one, 3)
+    first, two, none = (f"{unique_topic}-{end}" for end in "abc")
+    create(any_raw, first, 3)
     create(any_raw, two, 2)
-    names = [two, none, one]
+    names = [two, none, first]
     missing: dict[str, Any] = {none: (ErrorCode.unknown_topic_or_partition, [])}
-    everything: dict[str, Any] = {one: (0, [0, 1, 2]), two: (0, [0, 1])}
+    everything: dict[str, Any] = {first: (0, [0, 1, 2]), two: (0, [0, 1])}
     assert described(any_raw, names) == (everything | missing, None)
-    found, cursor = described(any_raw, names, response_partition_limit=2)
-    assert (found, cursor) == ({one: (0, [0, 1])}, (one, 2))
-    rest = {"topic_name": one, "partition_index": 2}
-    found, cursor = described(any_raw, names, response_partition_limit=2, cursor=rest)
-    assert (found, cursor) == ({one: (0, [2]), two: (0, [0])}, (two, 1))
+    page, cursor = described(any_raw, names, response_partition_limit=2)
+    assert (page, cursor) == ({first: (0, [0, 1])}, (first, 2))
+    rest = {"topic_name": first, "partition_index": 2}
+    page, cursor = described(any_raw, names, response_partition_limit=2, cursor=rest)
+    assert (page, cursor) == ({first: (0, [2]), two: (0, [0])}, (two, 1))
 
 
 def test_describe_log_dirs(any_raw: RawClient, topic: str) -> None:
@@ -149,7 +149,11 @@ def test_describe_log_dirs(any_raw: RawClient, topic: str) -> None:
 def _synonyms(configs: dict[str, Any]) -> dict[str, list[tuple[str, str | None]]]:
     """Return names and values, without broker configs set by the installation."""
     return {
-        name: [(one.name, one.value) for one in config.synonyms if one.source not in {3, 4}]
+        name: [
+            (synonym.name, synonym.value)
+            for synonym in config.synonyms
+            if synonym.source not in {3, 4}
+        ]
         for name, config in configs.items()
     }
 
@@ -163,7 +167,7 @@ def test_synonyms_match_kafka(
         "segment_jitter_ms": "3",
         "flush_messages": "9",
     }
-    found: list[Any] = []
+    synonyms: list[Any] = []
     for kafka in (real_kafka, embedded_broker):
         with RawClient(kafka.bootstrap_servers) as client:
             create(client, f"{unique_topic}-plain")
@@ -173,12 +177,12 @@ def test_synonyms_match_kafka(
                 for kind in ("plain", "own")
             ]
             broker = {
-                name: one
-                for name, one in _synonyms(_broker_configs(client)).items()
+                name: values
+                for name, values in _synonyms(_broker_configs(client)).items()
                 if name in TOPIC_NAMES
             }
-            found.append((topics, broker))
-    assert found[0] == found[1]
+            synonyms.append((topics, broker))
+    assert synonyms[0] == synonyms[1]
 
 
 def _broker_configs(client: RawClient) -> dict[str, Any]:

@@ -105,8 +105,8 @@ class TestConfluent:
     def test_elect_leaders(self, kafka: EmbeddedBroker, admin: AdminClient) -> None:
         kafka.move_leader("t", 0, 2)
         expected = [TopicPartition("t", 0), TopicPartition("t", 1)]
-        found = admin.elect_leaders(ElectionType.PREFERRED, expected).result(60)
-        assert {p.partition: e and e.name() for p, e in found.items()} == {
+        elections = admin.elect_leaders(ElectionType.PREFERRED, expected).result(60)
+        assert {p.partition: e and e.name() for p, e in elections.items()} == {
             0: None,
             1: "ELECTION_NOT_NEEDED",
         }
@@ -119,8 +119,12 @@ class TestConfluent:
         broker = ConfigResource("broker", "1", incremental_configs=[change])
         admin.incremental_alter_configs([broker])[broker].result(60)
         requested = ConfigResource("broker", "1")
-        found = admin.describe_configs([requested])[requested].result(60)["log.retention.ms"]
-        assert (found.value, found.source, found.is_read_only) == ("55555", 2, False)
+        config_entry = admin.describe_configs([requested])[requested].result(60)["log.retention.ms"]
+        assert (config_entry.value, config_entry.source, config_entry.is_read_only) == (
+            "55555",
+            2,
+            False,
+        )
 
     def test_authorized_operations(self, admin: AdminClient, group: str) -> None:
         cluster = admin.describe_cluster(include_authorized_operations=True).result(60)

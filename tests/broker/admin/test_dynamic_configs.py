@@ -32,9 +32,9 @@ def values(raw: RawClient, kind: int, name: str, *names: str) -> dict[str, tuple
         "resource_name": name,
         "configuration_keys": list(names) or None,
     }
-    found = raw.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results[0]
-    assert found.error_code is NO_ERROR, found.error_message
-    return {config.name: (config.value, config.config_source) for config in found.configs}
+    described = raw.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results[0]
+    assert described.error_code is NO_ERROR, described.error_message
+    return {config.name: (config.value, config.config_source) for config in described.configs}
 
 
 @pytest.fixture(params=["", "1"])

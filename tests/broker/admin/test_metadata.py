@@ -15,11 +15,11 @@ def test_automatic_topics(enabled: bool, allowed: bool) -> None:
         RawClient(kafka.bootstrap_servers) as raw,
     ):
         requested = {"topics": [{"name": "new"}], "allow_auto_topic_creation": allowed}
-        found = raw.call(ApiKey.METADATA, 9, **requested).topics[0]
-        made = enabled and allowed
-        assert len(found.partitions) == (3 if made else 0)
-        assert (kafka.run(lambda cluster: cluster.topics.named("new")) is not None) == made
-        assert (found.error_code is ErrorCode.none) == made
+        topic = raw.call(ApiKey.METADATA, 9, **requested).topics[0]
+        is_created = enabled and allowed
+        assert len(topic.partitions) == (3 if is_created else 0)
+        assert (kafka.run(lambda cluster: cluster.topics.named("new")) is not None) == is_created
+        assert (topic.error_code is ErrorCode.none) == is_created
 
 
 def test_unsupported_version_of_api_versions(any_raw: RawClient) -> None:
@@ -32,5 +32,5 @@ def test_unsupported_version_of_api_versions(any_raw: RawClient) -> None:
 
 def test_software_names_are_checked(any_raw: RawClient) -> None:
     software = {"client_software_name": "-raw", "client_software_version": ""}
-    found = any_raw.call(ApiKey.API_VERSIONS, 3, **software)
-    assert found.error_code is ErrorCode.invalid_request
+    answer = any_raw.call(ApiKey.API_VERSIONS, 3, **software)
+    assert answer.error_code is ErrorCode.invalid_request

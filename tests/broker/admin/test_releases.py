@@ -67,9 +67,9 @@ class TestComparedToKafka:
     def test_version_ranges(
         self, real: Mapping[str, ZooKeeperCluster | KafkaCluster], release: str
     ) -> None:
-        found = ranges(real[release].bootstrap_servers)
+        advertised = ranges(real[release].bootstrap_servers)
         table = releases()[release]
-        assert {api: found.get(api) for api in HANDLERS} == {
+        assert {api: advertised.get(api) for api in HANDLERS} == {
             api: table.get(ApiKey(api)) for api in HANDLERS
         }
 
@@ -97,28 +97,28 @@ class TestComparedToKafka:
 
 def test_advertised_versions(old_broker: EmbeddedBroker) -> None:
     table = releases()[old_broker.config.release or ""]
-    found = ranges(old_broker.bootstrap_servers)
-    assert len(found) > 25
-    for api, span in found.items():
+    advertised = ranges(old_broker.bootstrap_servers)
+    assert len(advertised) > 25
+    for api, span in advertised.items():
         served = HANDLERS[api].announced or HANDLERS[api].versions
         assert span == served.common(table[ApiKey(api)])
-    missing = HANDLERS.keys() - found.keys()
+    missing = HANDLERS.keys() - advertised.keys()
     assert all(api not in table or api == ApiKey.WRITE_TXN_MARKERS for api in missing)
 
 
 def test_only_advertised_versions_are_served(old_broker: EmbeddedBroker) -> None:
     """The broker closes the connection after any other request, as Kafka does."""
-    found = ranges(old_broker.bootstrap_servers)
+    advertised = ranges(old_broker.bootstrap_servers)
     for version in range(14):
         with RawClient(old_broker.bootstrap_servers) as raw:
             raw.send(ApiKey.METADATA, version, topics=[{"name": "t"}])
-            if version in found[ApiKey.METADATA]:
+            if version in advertised[ApiKey.METADATA]:
                 assert raw.receive(ApiKey.METADATA, version).topics[0].error_code == 0
             else:
                 assert raw.closed()
     with RawClient(old_broker.bootstrap_servers) as raw:
         raw.send(ApiKey.DESCRIBE_CLUSTER, 0)
-        assert raw.closed() == (ApiKey.DESCRIBE_CLUSTER not in found)
+        assert raw.closed() == (ApiKey.DESCRIBE_CLUSTER not in advertised)
 
 
 def test_producer_writes(old_broker: EmbeddedBroker) -> None:
@@ -128,9 +128,9 @@ def test_producer_writes(old_broker: EmbeddedBroker) -> None:
 
 
 def test_client_finds_a_version_of_every_api(old_broker: EmbeddedBroker) -> None:
-    found = ranges(old_broker.bootstrap_servers)
+    advertised = ranges(old_broker.bootstrap_servers)
     for api in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE):
-        assert negotiate(api, CLIENT_VERSIONS[api], found[api]) <= found[api].highest
+        assert negotiate(api, CLIENT_VERSIONS[api], advertised[api]) <= advertised[api].highest
 
 
 @pytest.mark.parametrize("text", ["2.8", "2.8.2", "3.9.1"])

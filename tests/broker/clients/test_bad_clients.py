@@ -91,7 +91,7 @@ def test_truncated_requests(shared: EmbeddedBroker) -> None:
 
 
 def produce_count(broker: EmbeddedBroker) -> int:
-    return sum(struct.unpack_from(">i", one, 57)[0] for one in broker.batches("t", 0))
+    return sum(struct.unpack_from(">i", data, 57)[0] for data in broker.batches("t", 0))
 
 
 def test_request_sent_byte_by_byte(shared: EmbeddedBroker) -> None:

@@ -20,7 +20,7 @@ def admin(kafka: EmbeddedBroker) -> AdminClient:
 
 @pytest.fixture
 def consumer(kafka: EmbeddedBroker) -> Iterator[Callable[..., Consumer]]:
-    made = []
+    consumers = []
 
     def make(group: str = "g", **changes: Any) -> Consumer:
         settings = {
@@ -30,12 +30,12 @@ def consumer(kafka: EmbeddedBroker) -> Iterator[Callable[..., Consumer]]:
             "check.crcs": True,
             "session.timeout.ms": 6000,
         }
-        made.append(Consumer(settings | changes))
-        return made[-1]
+        consumers.append(Consumer(settings | changes))
+        return consumers[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for opened in consumers:
+        opened.close()
 
 
 def producer(kafka: EmbeddedBroker, **changes: Any) -> Producer:
@@ -43,20 +43,20 @@ def producer(kafka: EmbeddedBroker, **changes: Any) -> Producer:
 
 
 def read(consumer: Consumer, count: int) -> list[Message]:
-    found: list[Message] = []
+    messages: list[Message] = []
     deadline = time.monotonic() + SECONDS
-    while len(found) < count and time.monotonic() < deadline:
+    while len(messages) < count and time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None:
             assert message.error() is None
-            found.append(message)
-    assert len(found) == count
-    return found
+            messages.append(message)
+    assert len(messages) == count
+    return messages
 
 
 def test_describe_cluster(kafka: EmbeddedBroker, admin: AdminClient) -> None:
-    found = admin.describe_cluster().result(SECONDS)
-    assert (found.cluster_id, len(found.nodes)) == (kafka.config.cluster_id, 1)
+    described = admin.describe_cluster().result(SECONDS)
+    assert (described.cluster_id, len(described.nodes)) == (kafka.config.cluster_id, 1)
 
 
 @pytest.mark.quick
@@ -79,9 +79,9 @@ def test_idempotent_producer_with_each_codec(
     assert sender.flush(SECONDS) == 0
     reader = consumer()
     reader.subscribe(["t"])
-    found = read(reader, 500)
-    assert sorted(offsets) == sorted((m.partition(), m.offset()) for m in found)
-    for message in found:
+    messages = read(reader, 500)
+    assert sorted(offsets) == sorted((m.partition(), m.offset()) for m in messages)
+    for message in messages:
         number = int((message.value() or b"")[1:])
         assert message.key() == f"k{number}".encode()
         assert message.timestamp()[1] == 1_000 + number

@@ -183,9 +183,9 @@ class TestStoppedNodes:
             state = kafka.partition_state("t", 0)
             assert (state.leader, state.leader_epoch, state.in_sync) == (2, 1, (2, 3))
             assert produce(second, "t", batch(1, timestamp=2)).base_offset == 2
-            found = second.call(ApiKey.METADATA, 9, topics=[{"name": "t"}])
-            assert [b.node_id for b in found.brokers] == [2, 3]
-            assert found.topics[0].partitions[0].offline_replicas == (1,)
+            metadata = second.call(ApiKey.METADATA, 9, topics=[{"name": "t"}])
+            assert [b.node_id for b in metadata.brokers] == [2, 3]
+            assert metadata.topics[0].partitions[0].offline_replicas == (1,)
             kafka.start_node(1)
             wait_until(lambda: kafka.partition_state("t", 0).in_sync == (1, 2, 3))
             assert kafka.partition_state("t", 0).leader == 2
@@ -317,8 +317,8 @@ class TestStoppedNodes:
             with client(kafka) as first:
                 produce(first, "t", batch(2))
             kafka.stop_node(1)
-            found = second.call(ApiKey.METADATA, 9, topics=[{"name": "t"}]).topics[0]
-            lost = next(p for p in found.partitions if p.partition_index == 0)
+            topic = second.call(ApiKey.METADATA, 9, topics=[{"name": "t"}]).topics[0]
+            lost = next(p for p in topic.partitions if p.partition_index == 0)
             assert (lost.leader_id, lost.error_code) == (-1, ErrorCode.leader_not_available)
             assert produce(second, "t", batch(1)).error_code is ErrorCode.not_leader_or_follower
             kafka.start_node(1)
@@ -378,8 +378,8 @@ def test_groups_move_to_a_running_node() -> None:
 def test_topics_created_by_clients_are_replicated() -> None:
     with cluster(topics={}, replication_factor=1) as kafka, client(kafka) as raw:
         new = {"name": "made", "num_partitions": 3, "replication_factor": 3}
-        made = raw.call(ApiKey.CREATE_TOPICS, 5, topics=[new], timeout=timedelta(seconds=5))
-        assert made.topics[0].error_code is ErrorCode.none
+        created = raw.call(ApiKey.CREATE_TOPICS, 5, topics=[new], timeout=timedelta(seconds=5))
+        assert created.topics[0].error_code is ErrorCode.none
         assert kafka.partition_state("made", 1).replicas == (2, 3, 1)
         create(raw, "single")
         assert kafka.partition_state("single", 0).replicas == (1,)

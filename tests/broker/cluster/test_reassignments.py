@@ -36,8 +36,8 @@ def raw(cluster: KafkaCluster | EmbeddedBroker) -> Iterator[RawClient]:
 
 
 def create_on(raw: RawClient, name: str, assignments: list[list[int]]) -> None:
-    given = [{"partition_index": i, "broker_ids": nodes} for i, nodes in enumerate(assignments)]
-    new = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": given}
+    assigned = [{"partition_index": i, "broker_ids": nodes} for i, nodes in enumerate(assignments)]
+    new = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": assigned}
     response = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
     assert response.topics[0].error_code is NO_ERROR, response.topics[0].error_message
     wait_until(lambda: len(assignments_of(raw, name)) == len(assignments))
@@ -69,10 +69,10 @@ def reassign(
 
 
 def ongoing(raw: RawClient) -> dict[tuple[str, int], tuple[tuple[int, ...], ...]]:
-    found = raw.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=TIMEOUT)
+    listed = raw.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=TIMEOUT)
     return {
         (topic.name, p.partition_index): (p.replicas, p.adding_replicas, p.removing_replicas)
-        for topic in found.topics
+        for topic in listed.topics
         for p in topic.partitions
     }
 

@@ -353,8 +353,8 @@ def test_faults_from_the_command_line() -> None:
         try:
             address = next_line(process).split()[-1]
             with RawClient(address) as client:
-                found = client.call(ApiKey.METADATA, 9, topics=[{"name": "a"}]).topics[0]
-                assert {len(p.replica_nodes) for p in found.partitions} == {2}
+                topic = client.call(ApiKey.METADATA, 9, topics=[{"name": "a"}]).topics[0]
+                assert {len(p.replica_nodes) for p in topic.partitions} == {2}
                 assert produce(client, "a", batch(1)).error_code is NOT_LEADER
         finally:
             process.kill()

@@ -48,7 +48,7 @@ def write(kafka: EmbeddedBroker, pause: float = 0.0, **options: object) -> Deliv
 def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
     def read(cluster: Cluster) -> list[int]:
         log = log_in(cluster, "t", partition)
-        return [int(record.value or b"") for one in log for record in read_records(one.data)]
+        return [int(record.value or b"") for stored in log for record in read_records(stored.data)]
 
     return kafka.run(read)
 
@@ -110,7 +110,7 @@ def test_temporary_fault(fault: str) -> None:
     with cluster(faults=[fault], session_timeout_ms=300) as kafka:
         report = write(kafka, pause=0.002)
         check(kafka, report)
-        assert not [one for one in kafka.faults.armed if not one.hits], (
+        assert not [fault for fault in kafka.faults.armed if not fault.hits], (
             "the fault was not triggered"
         )
 

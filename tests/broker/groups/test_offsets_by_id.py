@@ -46,7 +46,7 @@ def commit(
 
 
 def fetch(raw: RawClient, group: str, *topic_ids: UUID) -> dict[UUID, tuple[ErrorCode, int, str]]:
-    topics = [{"topic_id": one, "partition_indexes": [0]} for one in topic_ids] or None
+    topics = [{"topic_id": topic_id, "partition_indexes": [0]} for topic_id in topic_ids] or None
     groups = [{"group_id": group, "topics": topics}]
     response = raw.call(ApiKey.OFFSET_FETCH, 10, groups=groups)
     return {
@@ -102,9 +102,9 @@ def test_transaction_does_not_restore_deleted_offsets(
 def with_topic(value: Any, topic: str) -> Any:
     """Insert the name of a topic into a request."""
     if isinstance(value, dict):
-        return {key: with_topic(one, topic) for key, one in value.items()}
+        return {key: with_topic(item, topic) for key, item in value.items()}
     if isinstance(value, list):
-        return [with_topic(one, topic) for one in value]
+        return [with_topic(item, topic) for item in value]
     return value.format(topic=topic) if isinstance(value, str) else value
 
 

@@ -69,8 +69,10 @@ class GroupMember:
         return response
 
     def sync(self, **assignments: dict[str, bytes]) -> Any:
-        given = [{"member_id": k, "assignment": v} for k, v in assignments.get("all", {}).items()]
-        named = {"protocol_type": "consumer", "protocol_name": "range", "assignments": given}
+        assigned = [
+            {"member_id": k, "assignment": v} for k, v in assignments.get("all", {}).items()
+        ]
+        named = {"protocol_type": "consumer", "protocol_name": "range", "assignments": assigned}
         return self.raw.call(ApiKey.SYNC_GROUP, 5, **self.values(**named))
 
     def heartbeat(self) -> ErrorCode:
@@ -78,8 +80,8 @@ class GroupMember:
         return result
 
     def state(self) -> tuple[str, list[str | None]]:
-        (found,) = self.raw.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[self.group]).groups
-        return found.group_state, [one.group_instance_id for one in found.members]
+        (group,) = self.raw.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[self.group]).groups
+        return group.group_state, [member.group_instance_id for member in group.members]
 
 
 def wait_for_coordinator(kafka: KafkaCluster | EmbeddedBroker) -> None:

@@ -55,9 +55,9 @@ def test_topic_ids_are_logged_as_names(
 ) -> None:
     values = produce_values("small", batch(2, value=bytes(200)))
     with RawClient(kafka.bootstrap_servers) as client:
-        found = client.call(ApiKey.METADATA, 12, topics=[{"name": "small"}])
+        metadata = client.call(ApiKey.METADATA, 12, topics=[{"name": "small"}])
         del values["topic_data"][0]["name"]
-        values["topic_data"][0]["topic_id"] = found.topics[0].topic_id
+        values["topic_data"][0]["topic_id"] = metadata.topics[0].topic_id
         client.call(ApiKey.PRODUCE, 13, **values)
     [message] = warnings(caplog)
     assert "PRODUCE request for small-0 from" in message

@@ -64,15 +64,15 @@ def test_broker_options() -> None:
                     ApiKey.API_VERSIONS, 3, client_software_name="a", client_software_version="1"
                 )
                 assert [f.max_version_level for f in response.finalized_features] == [1]
-                found = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}, {"name": "a"}])
-                assert found.cluster_id == "mine"
+                metadata = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}, {"name": "a"}])
+                assert metadata.cluster_id == "mine"
                 requested = {"resource_type": 2, "resource_name": "a", "configuration_keys": None}
                 configs = (
                     raw.call(ApiKey.DESCRIBE_CONFIGS, 1, resources=[requested]).results[0].configs
                 )
                 assert "60000" in {c.value for c in configs if c.name == "retention.ms"}
-                made = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}])
-                assert len(made.topics[0].partitions) == 3
+                created = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}])
+                assert len(created.topics[0].partitions) == 3
         finally:
             process.kill()
 

@@ -35,14 +35,20 @@ def embedded() -> Iterator[EmbeddedBroker]:
         yield kafka
 
 
-@pytest.mark.parametrize("number", range(len(SCENARIOS)), ids=[one.name for one in SCENARIOS])
+@pytest.mark.parametrize(
+    "number", range(len(SCENARIOS)), ids=[scenario.name for scenario in SCENARIOS]
+)
 def test_same_responses(kafka: KafkaCluster, embedded: EmbeddedBroker, number: int) -> None:
     scenario = SCENARIOS[number]
     theirs = run(scenario, kafka.bootstrap_servers, number)
     mine = run(scenario, embedded.bootstrap_servers, number)
     assert "raised" not in theirs
     differences = compare(scenario.name, theirs, mine)
-    assert not [one for one in differences if not one.path.endswith(SETTING_OF_THE_TEST)]
+    assert not [
+        difference
+        for difference in differences
+        if not difference.path.endswith(SETTING_OF_THE_TEST)
+    ]
 
 
 def test_number_of_scenarios() -> None:
@@ -55,8 +61,10 @@ def test_differences_are_detected() -> None:
     kafka = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 2}]}}
     embedded = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 3}]}}
     assert list(differing(kafka, embedded)) == [("1 produce.offsets[1].at", 2, 3)]
-    found = [Difference(f"s{number}", "p", "a|b", "") for number in range(4)]
-    assert markdown(found, 9).splitlines()[-1] == "| s0; s1 and 2 more | `p` | a\\|b | empty |"
+    differences = [Difference(f"s{number}", "p", "a|b", "") for number in range(4)]
+    assert (
+        markdown(differences, 9).splitlines()[-1] == "| s0; s1 and 2 more | `p` | a\\|b | empty |"
+    )
 
 
 def test_ids_and_timestamps_are_ignored() -> None:

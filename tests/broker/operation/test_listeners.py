@@ -46,8 +46,8 @@ def port_forward(target: Callable[[], tuple[str, int]]) -> Iterator[int]:
         yield listener.getsockname()[1]
     finally:
         listener.shutdown(socket.SHUT_RDWR)
-        for one in sockets:
-            one.close()
+        for opened in sockets:
+            opened.close()
         thread.join(60)
 
 

@@ -94,8 +94,8 @@ def test_marker_help(pytester: pytest.Pytester) -> None:
 def test_entry_point() -> None:
     from importlib.metadata import distribution
 
-    found = [e for e in distribution("spark-kafka-sink").entry_points if e.group == "pytest11"]
-    assert [entry.value for entry in found] == ["spark_kafka_sink.pytest_plugin"]
+    entries = [e for e in distribution("spark-kafka-sink").entry_points if e.group == "pytest11"]
+    assert [entry.value for entry in entries] == ["spark_kafka_sink.pytest_plugin"]
 
 
 def test_plugin_imports_lazily() -> None:

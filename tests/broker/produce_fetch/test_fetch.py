@@ -77,10 +77,12 @@ def test_timestamp_inside_a_compressed_batch(any_raw: RawClient, topic: str) -> 
 def test_large_records(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, max_message_bytes="20000000")
     sent = [batch(1, value=bytes([i]) * 6_000_000) for i in range(2)]
-    for one in sent:
-        produce(any_raw, unique_topic, one)
+    for large in sent:
+        produce(any_raw, unique_topic, large)
     got = fetch(any_raw, unique_topic, 0, max_bytes=1 << 25, partition_max_bytes=1 << 25)
-    assert [one[61:] for one in batches(got.records)] == [bytes(one[61:]) for one in sent]
+    assert [stored[61:] for stored in batches(got.records)] == [
+        bytes(written[61:]) for written in sent
+    ]
 
 
 def test_size_of_a_response(any_raw: RawClient, unique_topic: str) -> None:
@@ -98,10 +100,10 @@ class TestNodes:
             addresses = kafka.bootstrap_servers.split(",")
             assert len(set(addresses)) == 3
             with RawClient(addresses[1]) as second:
-                found = second.call(ApiKey.METADATA, 12, topics=[{"name": "t"}])
-                leaders = {p.partition_index: p.leader_id for p in found.topics[0].partitions}
+                metadata = second.call(ApiKey.METADATA, 12, topics=[{"name": "t"}])
+                leaders = {p.partition_index: p.leader_id for p in metadata.topics[0].partitions}
                 assert leaders == {0: 1, 1: 2, 2: 3}
-                got = second.call(ApiKey.FETCH, 17, **by_id(found.topics[0].topic_id))
+                got = second.call(ApiKey.FETCH, 17, **by_id(metadata.topics[0].topic_id))
         partition = got.responses[0].partitions[0]
         assert partition.error_code is ErrorCode.not_leader_or_follower
         assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (1, 0)

@@ -103,8 +103,8 @@ def test_no_duplicates_and_report_lists_unknown_outcomes(kafka: EmbeddedBroker, 
         changing.join()
         discard_session(session)
 
-    found = [record.value for record in by_confluent(kafka.bootstrap_servers, "t")]
-    assert len(found) == len(set(found)) == COUNT
+    values = [record.value for record in by_confluent(kafka.bootstrap_servers, "t")]
+    assert len(values) == len(set(values)) == COUNT
     assert not by_confluent(kafka.bootstrap_servers, "dead")
     assert error is not None
     assert {status.status for status in error.statuses} == {POSSIBLY}
@@ -123,9 +123,9 @@ def test_every_row_is_written_or_a_dead_letter(kafka: EmbeddedBroker, rule: Rule
     finally:
         discard_session(session)
     assert error is None
-    found = [record.value for record in by_confluent(kafka.bootstrap_servers, "t")]
+    values = [record.value for record in by_confluent(kafka.bootstrap_servers, "t")]
     dead = [record.value for record in by_confluent(kafka.bootstrap_servers, "dead")]
-    assert sorted(value or b"" for value in found + dead) == sorted(
+    assert sorted(value or b"" for value in values + dead) == sorted(
         b"%d" % n + b"." * 100 for n in range(COUNT)
     )
     assert report.persisted == report.records == COUNT
@@ -149,8 +149,8 @@ def test_lost_response_with_any_timestamp(kafka: EmbeddedBroker, time_ms: int) -
     assert (part.persisted, part.records, report.retries) == (COUNT, COUNT, 1)
     assert DeliveryReport.from_json(report.to_json()) == report
     assert [record.value for record in kafka.records("t")] == values
-    (found,) = {record.timestamp for record in kafka.records("t")}
-    assert found == (
+    (timestamp,) = {record.timestamp for record in kafka.records("t")}
+    assert timestamp == (
         time_ms
         if time_ms > 0
         else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)

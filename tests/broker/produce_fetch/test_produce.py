@@ -57,14 +57,14 @@ def test_duplicate_batch_with_any_timestamp(
     """For a duplicate, Kafka returns the producer's timestamp, or none if it is negative."""
     topic = unique_topic
     create(any_raw, topic, message_timestamp_after_max_ms=str(2**63 - 1))
-    one = batch(2, timestamp=time_ms, producer=(new_producer_id(any_raw), 0, 0))
+    data = batch(2, timestamp=time_ms, producer=(new_producer_id(any_raw), 0, 0))
     assert produce(any_raw, topic, batch(1, timestamp=5)).base_offset == 0
     for stamped in (None, optional_timestamp(max(time_ms, -1))):
-        response = produce(any_raw, topic, one)
+        response = produce(any_raw, topic, data)
         assert (response.error_code, response.base_offset) == (ErrorCode.none, 1)
         assert response.log_append_time == stamped
-    (found,) = batches(fetch(any_raw, topic, 1).records)
-    assert [record.timestamp for record in read_records(found)] == [time_ms] * 2
+    (stored,) = batches(fetch(any_raw, topic, 1).records)
+    assert [record.timestamp for record in read_records(stored)] == [time_ms] * 2
     newest = (1, time_ms) if time_ms > 5 else (0, 5)
     assert list_offset(any_raw, topic, -3) == newest
     assert list_offset(any_raw, topic, 5) == (0, 5)

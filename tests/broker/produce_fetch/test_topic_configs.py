@@ -27,9 +27,9 @@ def fetch(raw: RawClient, topic: str, offset: int = 0) -> bytes:
 def batches(data: bytes) -> Iterator[Any]:
     memory = MemoryRecords(data)
     while memory.has_next():
-        one = memory.next_batch()
-        assert one.validate_crc()
-        yield one
+        record_batch = memory.next_batch()
+        assert record_batch.validate_crc()
+        yield record_batch
 
 
 @pytest.mark.parametrize("expected", CODECS)
@@ -41,10 +41,12 @@ def test_compression_type(any_raw: RawClient, unique_topic: str, expected: str) 
         assert produce(any_raw, unique_topic, sent).base_offset == 4 * codec
     again = batch(4, codec=2, value=b"x" * 500, producer=(producer, 0, 8))
     assert produce(any_raw, unique_topic, again).base_offset == 8
-    found = list(batches(fetch(any_raw, unique_topic)))
-    assert [one.compression_type for one in found] == [CODECS.index(expected)] * 5
-    assert [one.producer_id for one in found] == [producer] * 5
-    records = [(r.offset, r.key, r.value) for one in found for r in one]
+    stored = list(batches(fetch(any_raw, unique_topic)))
+    assert [stored_batch.compression_type for stored_batch in stored] == [
+        CODECS.index(expected)
+    ] * 5
+    assert [stored_batch.producer_id for stored_batch in stored] == [producer] * 5
+    records = [(r.offset, r.key, r.value) for stored_batch in stored for r in stored_batch]
     assert records == [(offset, b"key", b"x" * 500) for offset in range(20)]
 
 
@@ -65,9 +67,9 @@ def test_log_append_time(any_raw: RawClient, unique_topic: str, expected: str) -
     after = int(time.time() * 1000)
     stamped = int(response.log_append_time.timestamp() * 1000 + 0.5)
     assert before <= stamped <= after
-    (found,) = batches(fetch(any_raw, unique_topic))
-    assert (found.timestamp_type, found.max_timestamp) == (1, stamped)
-    assert [record.timestamp for record in found] == [stamped] * 3
+    (stored,) = batches(fetch(any_raw, unique_topic))
+    assert (stored.timestamp_type, stored.max_timestamp) == (1, stamped)
+    assert [record.timestamp for record in stored] == [stamped] * 3
 
 
 def test_batch_larger_than_a_segment(any_raw: RawClient, unique_topic: str) -> None:

@@ -15,9 +15,9 @@ from tools.support.raw_client import RawClient
 def list_offset(raw: RawClient, timestamp: int) -> int:
     topic = {"name": "t", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
     response = raw.call(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[topic])
-    found = response.topics[0].partitions[0]
-    assert found.error_code is ErrorCode.none
-    result: int = found.offset
+    partition = response.topics[0].partitions[0]
+    assert partition.error_code is ErrorCode.none
+    result: int = partition.offset
     return result
 
 
@@ -36,12 +36,12 @@ def fetch(raw: RawClient, offset: int, max_bytes: int = 1 << 20) -> Any:
 
 
 def batches_of(data: memoryview | bytes | None) -> list[list[Record]]:
-    rest, found = memoryview(data or b""), []
+    rest, record_lists = memoryview(data or b""), []
     while rest:
         size = BatchHeader.parse(rest).size
-        found.append(list(read_records(rest[:size])))
+        record_lists.append(list(read_records(rest[:size])))
         rest = rest[size:]
-    return found
+    return record_lists
 
 
 def entries(server: RedisServer, key: str) -> list[tuple[bytes, dict[bytes, bytes]]]:

@@ -202,7 +202,7 @@ def test_recovery_after_crash_at_each_command(
             parts = len(kafka.end_offsets("t"))
             keys = {key.decode() for key in dumped(redis_server, f"{prefix}{number}")}
             expected = [f"{prefix}{number}{infix}:t" for infix in ("", "::batches")]
-            assert keys == {f"{one}:{index}" for one in expected for index in range(parts)}
+            assert keys == {f"{topic}:{index}" for topic in expected for index in range(parts)}
             if code is ErrorCode.topic_already_exists and action != "create":
                 assert entries(redis_server, f"{prefix}{number}:t:0")
         if not ended:

@@ -80,18 +80,18 @@ def test_responses_keep_the_request_order(kafka: EmbeddedBroker) -> None:
             produced = raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=acks))
             expected += [produced] if acks else []
             expected.append(raw.send(ApiKey.METADATA, 9, topics=[{"name": "t"}]))
-        found = [read_correlation_id(raw.next_frame()) for _ in expected]
-    assert found == expected
+        correlation_ids = [read_correlation_id(raw.next_frame()) for _ in expected]
+    assert correlation_ids == expected
     assert len(kafka.batches("t", 0)) == 200
 
 
 def test_nodes_restart_while_redis_is_blocked(own_redis: RedisServer) -> None:
     with EmbeddedBroker(storage=own_redis.url(), topics={"t": 2}, nodes=2) as kafka:
         first, second = kafka.bootstrap_servers.split(",")
-        with RawClient(first) as one, RawClient(second) as two:
+        with RawClient(first) as first_client, RawClient(second) as two:
             kafka.stop_node(2)
             assert two.closed()
-            assert len(metadata(one).brokers) == 1
+            assert len(metadata(first_client).brokers) == 1
             kafka.start_node(2)
         with RawClient(second) as again:
             assert len(metadata(again).brokers) == 2

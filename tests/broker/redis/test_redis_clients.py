@@ -45,7 +45,7 @@ def test_other_clients_read_records_of_librdkafka(
         sent.append((number % 4, key, value, headers, stamp))
         if number % 100 == 99:
             sender.flush(60)
-    assert content(reader(servers, "t")) == sorted(sent, key=lambda one: (one[0], one[4]))
+    assert content(reader(servers, "t")) == sorted(sent, key=lambda record: (record[0], record[4]))
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "lz4"])
@@ -53,10 +53,10 @@ def test_kafka_python_writes(redis_kafka: EmbeddedBroker, codec: str | None) -> 
     servers = redis_kafka.bootstrap_servers
     sender = KafkaProducer(bootstrap_servers=servers, compression_type=codec)
     sent = [sender.send("t", b"%d" % number, partition=0) for number in range(COUNT)]
-    offsets = [one.get(60).offset for one in sent]
+    offsets = [future.get(60).offset for future in sent]
     sender.close()
-    found = by_kcat(servers, "t")
-    assert [(one.offset, one.value) for one in found] == [
+    records = by_kcat(servers, "t")
+    assert [(record.offset, record.value) for record in records] == [
         (offset, b"%d" % number) for number, offset in enumerate(offsets)
     ]
 
@@ -71,9 +71,9 @@ def test_aiokafka_and_its_group_across_a_restart(redis_url: str) -> None:
             "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest"
         )
         await reader.start()
-        found: bytes = (await reader.getone()).value
+        text: bytes = (await reader.getone()).value
         await reader.stop()
-        return found
+        return text
 
     for value in (b"one", b"two", b"three"):
         with EmbeddedBroker(storage=redis_url, topics={"t": 1}) as kafka:
@@ -103,7 +103,7 @@ def test_transactions(redis_kafka: EmbeddedBroker) -> None:
         sender.produce("t", value, partition=0)
         sender.flush(60)
         (sender.commit_transaction if commit else sender.abort_transaction)(20)
-    assert [one.value for one in by_confluent(servers, "t")] == [b"yes"]
+    assert [record.value for record in by_confluent(servers, "t")] == [b"yes"]
     markers = redis_kafka.batches("t", 0)
     assert len(markers) == 4
 
@@ -122,12 +122,12 @@ def test_producer_writes_to_redis_streams(
         compression_type=codec,
     )
     assert report.records == 5000
-    found: dict[bytes, int] = {}
+    partitions: dict[bytes, int] = {}
     stored: list[bytes] = []
     for partition in range(4):
         for _, fields in entries(redis_server, f"{unique_topic}:t:{partition}"):
-            assert found.setdefault(fields[b"key"], partition) == partition
+            assert partitions.setdefault(fields[b"key"], partition) == partition
             stored.append(fields[b"value"])
     assert sorted(stored) == sorted(values)
-    assert len(found) == 100
+    assert len(partitions) == 100
     assert len(by_kafka_python(redis_kafka.bootstrap_servers, "t")) == 5000

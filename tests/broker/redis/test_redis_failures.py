@@ -40,7 +40,7 @@ SECONDS = 60
 
 
 def stored(kafka: EmbeddedBroker) -> list[bytes | None]:
-    return [one.value for data in kafka.batches("t", 0) for one in read_records(data)]
+    return [record.value for data in kafka.batches("t", 0) for record in read_records(data)]
 
 
 @contextmanager
@@ -123,11 +123,11 @@ def test_batches_after_one_with_an_unknown_outcome(own_redis: RedisServer) -> No
         batches = [batch(1, value=b"%d" % n, producer=(producer, 0, n)) for n in range(3)]
         produce(raw, "t", batches[0])
         own_redis.pause()
-        for one in batches[1:]:
-            assert produce(raw, "t", one).error_code is ErrorCode.kafka_storage_error
+        for data in batches[1:]:
+            assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
         own_redis.resume()
-        for one in batches[1:]:
-            produce_until_success(raw, one)
+        for data in batches[1:]:
+            produce_until_success(raw, data)
         assert stored(kafka) == [b"0", b"1", b"2"]
 
 
@@ -147,8 +147,8 @@ def test_no_loss_or_duplicates_after_lost_connection(
                 proxy.deliver()
             answer = produce(raw, "t", batch(2, value=b"2"))
         assert answer.error_code is ErrorCode.none
-        found = values(redis_server, f"{unique_topic}:t:0")
-        assert found == stored(kafka) == [b"1", b"2", b"2"]
+        stream_values = values(redis_server, f"{unique_topic}:t:0")
+        assert stream_values == stored(kafka) == [b"1", b"2", b"2"]
 
 
 @pytest.mark.parametrize("loss", list(Loss))
@@ -364,7 +364,7 @@ def test_full_redis_is_readable_after_reconnect(own_redis: RedisServer) -> None:
             if "kafkaprod" in client["name"]:
                 own_redis.client.client_kill_filter(_id=client["id"])
         fetch(raw, first)  # This can fail, as the connection was lost.
-        assert [one.value for one in batches_of(fetch(raw, first).records)[0]] == [b"1"]
+        assert [record.value for record in batches_of(fetch(raw, first).records)[0]] == [b"1"]
         item = {"name": "t", "partitions": [{"partition_index": 0, "offset": first + 1}]}
         answer = raw.call(ApiKey.DELETE_RECORDS, 2, topics=[item], timeout=TIMEOUT)
         assert answer.topics[0].partitions[0].error_code is ErrorCode.kafka_storage_error
@@ -482,11 +482,11 @@ def lose_response_of_next_batch(patch: pytest.MonkeyPatch) -> None:
     real, is_lost = RedisConnection.pipeline, [False]
 
     def pipeline(self: RedisConnection, commands: Any) -> list[Any]:
-        found = [] if is_lost[0] else real(self, commands)
+        responses = [] if is_lost[0] else real(self, commands)
         is_lost[0] = is_lost[0] or any(words[0] == "XADD" for words in commands)
         if is_lost[0]:
             raise RedisFailedError
-        return found
+        return responses
 
     patch.setattr(RedisConnection, "pipeline", pipeline)
 

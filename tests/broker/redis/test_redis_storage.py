@@ -105,12 +105,12 @@ def test_fetch_skips_offset_gaps(redis_raw: RawClient) -> None:
     assert list_offset(redis_raw, -2) == 0
     assert list_offset(redis_raw, -1) == bases[-1] + 2
     for offset, missing in ((0, 0), (bases[0] + 2, 1), (bases[1] + 1, 1), (bases[2] - 1, 2)):
-        found = [
+        offsets = [
             record.offset
             for records in batches_of(fetch(redis_raw, offset).records)
             for record in records
         ]
-        assert found == [base + n for base in bases[missing:] for n in range(2)]
+        assert offsets == [base + n for base in bases[missing:] for n in range(2)]
     assert batches_of(fetch(redis_raw, bases[-1] + 2).records) == []
     assert fetch(redis_raw, bases[-1] + 3).error_code is ErrorCode.offset_out_of_range
 
@@ -137,9 +137,9 @@ def test_all_timestamps_are_kept(
     """Retention uses the ID for records without a timestamp, so it does not delete them."""
     any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
     redis_kafka.run(lambda cluster: cluster.topics.configure(topic_in(cluster), any_time))
-    one = batch(2, timestamp=time_ms, producer=(new_producer_id(redis_raw), 0, 0))
-    base = produce(redis_raw, "t", one).base_offset
-    assert produce(redis_raw, "t", one).base_offset == base
+    data = batch(2, timestamp=time_ms, producer=(new_producer_id(redis_raw), 0, 0))
+    base = produce(redis_raw, "t", data).base_offset
+    assert produce(redis_raw, "t", data).base_offset == base
     now = int(time.time() * 1000)
     redis_kafka.run(lambda cluster: log_in(cluster).storage.expire(now))
     (records,) = batches_of(fetch(redis_raw, 0).records)
@@ -289,7 +289,7 @@ class TestDeletion:
         committed = three_batches[count - 1] + 2
         redis_kafka.run(lambda cluster: delete_batches(cluster, reason, count, committed))
         later = produce(redis_raw, "t", batch(2, timestamp=400)).base_offset
-        wanted = [base + n for base in [*three_batches[count:], later] for n in range(2)]
+        expected = [base + n for base in [*three_batches[count:], later] for n in range(2)]
         before = self.on_log(redis_kafka, lambda log: (log.start_offset, log.end_offset, log.size))
         assert before[0] == committed
         redis_kafka.stop()
@@ -300,8 +300,8 @@ class TestDeletion:
             ):
                 after = self.on_log(kafka, lambda log: (log.start_offset, log.end_offset, log.size))
                 assert after == before
-                found = batches_of(fetch(raw, committed).records)
-                assert [record.offset for records in found for record in records] == wanted
+                fetched = batches_of(fetch(raw, committed).records)
+                assert [record.offset for records in fetched for record in records] == expected
 
     def test_log_start_persists_if_all_records_are_deleted(
         self, redis_kafka: EmbeddedBroker, three_batches: list[int], redis_url: str
@@ -431,7 +431,7 @@ class TestDeletion:
         assert self.on_log(redis_kafka, lambda log: log.end_offset) == three_batches[0] + 2
         base = produce(redis_raw, "t", batch(2)).base_offset
         assert base >= three_batches[2] + 2
-        records = [one for some in batches_of(fetch(redis_raw, 0).records) for one in some]
+        records = [record for some in batches_of(fetch(redis_raw, 0).records) for record in some]
         assert [record.offset for record in records] == [
             three_batches[0],
             three_batches[0] + 1,

@@ -205,16 +205,16 @@ STEPS: dict[str, Callable[[RawClient], object]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_login_sequences(addresses: tuple[str, str], name: str) -> None:
-    found = []
+    answers = []
     for servers in addresses:
         with RawClient(servers) as client:
-            found.append(STEPS[name](client))
-    assert found[1] == found[0]
+            answers.append(STEPS[name](client))
+    assert answers[1] == answers[0]
 
 
 def test_unauthorized_fetch(addresses: tuple[str, str]) -> None:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
-    found = []
+    answers = []
     for servers in addresses:
         with RawClient(servers) as client:
             log_in(client, USER, PASSWORD)
@@ -228,6 +228,8 @@ def test_unauthorized_fetch(addresses: tuple[str, str]) -> None:
                 session_epoch=-1,
                 topics=[{"topic": "shut", "partitions": [partition]}],
             )
-            one = response.responses[0].partitions[0]
-            found.append((one.error_code, one.high_watermark, one.aborted_transactions))
-    assert found[1] == found[0]
+            fetched = response.responses[0].partitions[0]
+            answers.append(
+                (fetched.error_code, fetched.high_watermark, fetched.aborted_transactions)
+            )
+    assert answers[1] == answers[0]

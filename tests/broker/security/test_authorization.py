@@ -60,7 +60,7 @@ def open_and_denied(partition: Any) -> list[dict[str, Any]]:
 def produced(client: RawClient, *topics: str, acks: int = -1) -> dict[str, ErrorCode]:
     data = [produce_values(topic, bytes(batch()))["topic_data"][0] for topic in topics]
     response = client.call(ApiKey.PRODUCE, 9, acks=acks, timeout=TIMEOUT, topic_data=data)
-    return {one.name: one.partition_responses[0].error_code for one in response.responses}
+    return {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
 
 
 def commit(client: RawClient, group: str, *topics: str) -> None:
@@ -80,7 +80,7 @@ def described(client: RawClient, topics: list[str] | None, version: int = 9) -> 
     response = client.call(
         ApiKey.METADATA, version, topics=named, include_topic_authorized_operations=True
     )
-    return {one.name: one for one in response.topics}
+    return {topic.name: topic for topic in response.topics}
 
 
 class TestTopics:
@@ -109,13 +109,13 @@ class TestTopics:
     ) -> None:
         kafka.deny("alice", "Describe", topic="shut")
         kafka.deny("alice", "Describe", topic="none")
-        found = described(alice, ["open", "shut", "none"])
-        assert {name: one.error_code for name, one in found.items()} == {
+        topics = described(alice, ["open", "shut", "none"])
+        assert {name: topic.error_code for name, topic in topics.items()} == {
             "open": NONE,
             "shut": TOPIC,
             "none": TOPIC,
         }
-        assert found["shut"] == found["none"].__class__(
+        assert topics["shut"] == topics["none"].__class__(
             error_code=TOPIC, name="shut", is_internal=False, partitions=()
         )
         assert "shut" not in described(alice, None)
@@ -185,7 +185,7 @@ class TestTopics:
         response = alice.call(
             ApiKey.DELETE_TOPICS, 5, topic_names=["gone", "kept"], timeout=TIMEOUT
         )
-        assert {one.name: one.error_code for one in response.responses} == {
+        assert {topic.name: topic.error_code for topic in response.responses} == {
             "gone": NONE,
             "kept": TOPIC,
         }
@@ -231,8 +231,10 @@ class TestProducers:
             v3_and_below_producer_epoch=0,
             v3_and_below_topics=topics,
         )
-        found = response.results_by_topic_v3_and_below
-        assert {one.name: one.results_by_partition[0].partition_error_code for one in found} == {
+        results = response.results_by_topic_v3_and_below
+        assert {
+            topic.name: topic.results_by_partition[0].partition_error_code for topic in results
+        } == {
             "open": ErrorCode.operation_not_attempted,
             "shut": TOPIC,
         }
@@ -258,8 +260,8 @@ class TestGroups:
         commit(bob, "seen", "open")
         commit(bob, "hidden", "open")
         kafka.deny("alice", "Describe", group="hidden")
-        found = {one.group_id for one in alice.call(ApiKey.LIST_GROUPS, 3).groups}
-        assert found & {"seen", "hidden"} == {"seen"}
+        groups = {group.group_id for group in alice.call(ApiKey.LIST_GROUPS, 3).groups}
+        assert groups & {"seen", "hidden"} == {"seen"}
 
 
 def test_remove_deny_rule(kafka: EmbeddedBroker, alice: RawClient) -> None:
@@ -311,9 +313,9 @@ def test_errors_of_librdkafka(kafka: EmbeddedBroker) -> None:
     }
     kafka.deny("alice", "Create", topic="made")
     admin = AdminClient(options)
-    made = admin.create_topics([NewTopic("made", 1, 1)])["made"]
+    created = admin.create_topics([NewTopic("made", 1, 1)])["made"]
     with pytest.raises(KafkaException) as caught:
-        made.result(60)
+        created.result(60)
     assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     kafka.deny("alice", "Write", transactional_id="t")
     producer = Producer(options | {"transactional.id": "t", "log_level": 0})

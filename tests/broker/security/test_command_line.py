@@ -66,9 +66,9 @@ def test_client_certificate_is_printed_if_required() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             ready, *lines = read_output(process, 8)
-            given = dict(line.split("=", 1) for line in lines)
-            assert ready.split()[-1] == given["kafka.bootstrap.servers"]
-            login = {name.removeprefix("kafka."): value for name, value in given.items()}
+            options = dict(line.split("=", 1) for line in lines)
+            assert ready.split()[-1] == options["kafka.bootstrap.servers"]
+            login = {name.removeprefix("kafka."): value for name, value in options.items()}
             report = produce(login.pop("bootstrap.servers"), numbered("t", 0, 9, 1), **login)
             assert report.persisted == 9
         finally:

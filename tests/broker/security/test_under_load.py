@@ -102,12 +102,12 @@ def test_reauthentication_of_librdkafka() -> None:
         assert values(kafka, 0) == list(range(sent))
         reader = Consumer(options | {"group.id": "g", "auto.offset.reset": "earliest"})
         reader.subscribe(["t"])
-        found: list[int] = []
-        while len(found) < sent:
-            read = [one for one in reader.consume(sent, 1.0) if not one.error()]
-            found += [int(one.value() or b"") for one in read]
+        consumed: list[int] = []
+        while len(consumed) < sent:
+            read = [message for message in reader.consume(sent, 1.0) if not message.error()]
+            consumed += [int(message.value() or b"") for message in read]
         reader.close()
-        assert found == list(range(sent))
+        assert consumed == list(range(sent))
 
 
 def test_kcat_writes_and_reads() -> None:

@@ -59,8 +59,8 @@ def write_many(client: RawClient, topic: str) -> int:
     now = int(time.time() * 1000)
     for number in range(120):
         stamp = now + (number * 37) % 50
-        one = batch(1 + number % 7, timestamp=stamp, value=bytes(17 * (number % 11)), codec=0)
-        assert produce(client, topic, one).error_code is ErrorCode.none
+        data = batch(1 + number % 7, timestamp=stamp, value=bytes(17 * (number % 11)), codec=0)
+        assert produce(client, topic, data).error_code is ErrorCode.none
     return now
 
 
@@ -79,9 +79,9 @@ def test_segment_files_equal_those_of_kafka(
         now = int(time.time() * 1000)
         for number in range(150):
             size, stamp = 17 * (number % 31), now + (number * 37) % 50 + number // 3
-            one = batch(1 + number % 7, timestamp=stamp, value=bytes(size))
-            assert produce(ours, unique_topic, one).error_code is ErrorCode.none
-            assert produce(theirs, unique_topic, one).error_code is ErrorCode.none
+            data = batch(1 + number % 7, timestamp=stamp, value=bytes(size))
+            assert produce(ours, unique_topic, data).error_code is ErrorCode.none
+            assert produce(theirs, unique_topic, data).error_code is ErrorCode.none
         real = real_kafka.partition_dir(unique_topic, 0)
         mine = broker_folder(folder, unique_topic)
         assert files_in(mine, "*.log") == files_in(real, "*.log")
@@ -104,11 +104,11 @@ def test_dump_log_segments_reads_the_files(folder: str) -> None:
         with client_of(kafka) as client:
             now = write_many(client, "t")
         ends = kafka.end_offsets("t")
-        sizes = [len(one) for one in kafka.batches("t", 0)]
+        sizes = [len(data) for data in kafka.batches("t", 0)]
     location = broker_folder(folder, "t")
     printed = dump(location)
-    assert [one.size for one in dumped_batches(printed)] == sizes
-    assert all(one.is_valid for one in dumped_batches(printed))
+    assert [dumped.size for dumped in dumped_batches(printed)] == sizes
+    assert all(dumped.is_valid for dumped in dumped_batches(printed))
     records = dumped_records(printed, "t", 0)
     assert [record.offset for record in records] == list(range(ends[0]))
     assert records[3].timestamp == now + (2 * 37) % 50
@@ -277,9 +277,9 @@ def test_restart_restores_all_data(folder: str) -> None:
             kafka.end_offsets("gone")
         assert kafka.batches("t", 0) == batches
         assert kafka.records("t")[0].offset == 4
-        found = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
-        assert found.topic_id == topic_id
-        assert [p.leader_epoch for p in found.partitions] == [1, 1]
+        topic = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
+        assert topic.topic_id == topic_id
+        assert [p.leader_epoch for p in topic.partitions] == [1, 1]
         assert committed(client, "readers") == 11
         assert new_producer_id(client) > producer
         repeated = produce(client, "t", batch(3, producer=(producer, 0, 9)))

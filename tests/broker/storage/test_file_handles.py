@@ -20,20 +20,20 @@ PARTITIONS = 200
 
 def test_least_recently_used_file_is_closed_first(tmp_path: Path) -> None:
     handles = FileHandles(limit=2)
-    one, two, three = (tmp_path / name for name in "123")
+    first_path, two, three = (tmp_path / name for name in "123")
     with pytest.raises(FileNotFoundError):
-        handles.get(one)
-    for path in (one, two, three):
+        handles.get(first_path)
+    for path in (first_path, two, three):
         path.touch()
-    first = handles.get(one)
+    first = handles.get(first_path)
     handles.get(two)
-    assert handles.get(one) == first
+    assert handles.get(first_path) == first
     handles.get(three)
     assert len(handles) == 2
-    assert handles.get(one) == first, "the file used last stays open"
+    assert handles.get(first_path) == first, "the file used last stays open"
     os.pwrite(handles.get(two), b"again", 0)
     assert two.read_bytes() == b"again"
-    for path in (one, two, three):
+    for path in (first_path, two, three):
         handles.close(path)
     assert len(handles) == 0
 
@@ -54,8 +54,8 @@ print(kept, len(list(folder.iterdir())))
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    open_files, made = map(int, done.stdout.split())
-    assert made == 300
+    open_files, readable = map(int, done.stdout.split())
+    assert readable == 300
     assert 30 < open_files < 64
 
 
@@ -83,19 +83,19 @@ def test_broker_with_few_files_serves_all_partitions(few_files_broker: str) -> N
         for partition in range(PARTITIONS):
             producer.produce("t", f"{turn}", partition=partition)
         assert producer.flush(60) == 0
-    found = read_all(few_files_broker)
-    assert found == {partition: ["0", "1", "2"] for partition in range(PARTITIONS)}
+    values = read_all(few_files_broker)
+    assert values == {partition: ["0", "1", "2"] for partition in range(PARTITIONS)}
 
 
 def read_all(address: str) -> dict[int, list[str]]:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "g"})
     consumer.assign([TopicPartition("t", number, 0) for number in range(PARTITIONS)])
-    found: dict[int, list[str]] = {}
+    values: dict[int, list[str]] = {}
     for message in consumer.consume(3 * PARTITIONS, timeout=60):
         assert message.error() is None
-        found.setdefault(message.partition() or 0, []).append((message.value() or b"").decode())
+        values.setdefault(message.partition() or 0, []).append((message.value() or b"").decode())
     consumer.close()
-    return found
+    return values
 
 
 def test_connections_wait_for_free_file_descriptors(tmp_path: Path) -> None:

@@ -403,7 +403,7 @@ def test_log_that_ends_before_its_start_continues_at_the_start(folder: Path, dam
         response = produce(client, "t", batch(2))
         assert (response.base_offset, response.log_start_offset) == (25, 25)
         complete = kafka.batches("t", 0)
-        assert [BatchHeader.parse(one).base_offset for one in complete] == [25]
+        assert [BatchHeader.parse(data).base_offset for data in complete] == [25]
     with start(folder) as kafka:
         assert kafka.batches("t", 0) == complete
 

@@ -114,17 +114,20 @@ def test_no_loss_or_duplicates(start_broker: StartBroker) -> None:
         broker = start_broker()
     writer.finish()
     assert writer.failed == []
-    found = {
-        (one.partition, one.offset): one.value for one in by_confluent(start_broker.address, "t")
+    values = {
+        (record.partition, record.offset): record.value
+        for record in by_confluent(start_broker.address, "t")
     }
-    assert Counter(found.values()) == Counter(str(n).encode() for n in range(writer.sent))
+    assert Counter(values.values()) == Counter(str(n).encode() for n in range(writer.sent))
     for value, offset in writer.acked:
-        assert found[int(value) % 2, offset] == value
+        assert values[int(value) % 2, offset] == value
     broker.kill()
     for partition in range(2):
         batches = dumped_batches(dump(start_broker.folder / f"t-{partition}"))
         assert all(batch.is_valid for batch in batches)
-        assert sum(batch.count for batch in batches) == len([k for k in found if k[0] == partition])
+        assert sum(batch.count for batch in batches) == len(
+            [k for k in values if k[0] == partition]
+        )
 
 
 def test_committed_offsets_persist(start_broker: StartBroker) -> None:
@@ -139,6 +142,6 @@ def test_committed_offsets_persist(start_broker: StartBroker) -> None:
     start_broker()
     writer.finish()
     consumer = Consumer(settings)
-    (found,) = consumer.committed([TopicPartition("t", 1)], timeout=20)
+    (committed,) = consumer.committed([TopicPartition("t", 1)], timeout=20)
     consumer.close()
-    assert found.offset == 123
+    assert committed.offset == 123

@@ -39,30 +39,30 @@ def test_log_contains_appended_batches(counts: list[int], data: st.DataObject) -
     log, ends = UnifiedLog(), []
     model: list[bytes] = []
     for count in counts:
-        one = bytes(batch(count, timestamp=len(model)))
-        base = log.append(one, BatchHeader.parse(one), leader_epoch=7)
+        appended = bytes(batch(count, timestamp=len(model)))
+        base = log.append(appended, BatchHeader.parse(appended), leader_epoch=7)
         assert base == sum(counts[: len(model)])
-        model.append(one)
+        model.append(appended)
         ends.append(base + count)
     offset = data.draw(st.integers(0, log.end_offset))
     limit = data.draw(st.integers(0, 600))
-    rest = [bytes(one)[16:] for one, end in zip(model, ends, strict=True) if end > offset]
+    rest = [bytes(item)[16:] for item, end in zip(model, ends, strict=True) if end > offset]
     got = log.read(offset, limit, at_least_one=False)
-    assert [bytes(one)[16:] for one in got] == rest[: len(got)]
+    assert [bytes(stored)[16:] for stored in got] == rest[: len(got)]
     assert sum(map(len, got)) <= limit
     forced = log.read(offset, 0, at_least_one=True)
-    assert [bytes(one)[16:] for one in forced] == rest[:1]
-    assert all(BatchHeader.parse(one).leader_epoch == 7 for one in forced)
-    assert log.bytes_from(offset, 1 << 20) == sum(len(one) + 16 for one in rest)
+    assert [bytes(stored)[16:] for stored in forced] == rest[:1]
+    assert all(BatchHeader.parse(stored).leader_epoch == 7 for stored in forced)
+    assert log.bytes_from(offset, 1 << 20) == sum(len(body) + 16 for body in rest)
 
 
 def test_append_time_updates_the_checksum() -> None:
-    log, one = UnifiedLog(), bytes(batch(3, timestamp=5))
-    log.append(one, BatchHeader.parse(one), leader_epoch=0, append_time=99)
+    log, data = UnifiedLog(), bytes(batch(3, timestamp=5))
+    log.append(data, BatchHeader.parse(data), leader_epoch=0, append_time=99)
     (stored,) = log
-    found = BatchHeader.parse(stored.data)
-    assert (found.max_timestamp, found.is_log_append_time) == (99, True)
-    assert found.crc == checksum(stored.data)
+    batch_header = BatchHeader.parse(stored.data)
+    assert (batch_header.max_timestamp, batch_header.is_log_append_time) == (99, True)
+    assert batch_header.crc == checksum(stored.data)
 
 
 @QUICK
@@ -70,18 +70,18 @@ def test_append_time_updates_the_checksum() -> None:
 def test_sequence_check(start: int, counts: list[int]) -> None:
     table, sent, sequence, offset = ProducerStateManager(), [], start, 0
     for count in counts:
-        one = header(sequence, count)
-        assert table.check_sequence(one) is ErrorCode.none
-        table.remember(one, offset, -1)
-        sent.append((one, offset))
+        batch_header = header(sequence, count)
+        assert table.check_sequence(batch_header) is ErrorCode.none
+        table.remember(batch_header, offset, -1)
+        sent.append((batch_header, offset))
         sequence = (sequence + count) % (MAX_SEQUENCE + 1)
         offset += count
-    for one, base in sent[-5:]:
-        verdict = table.check_sequence(one)
+    for batch_header, base in sent[-5:]:
+        verdict = table.check_sequence(batch_header)
         assert isinstance(verdict, BatchMetadata)
         assert verdict.base_offset == base
-    for one, _ in sent[:-5]:
-        assert table.check_sequence(one) is ErrorCode.out_of_order_sequence_number
+    for batch_header, _ in sent[:-5]:
+        assert table.check_sequence(batch_header) is ErrorCode.out_of_order_sequence_number
 
 
 def test_stopped_broker_leaves_no_thread() -> None:

@@ -37,10 +37,10 @@ class RedisProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in (self._listener, *self._sockets):
+        for endpoint in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                endpoint.shutdown(socket.SHUT_RDWR)
+            endpoint.close()
 
     def url(self, prefix: str) -> str:
         return f"redis://127.0.0.1:{self.port}/0?prefix={prefix}"

@@ -25,7 +25,7 @@ def values(
     reader = Consumer(settings)
     partitions = len(kafka.end_offsets(topic))
     reader.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-    found: list[str] = []
+    texts: list[str] = []
     ended: set[int | None] = set()
     deadline = time.monotonic() + SECONDS
     while len(ended) < partitions and time.monotonic() < deadline:
@@ -35,10 +35,10 @@ def values(
             assert error.code() == KafkaError._PARTITION_EOF
             ended.add(message.partition())
         elif message is not None:
-            found.append((message.value() or b"").decode())
+            texts.append((message.value() or b"").decode())
     reader.close()
     assert len(ended) == partitions
-    return sorted(found)
+    return sorted(texts)
 
 
 def transactional(kafka: EmbeddedBroker, name: str = "x", **changes: Any) -> Producer:

@@ -82,11 +82,13 @@ class Player(Views):
                 }
             ],
         )
-        found = {one.index: one for one in response.responses[0].partition_responses}
-        for partition in (p for p in partitions if found[p].error_code == 0):
+        answers = {answer.index: answer for answer in response.responses[0].partition_responses}
+        for partition in (p for p in partitions if answers[p].error_code == 0):
             key = (producer_id, epoch, partition)
             self.sequences[key] = int(step.flags.get("seq", self.sequences[key])) + _count(step)
-        return " ".join(f"{int(found[p].error_code)} @{found[p].base_offset}" for p in partitions)
+        return " ".join(
+            f"{int(answers[p].error_code)} @{answers[p].base_offset}" for p in partitions
+        )
 
     def _batch(self, step: Step, key: tuple[int, int, int]) -> bytearray:
         producer_id, epoch, _ = key
@@ -121,12 +123,14 @@ class Player(Views):
         response = self.client.call(
             ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=[new], **old
         )
-        found = (
+        topic_results = (
             response.results_by_transaction[0].topic_results
             if version > 3
             else response.results_by_topic_v3_and_below
         )
-        results = sorted(found[0].results_by_partition, key=lambda one: one.partition_index)
+        results = sorted(
+            topic_results[0].results_by_partition, key=lambda partition: partition.partition_index
+        )
         return " ".join(str(int(result.partition_error_code)) for result in results)
 
     def do_end(self, step: Step) -> str:

@@ -107,9 +107,9 @@ class TestConfluent:
 
 
 def java_producer_epoch(cluster: Cluster) -> int:
-    found = cluster.transaction_coordinator.find("java")
-    assert found is not None
-    return found.epoch
+    transaction = cluster.transaction_coordinator.find("java")
+    assert transaction is not None
+    return transaction.epoch
 
 
 def tool(kafka: EmbeddedBroker, *arguments: str) -> list[list[str]]:
@@ -145,8 +145,8 @@ def test_find_and_abort_hanging_transaction(kafka: EmbeddedBroker) -> None:
     sender.flush(SECONDS)
     kafka.run(lambda cluster: cluster.transaction_coordinator._by_id.clear())
     header, row = tool(kafka, "find-hanging", "--topic", "t")
-    found = dict(zip(header, row, strict=True))
-    assert (found["Topic"], found["Partition"], found["StartOffset"]) == ("t", "1", "0")
+    columns = dict(zip(header, row, strict=True))
+    assert (columns["Topic"], columns["Partition"], columns["StartOffset"]) == ("t", "1", "0")
     tool(kafka, "abort", "--topic", "t", "--partition", "1", "--start-offset", "0")
     assert kafka.end_offsets("t") == [0, 2, 0, 0]
     assert values(kafka, "t") == []

@@ -19,11 +19,11 @@ TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
 
 
 def scenarios() -> list[object]:
-    found: list[object] = []
+    params: list[object] = []
     for part in TEXT.split("== ")[1:]:
         name, steps = part.split("\n", 1)
-        found.append(pytest.param(steps.strip(), id=name))
-    return found
+        params.append(pytest.param(steps.strip(), id=name))
+    return params
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_marker_bytes(any_raw: RawClient, unique_topic: str, append_time: bool) 
     create(any_raw, unique_topic, 2, message_timestamp_type=kind)
     player = Player(any_raw, unique_topic)
     player.play("init\nwrite 0\nend commit 0\nwrite 1\nend abort 1")
-    data, found = bytes(player.fetched(0, 0, committed=True).records), []
+    data, markers = bytes(player.fetched(0, 0, committed=True).records), []
     while data:
         header = BatchHeader.parse(data)
         if header.is_control:
@@ -58,9 +58,9 @@ def test_marker_bytes(any_raw: RawClient, unique_topic: str, append_time: bool) 
             assert append_time or header.base_timestamp == header.max_timestamp
             assert header.is_log_append_time is append_time
             record = data[61 : header.size].hex()
-            found.append((header.base_offset, header.producer_epoch, record))
+            markers.append((header.base_offset, header.producer_epoch, record))
         data = data[header.size :]
-    assert found == MARKERS
+    assert markers == MARKERS
 
 
 def features(client: RawClient, version: int) -> tuple[tuple[int, int] | None, int | None]:
@@ -83,11 +83,11 @@ def test_find_coordinator(any_kafka: KafkaCluster | EmbeddedBroker, any_raw: Raw
     for version in range(1, 7):
         requested = {"key": "x", "key_type": 1, "coordinator_keys": ["x"]}
         response = any_raw.call(ApiKey.FIND_COORDINATOR, version, **requested)
-        found = response.coordinators[0] if version >= 4 else response
-        if found.error_code == 0:
-            assert f"{found.host}:{found.port}" in any_kafka.bootstrap_servers
+        coordinator = response.coordinators[0] if version >= 4 else response
+        if coordinator.error_code == 0:
+            assert f"{coordinator.host}:{coordinator.port}" in any_kafka.bootstrap_servers
         else:  # Kafka first creates the topic for transactions.
-            assert found.error_code == ErrorCode.coordinator_not_available
+            assert coordinator.error_code == ErrorCode.coordinator_not_available
 
 
 def test_wrong_coordinator() -> None:

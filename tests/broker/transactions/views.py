@@ -63,8 +63,8 @@ class Views:
             topics=[topic],
             require_stable="stable" in step.words,
         )
-        found = response.topics[0].partitions[0]
-        return f"{int(found.error_code)} {found.committed_offset}"
+        partition = response.topics[0].partitions[0]
+        return f"{int(partition.error_code)} {partition.committed_offset}"
 
     def fetched(self, offset: int, partition: int, *, committed: bool) -> Any:
         requested = {
@@ -91,17 +91,17 @@ class Views:
     def do_read(self, step: Step) -> str:
         """`read [from] [p=] [uncommitted]`: high watermark, stable end, offsets, aborted."""
         start = next((int(word) for word in step.words if word.isdecimal()), 0)
-        found = self.fetched(
+        fetched = self.fetched(
             start, int(step.flags.get("p", 0)), committed="uncommitted" not in step.words
         )
-        aborted = found.aborted_transactions
+        aborted = fetched.aborted_transactions
         listed = (
             "-"
             if aborted is None
             else ",".join(self.name(a.producer_id, a.first_offset) for a in aborted) or "none"
         )
-        ends = f"{found.high_watermark}/{found.last_stable_offset}"
-        return f"{int(found.error_code)} {ends} {contents(found.records)} aborted {listed}"
+        ends = f"{fetched.high_watermark}/{fetched.last_stable_offset}"
+        return f"{int(fetched.error_code)} {ends} {contents(fetched.records)} aborted {listed}"
 
     def do_latest(self, step: Step) -> str:
         """`latest [committed] [at=time]`"""
@@ -117,19 +117,21 @@ class Views:
             isolation_level=int("committed" in step.words),
             topics=[{"name": self.topic, "partitions": [requested]}],
         )
-        found = response.topics[0].partitions[0]
-        return f"{int(found.error_code)} {found.offset}"
+        partition = response.topics[0].partitions[0]
+        return f"{int(partition.error_code)} {partition.offset}"
 
     def do_state(self, step: Step) -> str:
         """`state [id=]`: state from DescribeTransactions."""
-        found = self.described("" if step.flags.get("id") == "empty" else step.flags.get("id"))
-        if found.error_code:
-            return str(int(found.error_code))
+        transaction = self.described(
+            "" if step.flags.get("id") == "empty" else step.flags.get("id")
+        )
+        if transaction.error_code:
+            return str(int(transaction.error_code))
         locations = [
-            f"{self.short(t.topic)}{p}" for t in found.topics for p in sorted(t.partitions)
+            f"{self.short(t.topic)}{p}" for t in transaction.topics for p in sorted(t.partitions)
         ]
-        who = self.name(found.producer_id, found.producer_epoch)
-        return f"0 {found.transaction_state} {who} {','.join(sorted(locations)) or 'none'}"
+        who = self.name(transaction.producer_id, transaction.producer_epoch)
+        return f"0 {transaction.transaction_state} {who} {','.join(sorted(locations)) or 'none'}"
 
     def short(self, topic: str) -> str:
         return "t" if topic == self.topic else topic.strip("_")
@@ -138,13 +140,13 @@ class Views:
         """`producers [p=]`: producer, last sequence, coordinator epoch, start of transaction."""
         topic = {"name": self.topic, "partition_indexes": [int(step.flags.get("p", 0))]}
         response = self.client.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[topic])
-        found = response.topics[0].partitions[0]
+        partition = response.topics[0].partitions[0]
         active = [
             f"{self.name(p.producer_id, p.producer_epoch)} {p.last_sequence} "
             f"{p.coordinator_epoch} {p.current_txn_start_offset}"
-            for p in found.active_producers
+            for p in partition.active_producers
         ]
-        return f"{int(found.error_code)} {'; '.join(sorted(active)) or 'none'}"
+        return f"{int(partition.error_code)} {'; '.join(sorted(active)) or 'none'}"
 
     def do_list(self, step: Step) -> str:
         """`list [states=a,b] [pattern=] [producer=] [duration=]`: for this transactional ID."""
@@ -165,8 +167,8 @@ class Views:
         )
         mine = [t for t in response.transaction_states if t.transactional_id == self.id]
         unknown = ",".join(response.unknown_state_filters) or "none"
-        found = f"{mine[0].transaction_state}" if mine else "nothing"
-        return f"{int(response.error_code)} {found} unknown {unknown}"
+        state = f"{mine[0].transaction_state}" if mine else "nothing"
+        return f"{int(response.error_code)} {state} unknown {unknown}"
 
     def do_until(self, step: Step) -> str:
         """`until state`: wait until the coordinator reports the state."""
@@ -176,11 +178,11 @@ class Views:
 
 def contents(records: Any) -> str:
     """Return offsets of records, with C and A for markers: `0,1,C2`."""
-    data, found = bytes(records or b""), []
+    data, texts = bytes(records or b""), []
     while len(data) > 61:
         header = BatchHeader.parse(data)
         for record in read_records(data[: header.size]):
             kind = ("A", "C")[record.key[3]] if header.is_control and record.key else ""
-            found.append(f"{kind}{record.offset}")
+            texts.append(f"{kind}{record.offset}")
         data = data[header.size :]
-    return ",".join(found) or "nothing"
+    return ",".join(texts) or "nothing"

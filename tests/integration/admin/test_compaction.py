@@ -115,10 +115,10 @@ def test_completed_batches_are_compacted_to_small_records(kafka: KafkaCluster) -
             read = [
                 record for record in reader.read(None, client.deadline(60)).records if record.key
             ]
-            old = [each for each in read if not (each.key or b"").startswith(b"roll/")]
-            if all(not (each.key and b"#" in each.key and each.value) for each in old):
+            old = [record for record in read if not (record.key or b"").startswith(b"roll/")]
+            if all(not (record.key and b"#" in record.key and record.value) for record in old):
                 break
-            assert time.monotonic() < deadline, Counter(each.key for each in old)
-    left = {each.key: each.value for each in old if each.value is not None}
-    assert left.keys() == {driver_id(each).encode() for each in [*jobs, Scope.stream(prefix)]}
+            assert time.monotonic() < deadline, Counter(record.key for record in old)
+    left = {record.key: record.value for record in old if record.value is not None}
+    assert left.keys() == {driver_id(scope).encode() for scope in [*jobs, Scope.stream(prefix)]}
     assert max(len(value) for value in left.values()) < 250

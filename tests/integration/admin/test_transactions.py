@@ -92,8 +92,10 @@ def test_describe_and_list_open_transactions(
     assert described.started_ms is not None
     assert abs(described.started_ms - time.time() * 1000) < 60_000
     listed = admin.list(f"{topic}/.*", deadline)
-    assert [one.transactional_id for one in listed] == [left.transactional_id]
-    everything = {one.transactional_id for one in admin.list(None, deadline, states=())}
+    assert [transaction.transactional_id for transaction in listed] == [left.transactional_id]
+    everything = {
+        transaction.transactional_id for transaction in admin.list(None, deadline, states=())
+    }
     assert {left.transactional_id, other.transactional_id, ended.transactional_id} <= everything
     (producers,) = admin.describe_producers([TopicPartition(topic, 0)], deadline).values()
     open_now = {
@@ -156,7 +158,7 @@ def test_wait_for_a_new_coordinator(real_kafka3: KafkaCluster, unique_topic: str
         transactions = open_transactions(client, names, locations)
         admin = TransactionAdmin(client)
         listed = admin.list(f"{unique_topic}/.*", client.deadline(60))
-        coordinators = {one.coordinator for one in listed}
+        coordinators = {transaction.coordinator for transaction in listed}
         assert len(coordinators) == 3
         readers = [LogReader(client, *location) for location in locations]
         before = [reader.read(None, client.deadline(60)).position for reader in readers]
@@ -174,7 +176,7 @@ def test_wait_for_a_new_coordinator(real_kafka3: KafkaCluster, unique_topic: str
         finally:
             real_kafka3.restart(1)
     assert ended == dict.fromkeys(names, 0)
-    assert {one.coordinator for one in remaining} <= {2, 3}
+    assert {transaction.coordinator for transaction in remaining} <= {2, 3}
     assert sorted(values) == sorted(names)
     assert not any(read.restarted for read in reads)
     ours = [(record.value or b"").decode() for read in reads for record in read.records]

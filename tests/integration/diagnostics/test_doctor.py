@@ -73,15 +73,15 @@ def examine_options(
     return {finding.step: finding for finding in doctor.examine()}
 
 
-def most_severe(found: dict[Step, Finding]) -> Finding:
+def most_severe(findings: dict[Step, Finding]) -> Finding:
     order = list(Severity)
-    return max(found.values(), key=lambda finding: order.index(finding.severity))
+    return max(findings.values(), key=lambda finding: order.index(finding.severity))
 
 
 def test_no_problems_and_no_writes(secured: EmbeddedBroker) -> None:
-    found = examine_options(login(secured))
-    assert {finding.severity for finding in found.values()} == {Severity.OK}, found
-    assert list(found) == [
+    findings = examine_options(login(secured))
+    assert {finding.severity for finding in findings.values()} == {Severity.OK}, findings
+    assert list(findings) == [
         Step.CONNECT,
         Step.TLS,
         Step.VERSIONS,
@@ -93,15 +93,15 @@ def test_no_problems_and_no_writes(secured: EmbeddedBroker) -> None:
         Step.PERMISSIONS,
         Step.PRODUCE,
     ]
-    assert "TLSv1" in found[Step.TLS].text
-    assert found[Step.LOGIN].text == "SCRAM-SHA-512 as User:alice"
+    assert "TLSv1" in findings[Step.TLS].text
+    assert findings[Step.LOGIN].text == "SCRAM-SHA-512 as User:alice"
     assert sum(secured.end_offsets("events")) == 0
 
 
 def test_write_one_record_on_request(plain: EmbeddedBroker) -> None:
     options = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events"}
-    found = examine_options(options, produce=Produce.RECORD)
-    assert found[Step.PRODUCE].severity is Severity.OK
+    findings = examine_options(options, produce=Produce.RECORD)
+    assert findings[Step.PRODUCE].severity is Severity.OK
     assert sum(plain.end_offsets("events")) == 1
 
 
@@ -151,10 +151,10 @@ def test_untrusted_certificate(secured: EmbeddedBroker) -> None:
     ("topic", "message"), [("small", "max.message.bytes=1000"), ("lonely", "min.insync.replicas=2")]
 )
 def test_conflicting_settings(topic: str, message: str, secured: EmbeddedBroker) -> None:
-    found = examine_options(login(secured, topic=topic))
-    assert found[Step.PRODUCE].severity is Severity.OK
-    assert found[Step.SETTINGS].severity is Severity.WARNING
-    assert message in found[Step.SETTINGS].text
+    findings = examine_options(login(secured, topic=topic))
+    assert findings[Step.PRODUCE].severity is Severity.OK
+    assert findings[Step.SETTINGS].severity is Severity.WARNING
+    assert message in findings[Step.SETTINGS].text
 
 
 def test_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
@@ -165,10 +165,10 @@ def test_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
         "topic.create": "true",
         "topic.partitions": "2",
     }
-    found = examine_options(options)
-    assert found[Step.TOPIC].severity is Severity.NOTE
-    assert "the write will create it" in found[Step.TOPIC].text
-    assert most_severe(found).severity is not Severity.ERROR
+    findings = examine_options(options)
+    assert findings[Step.TOPIC].severity is Severity.NOTE
+    assert "the write will create it" in findings[Step.TOPIC].text
+    assert most_severe(findings).severity is not Severity.ERROR
     finding = most_severe(examine_options({**options, "topic.replication.factor": "3"}))
     assert (finding.severity, finding.step) == (Severity.ERROR, Step.TOPIC)
 
@@ -192,15 +192,15 @@ def test_unreachable_servers(plain: EmbeddedBroker) -> None:
         mute = most_severe(examine_options({"kafka.bootstrap.servers": other, **topic}))
     assert mute.step is Step.VERSIONS
     both = f"{closed_port()},{plain.bootstrap_servers}"
-    found = [
+    severities = [
         finding.severity
         for finding in Doctor(
             intent=Intent(config=SinkConfig.parse({"kafka.bootstrap.servers": both, **topic})),
             seconds=30.0,
         ).examine()
     ]
-    assert found.count(Severity.WARNING) == 1
-    assert Severity.ERROR not in found
+    assert severities.count(Severity.WARNING) == 1
+    assert Severity.ERROR not in severities
 
 
 def test_plaintext_instead_of_tls(plain: EmbeddedBroker) -> None:
@@ -274,20 +274,24 @@ def test_schemas_are_checked_but_not_registered(
         registry.put("events-value", RECORD)
         registry.authorization = "Basic none" if "basic.auth.user.info" in options else None
         write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
-        found = examine_options({**write, "schema.registry.url": registry.url, **options})[
-            Step.REGISTRY
-        ]
-        assert (found.severity, message in found.text, "secret-pw" in found.text) == (
+        registry_finding = examine_options(
+            {**write, "schema.registry.url": registry.url, **options}
+        )[Step.REGISTRY]
+        assert (
+            registry_finding.severity,
+            message in registry_finding.text,
+            "secret-pw" in registry_finding.text,
+        ) == (
             severity,
             True,
             False,
-        ), found
+        ), registry_finding
         assert registry.subjects == {"events-value": [1]}
 
 
 def test_unreachable_registry(plain: EmbeddedBroker) -> None:
     write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
-    found = examine_options({**write, "schema.registry.url": f"http://{closed_port()}"})
-    assert found[Step.PRODUCE].severity is OK
-    assert found[Step.REGISTRY].severity is ERROR
-    assert "cannot be reached" in found[Step.REGISTRY].text
+    findings = examine_options({**write, "schema.registry.url": f"http://{closed_port()}"})
+    assert findings[Step.PRODUCE].severity is OK
+    assert findings[Step.REGISTRY].severity is ERROR
+    assert "cannot be reached" in findings[Step.REGISTRY].text

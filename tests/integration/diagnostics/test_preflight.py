@@ -21,8 +21,8 @@ def findings_of(servers: str, *, has_key: bool = True, **options: str) -> list[F
 
 def findings_with(servers: str, options: dict[str, str], *, has_key: bool = True) -> list[Finding]:
     named = {name.replace("__", "."): value for name, value in options.items()}
-    given = {"kafka.bootstrap.servers": servers, "topic": "t", **named}
-    return examine(Intent(config=SinkConfig.parse(given), has_key=has_key))
+    settings = {"kafka.bootstrap.servers": servers, "topic": "t", **named}
+    return examine(Intent(config=SinkConfig.parse(settings), has_key=has_key))
 
 
 def problems(findings: list[Finding]) -> list[tuple[Step, Severity, bool]]:
@@ -92,7 +92,9 @@ def test_permissions_on_transactional_ids(operation: str) -> None:
         assert problems(other) == problems(findings_with(servers, {})) == []
         assert "starts with y/ is allowed" in other[-1].text
         (denied,) = (
-            each for each in findings_with(servers, expected) if each.severity is Severity.ERROR
+            finding
+            for finding in findings_with(servers, expected)
+            if finding.severity is Severity.ERROR
         )
         assert denied.step is Step.PERMISSIONS
         assert "--transactional-id x/ --resource-pattern-type prefixed" in (denied.hint or "")

@@ -101,7 +101,7 @@ class PlannedBatch:
     def rows(self, task: int) -> Rows:
         """Return the rows of a task, all in the partition with its number."""
         first = first_of(self.number, task)
-        values: list[bytes | None] = [b"%d" % each for each in range(first, first + ROWS)]
+        values: list[bytes | None] = [b"%d" % number for number in range(first, first + ROWS)]
         return rows(self.writes.topic, values, partitions=[task] * ROWS)
 
     def empty(self, task: int) -> TaskResult:

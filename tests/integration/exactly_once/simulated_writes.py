@@ -149,13 +149,13 @@ class Writes:
     def await_visible(self, expected: Counter[int]) -> bool:
         """Wait for these numbers; return True if a read_committed client reads exactly them."""
         deadline = time.monotonic() + SETTLE_SECONDS
-        while (found := self._read()) != expected and time.monotonic() < deadline:
+        while (visible_rows := self._read()) != expected and time.monotonic() < deadline:
             pass
-        return found == expected
+        return visible_rows == expected
 
     def _read(self) -> Counter[int]:
-        found = by_confluent(self.bootstrap_servers, self.topic)
-        return Counter(int(record.value or b"-1") for record in found)
+        records = by_confluent(self.bootstrap_servers, self.topic)
+        return Counter(int(record.value or b"-1") for record in records)
 
 
 def transactions_of(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:

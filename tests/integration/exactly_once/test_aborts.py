@@ -28,8 +28,8 @@ def test_aborted_batch_is_never_decided(
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
     query = stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
     before = ["0"] if batch == "1" else []
-    for each in before:
-        query.committer.commit(each, query.tasks(each))
+    for batch_id in before:
+        query.committer.commit(batch_id, query.tasks(batch_id))
     results = query.tasks(batch, nonce="0123456789abcdef")
     query.committer.abort(batch, results, complete=True)
     marks = ("0123456789abcdef",)

@@ -254,7 +254,7 @@ def test_open_transactions_of_another_query(
 ) -> None:
     """The other query might still replace this one, so its transactions are not aborted."""
     other = replace(query, query="00000000-0000-0000-0000-000000000001")
-    open_ids = [each.transactional_id for each in transactions_of(other.tasks("0"))]
+    open_ids = [transaction.transactional_id for transaction in transactions_of(other.tasks("0"))]
     query.committer.commit("0", query.tasks("0"))
     views = TransactionOperator(query.config).overview().transactions
     assert {view.transactional_id for view in views} == set(open_ids)
@@ -339,8 +339,8 @@ def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes
         )
     )
     results = first.tasks("7")
-    for each in (second, third):
-        assert each.committer.commit("7", each.tasks("7")).status is CommitStatus.COMMITTED
+    for writes in (second, third):
+        assert writes.committer.commit("7", writes.tasks("7")).status is CommitStatus.COMMITTED
     assert first.committer.commit("7", results).status is CommitStatus.COMMITTED
     assert query.visible() == rows_of("7") + rows_of("7") + rows_of("7")
     assert third.committer.commit("7", third.tasks("7")).status is CommitStatus.ALREADY_WRITTEN

@@ -60,7 +60,7 @@ def open_ids(query: Writes) -> list[str]:
         listed = TransactionAdmin(client).list(
             prefix_pattern(query.scope.prefix), client.deadline(20)
         )
-    return [each.transactional_id for each in listed]
+    return [transaction.transactional_id for transaction in listed]
 
 
 @pytest.mark.parametrize("acks", ["all", "1", "0"])
@@ -72,15 +72,15 @@ def test_every_codec_is_read_by_another_client(
     options = {"compression_type": codec, "acks": acks, "enable_idempotence": acks == "all"}
     report = produce(kfake, chunk, **options)
     assert report.persisted == (0 if acks == "0" else 5_000)
-    found = Counter(int(record.value or b"-1") for record in by_confluent(kfake, unique_topic))
-    assert found == Counter(range(5_000))
+    counts = Counter(int(record.value or b"-1") for record in by_confluent(kfake, unique_topic))
+    assert counts == Counter(range(5_000))
 
 
 def test_repeated_batch_is_not_written_again(query: Writes) -> None:
     first = query.committer.commit("0", query.tasks("0"))
     again = query.committer.commit("0", query.tasks("0"))
     following = query.committer.commit("1", query.tasks("1"))
-    statuses = [each.status for each in (first, again, following)]
+    statuses = [outcome.status for outcome in (first, again, following)]
     assert statuses == [
         CommitStatus.COMMITTED,
         CommitStatus.ALREADY_WRITTEN,

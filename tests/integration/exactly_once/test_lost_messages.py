@@ -52,9 +52,9 @@ def broker() -> Iterator[EmbeddedBroker]:
 def query(broker: EmbeddedBroker, unique_topic: str) -> Iterator[Writes]:
     """Return a stream whose batch 0 is committed."""
     broker.create_topic(unique_topic, PARTITIONS)
-    made = stream(broker.bootstrap_servers, unique_topic, f"p-{unique_topic}", **QUICK)
-    made.committer.commit("0", made.tasks("0"))
-    yield made
+    writes = stream(broker.bootstrap_servers, unique_topic, f"p-{unique_topic}", **QUICK)
+    writes.committer.commit("0", writes.tasks("0"))
+    yield writes
     broker.faults.clear()
 
 

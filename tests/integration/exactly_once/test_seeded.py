@@ -24,7 +24,9 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 def test_seeds_cover_all_steps_and_requests() -> None:
-    attempts = [each for seed in range(200) for batch in draw(seed).batches for each in batch[:-1]]
+    attempts = [
+        attempt for seed in range(200) for batch in draw(seed).batches for attempt in batch[:-1]
+    ]
     assert {attempt.step for attempt in attempts} == {None, *STEPS}
     pairs = {(attempt.step, attempt.then) for attempt in attempts if attempt.step is not None}
     assert len(pairs) == len(STEPS) * len(FollowUp)

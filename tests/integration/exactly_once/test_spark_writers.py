@@ -127,8 +127,8 @@ def test_job_without_batch_id_is_told_that_a_repeated_run_writes_again(
 ) -> None:
     with caplog.at_level(logging.INFO):
         _plan(embedded_broker.bootstrap_servers, unique_topic, **options)
-    found = [record for record in caplog.records if "without batchId" in record.getMessage()]
-    assert [record.levelname for record in found] == ["INFO"] * lines
+    log_records = [record for record in caplog.records if "without batchId" in record.getMessage()]
+    assert [record.levelname for record in log_records] == ["INFO"] * lines
 
 
 def test_rows_cannot_be_written_to_the_decision_log(
@@ -384,8 +384,8 @@ def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
 
 def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the driver's warnings about writes."""
-    found = (record for record in caplog.records if record.levelname == "WARNING")
-    return [each.getMessage() for each in found if each.name == "spark_kafka_sink"]
+    log_records = (record for record in caplog.records if record.levelname == "WARNING")
+    return [record.getMessage() for record in log_records if record.name == "spark_kafka_sink"]
 
 
 def _connect_settings(run: str) -> dict[str, str]:

@@ -60,10 +60,10 @@ def _write_while(
 
 
 def _check_no_loss_or_duplicates(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
-    found = by_confluent(kafka.bootstrap_servers, topic)
-    assert report.persisted == report.records == len(found) >= CHUNKS * ROWS
+    records = by_confluent(kafka.bootstrap_servers, topic)
+    assert report.persisted == report.records == len(records) >= CHUNKS * ROWS
     for partition in range(PARTITIONS):
-        values = [int(r.value or b"") for r in found if r.partition == partition]
+        values = [int(r.value or b"") for r in records if r.partition == partition]
         assert values == list(range(partition, report.records, PARTITIONS))
 
 
@@ -195,10 +195,10 @@ def test_broker_never_restarts(fragile_kafka: KafkaCluster, unique_topic: str) -
 
 def _check_possibly_persisted(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
     """Check that each partition has all persisted and at most the possibly persisted records."""
-    found = by_confluent(kafka.bootstrap_servers, topic)
+    records = by_confluent(kafka.bootstrap_servers, topic)
     assert report.partitions
     for part in report.partitions:
-        values = [int(r.value or b"") for r in found if r.partition == part.partition]
+        values = [int(r.value or b"") for r in records if r.partition == part.partition]
         first = part.partition
         assert values == list(range(first, first + len(values) * PARTITIONS, PARTITIONS))
         assert part.persisted <= len(values) <= part.persisted + part.possibly_persisted

@@ -66,8 +66,8 @@ def kafka() -> Iterator[FaultyCluster]:
 
 def write_task(kafka: FaultyCluster, topic: str, data: Rows, **options: object) -> DeliveryReport:
     """Write like one Spark task, with up to five batches in flight."""
-    given = {"batch_size": 900, "linger_ms": 1000, "client_id": topic, **options}
-    session = borrow_session(config(kafka.proxied_servers, given))
+    settings = {"batch_size": 900, "linger_ms": 1000, "client_id": topic, **options}
+    session = borrow_session(config(kafka.proxied_servers, settings))
     try:
         session.append(data)
         session.flush()
@@ -124,8 +124,8 @@ def test_order_after_producer_state_is_lost(
     kafka.inject(Fault.REFUSE)
     later = [b"later-" + value for value in VALUES]
     assert write_task(kafka, unique_topic, rows(unique_topic, later)).persisted == len(later)
-    found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
-    assert found == [*(VALUES if lost is after_expiration else []), *later]
+    written = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
+    assert written == [*(VALUES if lost is after_expiration else []), *later]
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
@@ -143,5 +143,5 @@ def test_batch_size_limit_with_lost_responses(
     later_ms = [int(time.time() * 1000) + TIMEOUT_S * 1000] * len(values)
     data = rows(unique_topic, values, timestamps=later_ms)
     assert write_task(kafka, unique_topic, data, **options).persisted == len(values)
-    found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
-    assert found == values
+    written = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
+    assert written == values

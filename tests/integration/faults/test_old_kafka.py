@@ -40,33 +40,33 @@ def records(topic: str, partition: int) -> list[ForeignRecord]:
     ]
 
 
-def write(kafka: ZooKeeperCluster, given: Sequence[ForeignRecord], **options: object) -> None:
+def write(kafka: ZooKeeperCluster, written: Sequence[ForeignRecord], **options: object) -> None:
     """Write records of one topic in a new session."""
     chunk = rows(
-        given[0].topic,
-        [record.value for record in given],
-        keys=[record.key for record in given],
-        headers=[record.headers for record in given],
-        timestamps=[record.timestamp for record in given],
-        partitions=[record.partition for record in given],
+        written[0].topic,
+        [record.value for record in written],
+        keys=[record.key for record in written],
+        headers=[record.headers for record in written],
+        timestamps=[record.timestamp for record in written],
+        partitions=[record.partition for record in written],
     )
     report = produce(kafka.bootstrap_servers, chunk, batch_size=20_000, **options)
-    assert sum(part.persisted for part in report.partitions) == len(given)
+    assert sum(part.persisted for part in report.partitions) == len(written)
 
 
 def numbers(kafka: ZooKeeperCluster, topic: str) -> list[int]:
     """Return the numbers in a topic."""
-    found = by_confluent(kafka.bootstrap_servers, topic)
-    return sorted(int(record.value or b"-1") for record in found)
+    records = by_confluent(kafka.bootstrap_servers, topic)
+    return sorted(int(record.value or b"-1") for record in records)
 
 
 def test_every_codec(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
     old_kafka.admin.create_topic(unique_topic, len(Codec), 2)
     expected = []
     for codec in Codec:
-        given = records(unique_topic, codec.value)
-        write(old_kafka, given, compression_type=codec.name.lower())
-        expected += given
+        batch = records(unique_topic, codec.value)
+        write(old_kafka, batch, compression_type=codec.name.lower())
+        expected += batch
     for reader in (by_confluent, by_kafka_python):
         assert reader(old_kafka.bootstrap_servers, unique_topic) == in_order(expected)
 
@@ -150,8 +150,8 @@ def test_oversized_batches_are_split(old_kafka: ZooKeeperCluster, unique_topic: 
     old_kafka.admin.create_topic(unique_topic, 1, 2, {"max.message.bytes": "5000"})
     values = [b"%06d" % number * 100 for number in range(200)]
     report = produce(old_kafka.bootstrap_servers, rows(unique_topic, values), batch_size=60_000)
-    found = by_confluent(old_kafka.bootstrap_servers, unique_topic)
-    assert [record.value for record in found] == values
+    stored = by_confluent(old_kafka.bootstrap_servers, unique_topic)
+    assert [record.value for record in stored] == values
     assert report.splits > 0
 
 
@@ -213,9 +213,9 @@ def test_leader_is_killed_and_restarts(old_kafka: ZooKeeperCluster, unique_topic
         old_kafka.restart(1)
         producer.append(numbered(unique_topic, 6_000, 2_000, 2))
         producer.flush()
-    found = by_confluent(servers, unique_topic)
+    stored = by_confluent(servers, unique_topic)
     for partition in range(2):
-        values = [int(record.value or b"-1") for record in found if record.partition == partition]
+        values = [int(record.value or b"-1") for record in stored if record.partition == partition]
         assert values == list(range(partition, 8_000, 2))
 
 

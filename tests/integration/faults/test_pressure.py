@@ -95,12 +95,12 @@ def test_rows_of_other_partitions_are_delivered(
         producer.append(spread(unique_topic))
         producer.flush()
         others = set(leaders) - stalled
-        each = sum(number % PARTITIONS in others for number in range(ROWS))
+        other_rows = sum(number % PARTITIONS in others for number in range(ROWS))
         with hanging_broker(real_kafka3, STALLED):
             error, appended = append_until_it_fails(producer, unique_topic)
             # Also rows for other partitions of the chunk that was only partially accepted.
-            wait_for_more(producer, others, appended * each - 1)
-        assert persisted(producer, others) <= (1 + appended) * each
+            wait_for_more(producer, others, appended * other_rows - 1)
+        assert persisted(producer, others) <= (1 + appended) * other_rows
         assert error.partition in stalled
         assert error.broker == str(STALLED)
         producer.flush()

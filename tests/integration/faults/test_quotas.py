@@ -29,11 +29,11 @@ TIGHT = {
 
 def limit(kafka: KafkaCluster, client_id: str, **limits: int) -> None:
     """Set quotas of a client ID, with Kafka's names."""
-    given = ",".join(f"{name}={value}" for name, value in limits.items())
+    quotas = ",".join(f"{name}={value}" for name, value in limits.items())
     run_tool(
         "kafka.admin.ConfigCommand",
         *("--bootstrap-server", kafka.bootstrap_servers, "--alter", "--entity-type", "clients"),
-        *("--entity-name", client_id, "--add-config", given),
+        *("--entity-name", client_id, "--add-config", quotas),
     )
 
 
@@ -63,5 +63,5 @@ def test_throttled_tasks_exceed_the_delivery_timeout(
         assert report.throttle_ms > 0
         advice = advise(report)
         assert advice[0].setting == "the brokers' quota"
-        assert "buffer.memory" not in {each.setting for each in advice}
+        assert "buffer.memory" not in {advised.setting for advised in advice}
     assert "no answer" not in caplog.text

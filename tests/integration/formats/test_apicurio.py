@@ -156,8 +156,15 @@ def test_protobuf_imports(
         "more": {},
     }
     options = options_of(client, "imports", "protobuf")
-    given = {"value.schema.file": f"{tmp_path}/v1/order.proto", "value.schema.name": "m.Order.Part"}
-    for more in (given, given | {"auto.register.schemas": "false"}, given | {"dryRun": "true"}):
+    schema_options = {
+        "value.schema.file": f"{tmp_path}/v1/order.proto",
+        "value.schema.name": "m.Order.Part",
+    }
+    for more in (
+        schema_options,
+        schema_options | {"auto.register.schemas": "false"},
+        schema_options | {"dryRun": "true"},
+    ):
         write_rows(broker, schema, [row], **options, **more)
     write_rows(broker, schema, [row], **options, **LATEST, **{"value.schema.name": "m.Order.Part"})
     expected = {**row, "price": {"currency_code": "EUR", "units": "3"}, "n": "7"}

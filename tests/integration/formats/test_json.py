@@ -26,9 +26,9 @@ def test_columns_are_written_as_fields_and_key(broker: EmbeddedBroker, tmp_path:
     rows: list[dict[str, Any]] = [{"id": "1", "text": "ü"}, {"id": "2", "text": None}]
     report = str(tmp_path / "report.json")
     write_rows(broker, ROWS, rows, **JSON, **{"key.fields": "id", "reportPath": report})
-    found = broker.records("events")
-    assert [record.key for record in found] == [b"1", b"2"]
-    assert [json.loads(record.value or b"") for record in found] == [
+    records = broker.records("events")
+    assert [record.key for record in records] == [b"1", b"2"]
+    assert [json.loads(record.value or b"") for record in records] == [
         {"id": "1", "text": "ü"},
         {"id": "2"},
     ]

@@ -445,15 +445,15 @@ JSON_SCHEMA = {
 
 
 def test_json_schema(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    given = {"value.format": "json-confluent", "value.schema": json.dumps(JSON_SCHEMA)}
+    schema_options = {"value.format": "json-confluent", "value.schema": json.dumps(JSON_SCHEMA)}
     wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
     with pytest.raises(ColumnError, match="column `tax`"):
-        write(broker, registry, wider, [{"id": "b", "price": 2.0, "tax": 0.1}], **given)
+        write(broker, registry, wider, [{"id": "b", "price": 2.0, "tax": 0.1}], **schema_options)
     assert registry.subjects == {}
     with pytest.raises(ColumnError, match="the field `id` of the value is null"):
-        write(broker, registry, **given)
+        write(broker, registry, **schema_options)
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
-    write(broker, registry, **given, **letters)
+    write(broker, registry, **schema_options, **letters)
     assert [value[5:] for value in values(broker)] == [b'{"id":"a","price":1.5}']
     assert [record.value for record in broker.records("dead")] == [b"{}"]
     latest = {"value.format": "json-confluent", **LATEST}

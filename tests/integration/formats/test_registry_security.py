@@ -73,10 +73,10 @@ def test_oauth_tokens(broker: EmbeddedBroker, unique_topic: str) -> None:
 
 
 def test_inherited_issuer(unique_topic: str) -> None:
-    given: list[str] = []
+    tokens: list[str] = []
 
     def validate(token: str) -> BearerToken:
-        given.append(token)
+        tokens.append(token)
         return BearerToken(principal="sink", expires_at_ms=2**53)
 
     inherit = {"bearer.auth.credentials.source": "SASL_OAUTHBEARER_INHERIT"}
@@ -100,7 +100,7 @@ def test_inherited_issuer(unique_topic: str) -> None:
         scheme, token = registry.headers[0]["Authorization"].split()
         assert (scheme, token.count(".")) == ("Bearer", 2)
         assert set(issuer.token_requests.tokens) == {"sink"}
-        assert given
+        assert tokens
         assert len(broker.records(unique_topic)) == 1
         assert "has no OAuth issuer" in write_error(broker, registry.url, **inherit)
 

@@ -21,12 +21,12 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield kafka
 
 
-def write_error(kafka: EmbeddedBroker, given: object = ROWS, **options: str) -> str:
+def write_error(kafka: EmbeddedBroker, batch_or_rows: object = ROWS, **options: str) -> str:
     """Return the error of alice's write; check the time, and that it contains no password."""
     started = time.monotonic()
     named = {name.replace("__", "."): value for name, value in options.items()}
     with pytest.raises(AuthorizationError) as caught:
-        write(kafka.bootstrap_servers, given, kafka.client_options("alice") | named)  # type: ignore[arg-type]
+        write(kafka.bootstrap_servers, batch_or_rows, kafka.client_options("alice") | named)  # type: ignore[arg-type]
     assert time.monotonic() - started < SECONDS
     assert "of-alice" not in str(caught.value)
     return str(caught.value)

@@ -46,5 +46,5 @@ def for_seconds(seconds: float) -> Callable[[], bool]:
 
 def numbers(kafka: Cluster, topic: str) -> list[int]:
     """Return the numbers in a topic, sorted, read by confluent-kafka over PLAINTEXT."""
-    found = by_confluent(kafka.bootstrap_servers, topic)
-    return sorted(int(record.value or b"-1") for record in found)
+    records = by_confluent(kafka.bootstrap_servers, topic)
+    return sorted(int(record.value or b"-1") for record in records)

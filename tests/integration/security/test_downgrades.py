@@ -140,11 +140,11 @@ def test_scram_without_server_signature(kafka: SecuredKafka, topic: str) -> None
 
 def record_types(data: bytes) -> set[int]:
     """Return the content types of TLS records."""
-    found, at = set(), 0
+    types, at = set(), 0
     while at < len(data):
-        found.add(data[at])
+        types.add(data[at])
         at += 5 + int.from_bytes(data[at + 3 : at + 5], "big")
-    return found
+    return types
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

@@ -159,9 +159,9 @@ def test_outdated_password_fails_reauthentication(dave: SecuredKafka, topic: str
         change_password(dave, "another-secret")
         with pytest.raises(AuthenticationError):
             writing.result(REAUTH_MS / 1000 + FAILURE_LIMIT_S)
-    found = numbers(dave, topic)
-    assert len(found) == len(set(found))
-    assert found
+    written = numbers(dave, topic)
+    assert len(written) == len(set(written))
+    assert written
 
 
 def test_old_password_is_rejected(dave: SecuredKafka, topic: str) -> None:

@@ -34,12 +34,14 @@ def batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
     )
 
 
-def write(bootstrap_servers: str, given: pa.RecordBatch, options: dict[str, str]) -> DeliveryReport:
-    return write_all(bootstrap_servers, [given], options)
+def write(
+    bootstrap_servers: str, record_batch: pa.RecordBatch, options: dict[str, str]
+) -> DeliveryReport:
+    return write_all(bootstrap_servers, [record_batch], options)
 
 
 def write_all(
-    bootstrap_servers: str, given: Sequence[pa.RecordBatch], options: dict[str, str]
+    bootstrap_servers: str, record_batches: Sequence[pa.RecordBatch], options: dict[str, str]
 ) -> DeliveryReport:
     """Write Arrow batches in one session and return the report."""
     config = SinkConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **options})
@@ -58,8 +60,8 @@ def write_all(
         SessionSettings(dead_letters=config.dead_letters, throttling=config.throttling, task=7),
     )
     try:
-        for each in given:
-            session.append(read_rows(each, roles, SystemClock()))
+        for record_batch in record_batches:
+            session.append(read_rows(record_batch, roles, SystemClock()))
         session.flush()
         return session.report(TaskInfo())
     finally:

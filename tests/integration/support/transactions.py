@@ -35,9 +35,9 @@ def transaction(
     **options: Any,
 ) -> Iterator[ProducerSession]:
     """Open a session with its own client that writes in a transaction and leaves it open."""
-    given = transaction or settings()
+    transaction_settings = transaction or settings()
     producer = ProducerSession(
-        Client(config(bootstrap_servers, options)), settings=sink, transaction=given
+        Client(config(bootstrap_servers, options)), settings=sink, transaction=transaction_settings
     )
     try:
         yield producer
@@ -60,11 +60,11 @@ def find_coordinator(bootstrap_servers: str, transactional_id: str) -> Any:
 
 
 def _end_txn(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -> int:
-    found = find_coordinator(bootstrap_servers, opened.transactional_id)
-    if found.error_code:
-        return int(found.error_code)
+    coordinator_answer = find_coordinator(bootstrap_servers, opened.transactional_id)
+    if coordinator_answer.error_code:
+        return int(coordinator_answer.error_code)
     version = 5 if opened.version is TransactionVersion.V2 else 1
-    with RawClient(f"{found.host}:{found.port}") as coordinator:
+    with RawClient(f"{coordinator_answer.host}:{coordinator_answer.port}") as coordinator:
         response = coordinator.call(
             ApiKey.END_TXN,
             version,

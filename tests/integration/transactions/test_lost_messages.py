@@ -78,8 +78,8 @@ def read(broker: EmbeddedBroker, topic: str, count: int) -> list[int]:
     """Wait for `count` committed numbers and return them."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
-        found = [
+        values = [
             int(record.value or b"-1") for record in by_confluent(broker.bootstrap_servers, topic)
         ]
-        if len(found) >= count or time.monotonic() > deadline:
-            return found
+        if len(values) >= count or time.monotonic() > deadline:
+            return values

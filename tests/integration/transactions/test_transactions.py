@@ -50,12 +50,12 @@ def check_committed(kafka: AnyKafka, topic: str, expected: Sequence[bytes | None
     deadline = time.monotonic() + TIMEOUT_S
     while True:  # The response to EndTxn arrives before the markers are in every log.
         # librdkafka uses read_committed by default.
-        found = by_confluent(kafka.bootstrap_servers, topic)
-        if len(found) >= len(expected) or time.monotonic() > deadline:
+        records = by_confluent(kafka.bootstrap_servers, topic)
+        if len(records) >= len(expected) or time.monotonic() > deadline:
             break
     others = by_kafka_python(kafka.bootstrap_servers, topic, isolation_level="read_committed")
-    assert found == others
-    assert [record.value for record in found] == expected
+    assert records == others
+    assert [record.value for record in records] == expected
 
 
 def values(numbers: range) -> list[bytes]:
@@ -88,11 +88,11 @@ def test_rows_without_key(kafka: AnyKafka, unique_topic: str) -> None:
         producer.flush()
         opened = producer.transaction
     end(kafka.bootstrap_servers, opened)
-    found: list[bytes | None] = []
+    stored: list[bytes | None] = []
     deadline = time.monotonic() + TIMEOUT_S
-    while len(found) < 2_000 and time.monotonic() < deadline:
-        found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
-    assert sorted(int(value or b"-1") for value in found) == list(range(2_000))
+    while len(stored) < 2_000 and time.monotonic() < deadline:
+        stored = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
+    assert sorted(int(value or b"-1") for value in stored) == list(range(2_000))
 
 
 def test_aborted_records_are_not_visible(kafka: AnyKafka, unique_topic: str) -> None:

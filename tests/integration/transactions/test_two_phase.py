@@ -37,11 +37,11 @@ def test_two_phase_transactions_do_not_time_out(
         producer.flush()
         opened = producer.transaction
     end(kafka.bootstrap_servers, opened)
-    found: list[bytes | None] = []
+    values: list[bytes | None] = []
     deadline = time.monotonic() + TIMEOUT_S
-    while not found and time.monotonic() < deadline:
-        found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
-    assert found == [b"v"]
+    while not values and time.monotonic() < deadline:
+        values = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
+    assert values == [b"v"]
 
 
 def test_unsupported_by_the_broker(real_kafka: KafkaCluster, unique_topic: str) -> None:

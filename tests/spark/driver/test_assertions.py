@@ -20,9 +20,9 @@ def test_compare_records_with_a_frame(spark: SparkSession, embedded_broker: Embe
     append(frame, {"kafka.bootstrap.servers": embedded_broker.bootstrap_servers})
     assert_written(frame, embedded_broker)
     assert_written(frame.select("value"), embedded_broker, "asserted")
-    with pytest.raises(AssertionError) as found:
+    with pytest.raises(AssertionError) as caught:
         assert_written(frame.where("id > 0"), embedded_broker, "asserted")
-    assert str(found.value).splitlines() == [
+    assert str(caught.value).splitlines() == [
         "2 rows expected, 3 records found: 1 unexpected",
         "  unexpected: 0 = v with headers h=x",
     ]

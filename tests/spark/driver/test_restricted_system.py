@@ -63,13 +63,18 @@ def test_write(tmp_path: Path, hashes: str) -> None:
     job, site = tmp_path / "job.py", tmp_path / "sitecustomize.py"
     job.write_text(_JOB)
     site.write_text(_RESTRICTIONS + _HASHES[hashes])
-    given = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
-    given.pop(KRB5_CONFIG, None)
-    given |= {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PASSWORD": "s3cret"}
-    given["PYTHONPATH"] = str(tmp_path)
+    variables = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
+    variables.pop(KRB5_CONFIG, None)
+    variables |= {
+        "LC_ALL": "C",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONUTF8": "0",
+        "PASSWORD": "s3cret",
+    }
+    variables["PYTHONPATH"] = str(tmp_path)
     ended = subprocess.run(
         [sys.executable, str(job), str(tmp_path / "reports")],
-        env=given,
+        env=variables,
         cwd=tmp_path,  # Spark 4.0 would find the package in this folder with a Python of the PATH.
         capture_output=True,
         text=True,

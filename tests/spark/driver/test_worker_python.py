@@ -32,15 +32,15 @@ def test_job_runs_the_python_of_its_driver(tmp_path: Path, statement: str) -> No
     job.write_text(_JOB % statement)
     other.write_text("#!/bin/sh\nexit 1\n")
     other.chmod(0o755)
-    given = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
-    given.pop(KRB5_CONFIG, None)
-    given["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    variables = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
+    variables.pop(KRB5_CONFIG, None)
+    variables["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     ended = subprocess.run(
         [sys.executable, str(job)],
         capture_output=True,
         text=True,
         timeout=_WAIT_S,
-        env=given,
+        env=variables,
         cwd=tmp_path,
         check=False,
     )

@@ -15,9 +15,9 @@ ATOMIC = {"atomicBatch": "true"}
 
 def _partitions_by_key(servers: str, topic: str) -> dict[bytes | None, int]:
     """Return the partition of each key."""
-    found = by_confluent(servers, topic)
-    locations = {record.key: record.partition for record in found}
-    assert {(record.key, record.partition) for record in found} == set(locations.items())
+    records = by_confluent(servers, topic)
+    locations = {record.key: record.partition for record in records}
+    assert {(record.key, record.partition) for record in records} == set(locations.items())
     return locations
 
 
@@ -39,9 +39,11 @@ def test_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -
     keyed = rows.where("key IS NOT NULL")
     once.sink.write(keyed, topic=plain)
     servers = once.sink.bootstrap_servers
-    found = {record.key: record.partition for record in by_confluent(servers, once.topic)}
-    assert {key: found[key] for key in found if key} == _partitions_by_key(servers, plain)
-    keyless = {each.partition for each in by_confluent(servers, once.topic) if each.key is None}
+    partitions = {record.key: record.partition for record in by_confluent(servers, once.topic)}
+    assert {key: partitions[key] for key in partitions if key} == _partitions_by_key(servers, plain)
+    keyless = {
+        record.partition for record in by_confluent(servers, once.topic) if record.key is None
+    }
     assert keyless == set(range(4))
 
 
@@ -65,19 +67,21 @@ def test_stream_with_one_transaction_per_batch(stream: Stream, real_kafka: Kafka
     """Multiple topics; a batch without an entry in Spark's commit log is not written again."""
     other = f"{stream.topic}-other"
     create_topics(real_kafka, [other])
-    given = options(stream.topic, **ATOMIC)
+    stream_options = options(stream.topic, **ATOMIC)
     servers = {"kafka.bootstrap.servers": stream.sink.bootstrap_servers}
 
     def frame() -> DataFrame:
         topic = f"IF(value % 2 = 0, '{stream.topic}', '{other}') AS topic"
         rows = stream.files().selectExpr("value AS key", "value", topic)
         topics = [stream.topic, other]
-        return repartition_by_kafka_partition(rows, servers | given, topics=topics, tasks=3)
+        return repartition_by_kafka_partition(
+            rows, servers | stream_options, topics=topics, tasks=3
+        )
 
     def run() -> None:
         writer = frame().writeStream
         writer = writer.option("checkpointLocation", str(stream.folder / "checkpoint"))
-        query = start_stream(writer.trigger(availableNow=True), servers | given)
+        query = start_stream(writer.trigger(availableNow=True), servers | stream_options)
         try:
             assert query.awaitTermination(90)
         finally:
@@ -91,7 +95,7 @@ def test_stream_with_one_transaction_per_batch(stream: Stream, real_kafka: Kafka
         path.unlink()
     stream.put("2.txt", [str(20 + line) for line in range(10)])
     run()
-    found = [
-        committed_numbers(stream.sink.bootstrap_servers, each) for each in (stream.topic, other)
+    numbers = [
+        committed_numbers(stream.sink.bootstrap_servers, topic) for topic in (stream.topic, other)
     ]
-    assert found == [list(range(0, 30, 2)), list(range(1, 30, 2))]
+    assert numbers == [list(range(0, 30, 2)), list(range(1, 30, 2))]

@@ -26,7 +26,7 @@ from tools.support.readers import by_confluent
 def test_batch_is_committed_atomically(once: ExactlyOnce) -> None:
     report = once.write(once.numbers(0, 300))
     assert (report.transaction_outcome, report.persisted, report.tasks) == ("committed", 300, 3)
-    assert len({each.transactional_id for each in report.transactions}) == 3
+    assert len({transaction.transactional_id for transaction in report.transactions}) == 3
     assert once.read() == list(range(300))
 
 
@@ -94,7 +94,7 @@ def test_dead_letters_are_in_the_transaction(once: ExactlyOnce, real_kafka: Kafk
     assert by_confluent(real_kafka.bootstrap_servers, dead) == []
     once.write(rows, **tolerant)
     assert once.read() == [number for number in range(100) if number != 7]
-    assert [each.value for each in by_confluent(real_kafka.bootstrap_servers, dead)] == [b"7"]
+    assert [letter.value for letter in by_confluent(real_kafka.bootstrap_servers, dead)] == [b"7"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def test_batch_without_spark_commit_is_not_written_again(stream: Stream) -> None
         _run(stream)
         report = last_report()
         assert (report.transaction_outcome, report.rows) == ("already written", 0)
-        assert [(each.transaction_outcome, each.rows) for each in stream.reports()] == [
+        assert [(report.transaction_outcome, report.rows) for report in stream.reports()] == [
             ("committed", 10),
             ("committed", 10),
         ]
@@ -77,7 +77,7 @@ def test_batch_without_spark_commit_is_not_written_again(stream: Stream) -> None
     _put_files(stream, 2, 3)
     _run(stream)
     assert _outcomes(stream) == ["committed"] * 3
-    assert {each.status for each in stream.reports()} == {WriteStatus.SUCCEEDED}
+    assert {report.status for report in stream.reports()} == {WriteStatus.SUCCEEDED}
     assert _read(stream) == list(range(30))
 
 
@@ -99,7 +99,7 @@ def test_checkpoint_reset_by_one_batch(
         with pytest.raises(StreamingQueryException, match="10 rows"):
             stream.run(many, **options(stream.topic))
     assert _outcomes(stream) == ["committed", "committed"]
-    assert [(each.status, each.rows) for each in stream.reports()] == [
+    assert [(report.status, report.rows) for report in stream.reports()] == [
         ("succeeded", 10),
         ("failed", 10),
     ]
@@ -159,7 +159,7 @@ def test_one_of_two_running_queries_with_the_same_prefix_fails(stream: Stream) -
     }
     try:
         deadline = time.monotonic() + WAIT_S
-        while not (stopped := [each for each in queries if _has_failed(queries[each])]):
+        while not (stopped := [prefix for prefix in queries if _has_failed(queries[prefix])]):
             assert time.monotonic() < deadline, "no query failed"
         assert len(stopped) == 1
         assert "transactionalIdPrefix" in str(queries.pop(stopped[0]).exception())
@@ -216,16 +216,20 @@ def test_stopped_query_leaves_no_open_transaction(stream: Stream, atomic: str) -
         .filter("slept = 'null' OR partition >= 0")
         .drop("slept")
     )
-    given = options(stream.topic, atomicBatch=atomic)
+    stream_options = options(stream.topic, atomicBatch=atomic)
     operator = TransactionOperator(
-        SinkConfig.parse({"kafka.bootstrap.servers": stream.sink.bootstrap_servers, **given})
+        SinkConfig.parse(
+            {"kafka.bootstrap.servers": stream.sink.bootstrap_servers, **stream_options}
+        )
     )
     conf = stream.sink.spark.conf
     conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
     try:
-        query = stream.start(slow, **given, **{"kafka.linger.ms": "0"})
+        query = stream.start(slow, **stream_options, **{"kafka.linger.ms": "0"})
         deadline = time.monotonic() + WAIT_S
-        while not any(each.description.partitions for each in operator.overview().transactions):
+        while not any(
+            transaction.description.partitions for transaction in operator.overview().transactions
+        ):
             assert time.monotonic() < deadline, "no task started to write"
         query.stop()
     finally:
@@ -265,7 +269,7 @@ def test_failed_commit_after_the_decision_is_rolled_forward(
         _run(stream)
     assert _outcomes(stream) == ["committed", "rolled forward"]
     assert _read(stream) == list(range(20))
-    assert [each.status for each in stream.reports()] == ["succeeded", "failed"]
+    assert [report.status for report in stream.reports()] == ["succeeded", "failed"]
     _run(stream)
     assert _outcomes(stream) == ["committed", "rolled forward"]
     whole = sum(stream.reports(), DeliveryReport())

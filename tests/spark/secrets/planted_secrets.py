@@ -97,12 +97,12 @@ def _pkcs12(key: str, certificate: str) -> bytes:
 
 def find(folder: Path, marks: dict[str, str]) -> dict[str, set[str]]:
     """Return the files in a folder whose content or name contains each text."""
-    found: dict[str, set[str]] = {}
+    places: dict[str, set[str]] = {}
     for location, _, files in os.walk(folder):
         for name in files:
             file = Path(location) / name
             data = file.read_bytes() + bytes(file) if file.is_file() else bytes(file)
             for what, mark in marks.items():
                 if mark.encode() in data:
-                    found.setdefault(what, set()).add(str(file.relative_to(folder)))
-    return found
+                    places.setdefault(what, set()).add(str(file.relative_to(folder)))
+    return places

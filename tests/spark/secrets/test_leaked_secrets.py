@@ -156,6 +156,6 @@ def test_shipped_settings_redact_spark_connect_logs(
     run = Run(tmp_path, replace(plan(secrets), connect=True, settings=settings), secrets)
     run.check_complete()
     assert "kafka.sasl.jaas.config" in (run.folder / SHOWN).read_text() + run.events.read_text()
-    found = run.found()
-    found.pop("mistyped option", None)  # this name does not look like that of a secret
-    assert found == {}
+    leaks = run.found()
+    leaks.pop("mistyped option", None)  # this name does not look like that of a secret
+    assert leaks == {}

@@ -99,12 +99,12 @@ class Job:
             query.stop()
 
     def _sql(self, options: dict[str, str]) -> None:
-        given = ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
-        given = given.replace("\n", "\\n")
-        insert = f"INSERT INTO named WITH ({given}) SELECT 'a' AS value"
+        assignments = ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
+        assignments = assignments.replace("\n", "\\n")
+        insert = f"INSERT INTO named WITH ({assignments}) SELECT 'a' AS value"
         self._spark.sql("CREATE TABLE named (value STRING) USING kafkaprod")
         self._spark.sql(insert)
-        self._spark.sql(f"CREATE TABLE kept USING kafkaprod OPTIONS ({given})")
+        self._spark.sql(f"CREATE TABLE kept USING kafkaprod OPTIONS ({assignments})")
         for statement in (
             f"EXPLAIN EXTENDED {insert}",
             f"EXPLAIN FORMATTED {insert}",

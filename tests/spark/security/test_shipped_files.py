@@ -62,5 +62,5 @@ def test_options_with_paths_of_distributed_files(
     }
     run_child("shipping_child", master, tmp_path, json.dumps(writes))
     for topic in writes:
-        found = by_confluent(secured_kafka.bootstrap_servers, topic)
-        assert sorted(int(record.value or b"-1") for record in found) == list(range(ROWS))
+        records = by_confluent(secured_kafka.bootstrap_servers, topic)
+        assert sorted(int(record.value or b"-1") for record in records) == list(range(ROWS))

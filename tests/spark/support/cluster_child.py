@@ -126,13 +126,13 @@ def _kill_one(victim: str) -> None:
 
 
 def _write(frame: DataFrame, options: dict[str, str], topic: str, folder: Path) -> None:
-    given = {**options, "topic": topic, "reportPath": str(folder / f"{topic}.json")}
+    write_options = {**options, "topic": topic, "reportPath": str(folder / f"{topic}.json")}
     if os.environ.get(WITH_WRITE):
-        write(frame, given)
+        write(frame, write_options)
     else:
-        append(frame, given)
+        append(frame, write_options)
 
 
 if __name__ == "__main__":
-    given = dict(argument.split("=", 1) for argument in sys.argv[4:])
-    main(Path(sys.argv[1]), sys.argv[3], {"kafka.bootstrap.servers": sys.argv[2], **given})
+    arguments = dict(argument.split("=", 1) for argument in sys.argv[4:])
+    main(Path(sys.argv[1]), sys.argv[3], {"kafka.bootstrap.servers": sys.argv[2], **arguments})

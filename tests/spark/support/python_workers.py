@@ -16,8 +16,8 @@ def workers() -> set[str]:
 
 def daemons() -> Counter[str]:
     """Return the number of daemons for each kind of Python worker."""
-    jvms = [each for each in psutil.Process().children() if each.name() == "java"]
-    return Counter(kinds([each for jvm in jvms for each in jvm.children()]))
+    jvms = [process for process in psutil.Process().children() if process.name() == "java"]
+    return Counter(kinds([daemon for jvm in jvms for daemon in jvm.children()]))
 
 
 def kinds(processes: list[psutil.Process]) -> Iterator[str]:

@@ -42,12 +42,12 @@ def _pipeline(write: Write) -> None:
     spec.write_text(_SPEC.format(folder=json.dumps((write.folder / "storage").as_uri())))
     (write.folder / "flow.py").write_text(_FLOW.format(options=options, source=repr(source)))
     run(spec, full_refresh=[], full_refresh_all=False, refresh=[], dry=False)
-    found = [DeliveryReport.read(path) for path in reports.rglob("batch-0.json")]
-    if sorted((each.query_name, each.persisted) for each in found) != [
+    flow_reports = [DeliveryReport.read(path) for path in reports.rglob("batch-0.json")]
+    if sorted((report.query_name, report.persisted) for report in flow_reports) != [
         ("first", ROWS),
         ("second", ROWS),
     ]:
-        raise ReportError(f"these are not the reports of both flows: {found}")
+        raise ReportError(f"these are not the reports of both flows: {flow_reports}")
 
 
 def _progress(write: Write) -> None:

@@ -133,8 +133,8 @@ def _foreach_batch_twice(write: Write) -> None:
             raise ReportError("the second write was not refused")
 
 
-def _write_each_batch(write: Write, each: Callable[[DataFrame, int], None]) -> None:
-    stream = write.files().writeStream.foreachBatch(each).trigger(availableNow=True)
+def _write_each_batch(write: Write, function: Callable[[DataFrame, int], None]) -> None:
+    stream = write.files().writeStream.foreachBatch(function).trigger(availableNow=True)
     run_to_the_end(stream.option("checkpointLocation", str(write.folder / "checkpoint")).start())
 
 

@@ -41,7 +41,7 @@ def test_one_query_fails_and_others_continue(
     last = [last_report(query) for query in queries]
     assert [report.query_name for report in last] == list(NAMES)
     kept = [DeliveryReport.read_all(path.parent) for path in reports.rglob("batch-0.json")]
-    assert sorted((each[0].query_name, len(each)) for each in kept) == [
+    assert sorted((query_reports[0].query_name, len(query_reports)) for query_reports in kept) == [
         (NAMES[0], 2),
         (NAMES[1], 2),
         (NAMES[2], 1),

@@ -66,9 +66,9 @@ class Write:
     def sql(self, text: str) -> Write:
         """Run a statement; {t} is the table, {o} an OPTIONS clause, {w} a WITH clause."""
         pairs = self.options.items()
-        given = ", ".join(f"'{name}' '{value}'" for name, value in pairs)
+        assignments = ", ".join(f"'{name}' '{value}'" for name, value in pairs)
         equal = ", ".join(f"'{name}' = '{value}'" for name, value in pairs)
-        self.spark.sql(text.format(t=self.table, o=f"OPTIONS ({given})", w=f"WITH ({equal})"))
+        self.spark.sql(text.format(t=self.table, o=f"OPTIONS ({assignments})", w=f"WITH ({equal})"))
         return self
 
     def make_table(self) -> Write:

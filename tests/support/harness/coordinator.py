@@ -67,7 +67,7 @@ class FakeCoordinator:
 
     def requests_for(self, api: ApiKey) -> list[Any]:
         """Return the requests of an API received so far."""
-        return [request for each, request in self.requests if each is api]
+        return [request for key, request in self.requests if key is api]
 
     def features(self) -> list[dict[str, Any]]:
         """Return the finalized features for an ApiVersions response."""
@@ -112,15 +112,15 @@ class FakeCoordinator:
     def find(self, version: int, request: Any, code: int | None) -> dict[str, Any]:
         assert request.key_type == 1
         code = code or 0
-        found = {
+        coordinator = {
             "error_code": as_error_code(code),
             "node_id": -1 if code else self.node,
             "host": "" if code else "127.0.0.1",
             "port": -1 if code else BASE_PORT + self.node,
         }
         if version < 4:
-            return found
-        return {"coordinators": [{"key": request.coordinator_keys[0], **found}]}
+            return coordinator
+        return {"coordinators": [{"key": request.coordinator_keys[0], **coordinator}]}
 
     def initialize(self, _: int, request: Any, code: int | None) -> dict[str, Any]:
         timeout_ms = round(request.transaction_timeout.total_seconds() * 1000)
@@ -167,8 +167,8 @@ class FakeCoordinator:
                 {
                     "name": name,
                     "results_by_partition": [
-                        {"partition_index": index, "partition_error_code": as_error_code(found)}
-                        for (topic, index), found in codes.items()
+                        {"partition_index": index, "partition_error_code": as_error_code(error)}
+                        for (topic, index), error in codes.items()
                         if topic == name
                     ],
                 }

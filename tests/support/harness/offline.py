@@ -30,8 +30,10 @@ EVERYTHING = 1 << 60
 
 def config(**options: object) -> ProducerConfig:
     """Return a producer configuration; `batch_size=1` sets kafka.batch.size=1."""
-    given = {f"kafka.{name.replace('_', '.')}": str(value) for name, value in options.items()}
-    return ProducerConfig.parse({"kafka.bootstrap.servers": "boot:9092"} | given)
+    kafka_options = {
+        f"kafka.{name.replace('_', '.')}": str(value) for name, value in options.items()
+    }
+    return ProducerConfig.parse({"kafka.bootstrap.servers": "boot:9092"} | kafka_options)
 
 
 def topic(name: str, partitions: int, leader: int = 1) -> TopicInfo:

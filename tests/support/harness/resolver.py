@@ -27,12 +27,12 @@ class FakeLookups:
         wakeup()
 
     def results(self) -> list[CallResult]:
-        found = []
-        for owner in [each for each in self._open if each[0] in self.known]:
+        call_results = []
+        for owner in [lookup for lookup in self._open if lookup[0] in self.known]:
             self._open.remove(owner)
             result = self.known[owner[0]]
             if isinstance(result, OSError):
-                found.append(CallResult(owner=owner, error=result))
+                call_results.append(CallResult(owner=owner, error=result))
             else:
-                found.append(CallResult(owner=owner, value=list(result)))
-        return found
+                call_results.append(CallResult(owner=owner, value=list(result)))
+        return call_results

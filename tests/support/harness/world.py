@@ -209,11 +209,11 @@ class World:
 
     def statuses(self) -> dict[DeliveryStatus, int]:
         """Return the number of records for each delivery status."""
-        found: Counter[DeliveryStatus] = Counter()
+        counts: Counter[DeliveryStatus] = Counter()
         for part in self.report().partitions:
             for status in DeliveryStatus:
-                found[status] += getattr(part, status.value)
-        return {status: count for status, count in found.items() if count}
+                counts[status] += getattr(part, status.value)
+        return {status: count for status, count in counts.items() if count}
 
     def check_accounting(self) -> None:
         """Check that each record has one status, persisted ones are in a log, no memory is used."""
@@ -246,7 +246,7 @@ def world(
     **options: object,
 ) -> Iterator[World]:
     """Open a world; by default with one broker and the topic `t` with four partitions."""
-    made = World(
+    sim = World(
         cluster or FakeCluster(topics={"t": 4}),
         settings,
         security=security,
@@ -256,6 +256,6 @@ def world(
         **options,
     )
     try:
-        yield made
+        yield sim
     finally:
-        made.close()
+        sim.close()

@@ -71,8 +71,8 @@ PEM_KEYS = {"ssl.keystore.type": "PEM"}
 
 def jaas(module: str, **options: str) -> str:
     """Return a value for sasl.jaas.config."""
-    given = " ".join(f'{name}="{value}"' for name, value in options.items())
-    return f"{module} required {given};"
+    assignments = " ".join(f'{name}="{value}"' for name, value in options.items())
+    return f"{module} required {assignments};"
 
 
 def password_options(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
@@ -96,8 +96,13 @@ def credentials_options(
 
     `trust`: JAAS options for an https issuer.
     """
-    given = {"clientId": user, "clientSecret": password(user), "scope": "kafka", **(trust or {})}
-    login = jaas(f"{_OAUTH}.OAuthBearerLoginModule", **given)
+    login_options = {
+        "clientId": user,
+        "clientSecret": password(user),
+        "scope": "kafka",
+        **(trust or {}),
+    }
+    login = jaas(f"{_OAUTH}.OAuthBearerLoginModule", **login_options)
     handler = f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler"
     return {
         "sasl.mechanism": "OAUTHBEARER",

@@ -197,9 +197,9 @@ MISMATCHES = (
     _mismatch("SASL_SSL", Listener.SASL_PLAINTEXT),
 )
 MOST_COMMON_MISMATCHES = tuple(
-    each
-    for each in MISMATCHES
-    if each.name
+    mismatch
+    for mismatch in MISMATCHES
+    if mismatch.name
     in {
         "PLAINTEXT to SSL",
         "PLAINTEXT to SASL_SSL",

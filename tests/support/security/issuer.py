@@ -136,8 +136,8 @@ class Issuer:
 def _serve(issuer: Issuer, certificate: Path | None = None) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = self.path == "/jwks"
-            self._respond(200 if found else 404, issuer.jwks() if found else {})
+            is_known = self.path == "/jwks"
+            self._respond(200 if is_known else 404, issuer.jwks() if is_known else {})
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()

@@ -144,7 +144,7 @@ class Kdc:
 
 def _program(name: str) -> str:
     """Return the full path; on Debian, the KDC's programs are not on the PATH of users."""
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
-    if found is None:
+    program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
+    if program is None:
         raise KerberosError(f"{name} is missing: apt install krb5-kdc krb5-admin-server krb5-user")
-    return found
+    return program

@@ -73,12 +73,12 @@ class ListenerResources:
 
 def broker_settings(ports: Mapping[Listener, int], resources: ListenerResources) -> dict[str, str]:
     """Return the server properties for all listeners except the controller's."""
-    addresses = ",".join(f"{each.name}://{HOST}:{port}" for each, port in ports.items())
+    addresses = ",".join(f"{listener.name}://{HOST}:{port}" for listener, port in ports.items())
     settings = {
         "listeners": addresses,
         "advertised.listeners": addresses,
         "listener.security.protocol.map": ",".join(
-            f"{each.name}:{each.protocol}" for each in ports
+            f"{listener.name}:{listener.protocol}" for listener in ports
         ),
         "inter.broker.listener.name": Listener.PLAINTEXT.name,
         # Each listener has its own network threads.
@@ -126,7 +126,7 @@ def _listener_settings(
         yield from keystore_settings(path).items()
         yield "ssl.truststore.type", "PEM"
         yield "ssl.truststore.location", str(resources.stores.path("trust.pem"))
-    mechanisms = [each for each in listener.mechanisms if resources.supports(each)]
+    mechanisms = [mechanism for mechanism in listener.mechanisms if resources.supports(mechanism)]
     if mechanisms:
         yield "sasl.enabled.mechanisms", ",".join(mechanisms)
     if "GSSAPI" in mechanisms:

@@ -36,10 +36,10 @@ class SecuredKafka(KafkaCluster):
         self, listeners: Iterable[Listener] = Listener, config: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(config=config)
-        ports = {each: free_port() for each in listeners}
+        ports = {listener: free_port() for listener in listeners}
         self._ports = {**ports, Listener.PLAINTEXT: self.nodes[0].port}
         self.stores = write_stores(self.folder / "tls")
-        offered = {mechanism for each in self._ports for mechanism in each.mechanisms}
+        offered = {mechanism for listener in self._ports for mechanism in listener.mechanisms}
         self._issuer = self._make_issuer() if "OAUTHBEARER" in offered else None
         self._kdc = Kdc(self.folder / "krb5", list(User)) if "GSSAPI" in offered else None
         for node in self.nodes:
@@ -98,9 +98,9 @@ class SecuredKafka(KafkaCluster):
 
     def close(self) -> None:
         """Stop all processes and delete all files; can be called more than once."""
-        for each in (self._issuer, self._kdc):
-            if each is not None:
-                each.close()
+        for server in (self._issuer, self._kdc):
+            if server is not None:
+                server.close()
         self._issuer = self._kdc = None
         super().close()
 

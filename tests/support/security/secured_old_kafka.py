@@ -21,7 +21,7 @@ class SecuredOldKafka(ZooKeeperCluster):
 
     def __init__(self, release: str = "2.8.2") -> None:
         super().__init__(release, nodes=1)
-        ports = {each: free_port() for each in LISTENERS}
+        ports = {listener: free_port() for listener in LISTENERS}
         self._ports = {**ports, Listener.PLAINTEXT: self.nodes[0].port}
         self.stores = write_stores(self.folder / "tls")
 

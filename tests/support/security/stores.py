@@ -56,7 +56,7 @@ def write_stores(folder: Path) -> Stores:
     authority, unknown = CertificateAuthority(), CertificateAuthority("Another Authority")
     authority.write(folder, "trust")
     unknown.write(folder, "unknown-trust")
-    made = {
+    certificates = {
         "good": authority.server(*_HOSTS),
         "renewing": authority.server(*_HOSTS),
         "renewed": authority.server(*_HOSTS),
@@ -67,10 +67,10 @@ def write_stores(folder: Path) -> Stores:
         "expired-client": authority.client(CLIENT, EXPIRED),
         "stranger": unknown.client(CLIENT),
     }
-    for name, issued in made.items():
+    for name, issued in certificates.items():
         issued.write(folder, name)
         (folder / f"{name}.p12").write_bytes(_pkcs12(issued))
-    stores = Stores(folder, authority, made["client"])
+    stores = Stores(folder, authority, certificates["client"])
     _write_client(stores)
     return stores
 
@@ -81,14 +81,14 @@ def _write_client(stores: Stores) -> None:
     path("client.key").write_text(client.key_pem())
     client.write(stores.folder, "client-pbes2", KEY_PASSWORD)
     with ThreadPoolExecutor() as pool:
-        made = [
+        futures = [
             pool.submit(_import_authority, path("trust.jks"), "JKS", path("trust.pem")),
             pool.submit(_import_authority, path("trust.p12"), "PKCS12", path("trust.pem")),
             pool.submit(_import_key, path("client.jks"), path("client.p12")),
             pool.submit(_encrypt_with_pbes1, path("client.key"), path("client-pbes1.key")),
         ]
-    for each in made:
-        each.result()
+    for future in futures:
+        future.result()
     encrypted = path("client-pbes1.key").read_text()
     path("client-pbes1.pem").write_text(encrypted + client.chain_pem)
 

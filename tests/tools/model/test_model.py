@@ -12,8 +12,8 @@ MAX_WORLDS = 150_000
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_no_batch_is_lost_or_duplicated(scenario: Scenario) -> None:
     result = search(scenario)
-    found = result.counterexample
-    assert found is None, describe(scenario.start(), found)
+    counterexample = result.counterexample
+    assert counterexample is None, describe(scenario.start(), counterexample)
     assert result.worlds < MAX_WORLDS
     assert (result.torn > 0) == (scenario.timeouts > 0), "only a timeout commits a batch partially"
 
@@ -21,9 +21,9 @@ def test_no_batch_is_lost_or_duplicated(scenario: Scenario) -> None:
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
 def test_planted_bug_is_detected(bug: Planted) -> None:
     assert search(bug.scenario).counterexample is None
-    found = search(bug.scenario, bug.rules).counterexample
-    assert found is not None
-    assert found.violation.startswith(bug.sign), found.violation
-    lines = describe(bug.scenario.start(), found).splitlines()
-    assert lines[-1] == found.violation
-    assert len(lines) == len(found.events) + 1
+    counterexample = search(bug.scenario, bug.rules).counterexample
+    assert counterexample is not None
+    assert counterexample.violation.startswith(bug.sign), counterexample.violation
+    lines = describe(bug.scenario.start(), counterexample).splitlines()
+    assert lines[-1] == counterexample.violation
+    assert len(lines) == len(counterexample.events) + 1

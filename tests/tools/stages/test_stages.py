@@ -29,7 +29,7 @@ def test_time_of_a_stage_excludes_nested_stages() -> None:
 
 
 @pytest.mark.parametrize(
-    "stage", [each for each in STAGES if each.function], ids=lambda stage: stage.name
+    "stage", [stage for stage in STAGES if stage.function], ids=lambda stage: stage.name
 )
 def test_each_stage_function_exists(stage: Stage) -> None:
     owner, name = place(stage)

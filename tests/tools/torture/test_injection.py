@@ -43,7 +43,11 @@ def test_every_bug_has_a_patch() -> None:
 def test_patch_has_the_signature_of_the_original(patch: Patch) -> None:
     right = attrgetter(patch.function)(import_module(patch.module))
     parameters = signature(right).parameters.values()
-    named = {each.name: each for each in parameters if each.kind is Parameter.KEYWORD_ONLY}
+    named = {
+        parameter.name: parameter
+        for parameter in parameters
+        if parameter.kind is Parameter.KEYWORD_ONLY
+    }
     signature(patch.make(right)).bind(*list(parameters)[: len(parameters) - len(named)], **named)
 
 

@@ -29,8 +29,8 @@ CORRECT = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
 
 
 def test_correct_topic() -> None:
-    found = findings(SOURCE, _topic(*CORRECT), DEAD, once=True)
-    assert (found.lost, found.doubled, found.wrong) == (0, 0, ())
+    result = findings(SOURCE, _topic(*CORRECT), DEAD, once=True)
+    assert (result.lost, result.doubled, result.wrong) == (0, 0, ())
 
 
 def test_files_of_a_batch_can_be_interleaved() -> None:
@@ -62,5 +62,5 @@ def test_record_in_another_partition() -> None:
 
 
 def test_at_least_once_counts_duplicates() -> None:
-    found = findings(SOURCE, _topic(*CORRECT, *CORRECT), [*DEAD, *DEAD], once=False)
-    assert (found.lost, found.doubled, found.wrong) == (0, len(CORRECT) + 1, ())
+    result = findings(SOURCE, _topic(*CORRECT, *CORRECT), [*DEAD, *DEAD], once=False)
+    assert (result.lost, result.doubled, result.wrong) == (0, len(CORRECT) + 1, ())

@@ -659,7 +659,7 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
 """Each piece of advice: parts of its text, a report that asks for it, and others that do not."""
 
 
-def given(delivery: DeliveryReport) -> set[tuple[str, Direction]]:
+def advised(delivery: DeliveryReport) -> set[tuple[str, Direction]]:
     return {(advice.setting, advice.direction) for advice in advise(delivery)}
 
 
@@ -669,7 +669,7 @@ def test_advice_for_each_case_and_none_for_similar_ones(name: str) -> None:
     assert only(advise(asks)) == (setting, direction)
     assert [text for text in texts if text not in str(advise(asks)[0])] == []
     for number, similar in enumerate(wrong):
-        assert (setting, direction) not in given(similar), number
+        assert (setting, direction) not in advised(similar), number
 
 
 def test_every_rule_has_a_case() -> None:
@@ -682,7 +682,7 @@ def test_advice_is_consistent() -> None:
     """No setting is to be raised and lowered by the same report."""
     for _, _, _, asks, wrong in CASES.values():
         for delivery in (asks, *wrong):
-            settings = given(delivery)
+            settings = advised(delivery)
             raised = {setting for setting, way in settings if way is Direction.RAISE}
             lowered = {setting for setting, way in settings if way is Direction.LOWER}
             assert not raised & lowered, settings

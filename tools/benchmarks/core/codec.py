@@ -50,8 +50,8 @@ def measure_costs(rounds: int) -> list[dict[str, Any]]:
             started = time.thread_time()
             packed = [compress(codec, payload, level) for payload in payloads]
             middle = time.thread_time()
-            for one in packed:
-                decompress(codec, one, 2 * _BATCH_BYTES)
+            for payload in packed:
+                decompress(codec, payload, 2 * _BATCH_BYTES)
             spent = (middle - started, time.thread_time() - middle)
             compressing, decompressing = map(min, best[codec, words], spent)
             best[codec, words] = (compressing, decompressing)

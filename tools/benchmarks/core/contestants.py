@@ -222,13 +222,13 @@ CONTESTANTS = (
 
 def present(log: Callable[[str], None], *names: str) -> list[Contestant]:
     """Return the contestants with these names, without librdkafka if it could not be compiled."""
-    found = [one for one in CONTESTANTS if one.name in names]
+    contestants = [contestant for contestant in CONTESTANTS if contestant.name in names]
     try:
         build_librdkafka()
     except NoCompilerError as error:
         log(f"librdkafka is omitted: {error}")
-        return [one for one in found if one.name != LIBRDKAFKA]
-    return found
+        return [contestant for contestant in contestants if contestant.name != LIBRDKAFKA]
+    return contestants
 
 
 CHUNK = 10_000
@@ -315,11 +315,11 @@ class Watch:
         seconds, records = (np.array(column) for column in zip(*self.waits, strict=True))
         order = np.argsort(seconds)
         reached = np.cumsum(records[order]) / records.sum() * 100
-        found = {
+        quantiles = {
             name: seconds[order][np.searchsorted(reached, q)]
             for name, q in (("p50_us", 50), ("p99_us", 99), ("p999_us", 99.9), ("max_us", 100))
         }
-        return {name: int(value * 1e6) for name, value in found.items()}
+        return {name: int(value * 1e6) for name, value in quantiles.items()}
 
 
 def _watch(session: ProducerSession, watch: Watch) -> None:

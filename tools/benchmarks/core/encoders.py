@@ -126,7 +126,7 @@ class _Bench:
             rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
         )
         self._done("encode, gather" if layout.order is not None else "encode")
-        starts = [each.start for each in layout.segments]
+        starts = [segment.start for segment in layout.segments]
         slices = split_records(encoded, [*starts, len(encoded)])
         self._done("slice")
         self._remember(layout, slices)
@@ -150,8 +150,8 @@ def _records(name: str, rounds: int) -> dict[str, Any]:
     bench.round()
     done = [bench.round() for _ in range(rounds)]
     rows = ROWS * _CHUNKS_PER_ROUND
-    stages = {stage: median(one[stage] for one in done) / rows for stage in done[0]}
-    rates = _rates([one.total() / 1e9 for one in done], rows)
+    stages = {stage: median(times[stage] for times in done) / rows for stage in done[0]}
+    rates = _rates([times.total() / 1e9 for times in done], rows)
     return {"name": name, "stages_ns": stages, **rates}
 
 
@@ -182,8 +182,8 @@ def measure_formats(bench: Workbench, amounts: Amounts) -> tables.Figures:
     columns = ("format", "records", "bytes", "M rec/s, median", "best")
     medians = {(result["format"], result["records"]): result["median"] / 1e6 for result in results}
     targets = [
-        tables.at_least(f"{format_} encoder, {kind}", wanted, " M rec/s", medians[format_, kind])
-        for (format_, kind), wanted in _FORMATS_WANTED.items()
+        tables.at_least(f"{format_} encoder, {kind}", least, " M rec/s", medians[format_, kind])
+        for (format_, kind), least in _FORMATS_WANTED.items()
     ]
     return tables.Figures([tables.Table(title, columns, rows)], targets, results)
 

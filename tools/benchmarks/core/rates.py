@@ -37,34 +37,39 @@ def measure_core(bench: Workbench, plan: Plan) -> tables.Figures:
     runs = []
     for payload, codec in _CONFIGURATIONS:
         java = (JAVA, JAVA_DEFAULTS) if payload == RANDOM else (JAVA,)
-        for each in present(bench.log, OURS, LIBRDKAFKA, *java):
+        for contestant in present(bench.log, OURS, LIBRDKAFKA, *java):
             run = partial(
-                each.send,
+                contestant.send,
                 bench.bootstrap_servers,
                 lines_file(payload),
                 plan.records,
                 {"compression.type": codec},
             )
-            runs.append((Series(each.name, codec, {"payload": payload}), run))
+            runs.append((Series(contestant.name, codec, {"payload": payload}), run))
     return core_figures(take_turns("core", plan.rounds, runs, bench.log))
 
 
 def core_figures(series: Sequence[Series]) -> tables.Figures:
     """Return a table and a target for each payload."""
-    found = {name: [one for one in series if one.facts["payload"] == name] for name in PAYLOADS}
+    by_payload = {
+        name: [result for result in series if result.facts["payload"] == name] for name in PAYLOADS
+    }
     return tables.Figures(
-        [_core_table(payload, each) for payload, each in found.items()],
-        [_core_target(payload, each) for payload, each in found.items()],
-        {payload: [one.to_dict() for one in each] for payload, each in found.items()},
+        [_core_table(payload, of_payload) for payload, of_payload in by_payload.items()],
+        [_core_target(payload, of_payload) for payload, of_payload in by_payload.items()],
+        {
+            payload: [result.to_dict() for result in of_payload]
+            for payload, of_payload in by_payload.items()
+        },
     )
 
 
 def _core_table(payload: str, series: Sequence[Series]) -> tables.Table:
     """Return rates, CPU and memory. Ratios are relative to librdkafka with the same codec."""
     figures = (
-        *tables.compared("vs. librdkafka", lambda one: find(series, LIBRDKAFKA, one.codec)),
-        ("peak MiB", lambda one: f"{one.most('peak_mib'):.0f}"),
-        ("start-up CPU s", lambda one: f"{one.median('startup_cpu_s'):.1f}"),
+        *tables.compared("vs. librdkafka", lambda result: find(series, LIBRDKAFKA, result.codec)),
+        ("peak MiB", lambda result: f"{result.most('peak_mib'):.0f}"),
+        ("start-up CPU s", lambda result: f"{result.median('startup_cpu_s'):.1f}"),
     )
     title = f"Core: {PAYLOADS[payload]}, acks=all, idempotent"
     about = (
@@ -100,7 +105,7 @@ def measure_headers(bench: Workbench, plan: Plan) -> tables.Figures:
     )
     what = "core, keyed with headers: CPU relative to plain"
     target = tables.cpu_target(what, MOST, (headers, plain))
-    return tables.Figures([table], [target], [one.to_dict() for one in series])
+    return tables.Figures([table], [target], [result.to_dict() for result in series])
 
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -118,17 +123,17 @@ def measure_sizes(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure all value sizes."""
     runs = [
         (
-            Series(each.name, facts={"value_bytes": size}),
+            Series(contestant.name, facts={"value_bytes": size}),
             partial(
-                each.send,
+                contestant.send,
                 bench.bootstrap_servers,
                 values_file(size),
                 min(plan.records, plan.records * _MEAN_BYTES // size),
-                _LARGEST.get(each.name, {}),
+                _LARGEST.get(contestant.name, {}),
             ),
         )
         for size in SIZES
-        for each in present(bench.log, OURS, LIBRDKAFKA)
+        for contestant in present(bench.log, OURS, LIBRDKAFKA)
     ]
     return size_figures(take_turns("value sizes", plan.rounds, runs, bench.log))
 
@@ -136,30 +141,30 @@ def measure_sizes(bench: Workbench, plan: Plan) -> tables.Figures:
 def size_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table. Ratios are relative to librdkafka with the same size."""
 
-    def mb(one: Series, rate: float) -> str:
-        return f"{rate * one.facts['value_bytes'] / _MB:,.0f}"
+    def mb(result: Series, rate: float) -> str:
+        return f"{rate * result.facts['value_bytes'] / _MB:,.0f}"
 
     figures = (
-        ("MB/s", lambda one: mb(one, one.rate)),
-        ("min - max", lambda one: " - ".join(mb(one, rate) for rate in one.rates)),
-        tables.relative("vs. librdkafka", lambda one: find(series, LIBRDKAFKA, **one.facts)),
-        ("CPU us/rec", lambda one: f"{one.cpu_us:,.{3 if one.cpu_us < 1 else 1}f}"),
-        ("peak MiB", lambda one: f"{one.most('peak_mib'):.0f}"),
+        ("MB/s", lambda result: mb(result, result.rate)),
+        ("min - max", lambda result: " - ".join(mb(result, rate) for rate in result.rates)),
+        tables.relative("vs. librdkafka", lambda result: find(series, LIBRDKAFKA, **result.facts)),
+        ("CPU us/rec", lambda result: f"{result.cpu_us:,.{3 if result.cpu_us < 1 else 1}f}"),
+        ("peak MiB", lambda result: f"{result.most('peak_mib'):.0f}"),
     )
     title = "Value sizes: random values, acks=all, idempotent"
     about = "MB count only the values; 1 MB is 1,000,000 bytes."
     names = (_PRODUCER, tables.fact("value_bytes", "bytes"))
     table = tables.series_table(title, names, figures, series, about)
-    return tables.Figures([table], [_sizes_target(series)], [one.to_dict() for one in series])
+    return tables.Figures([table], [_sizes_target(series)], [result.to_dict() for result in series])
 
 
 def _sizes_target(series: Sequence[Series]) -> tables.Target:
     """Return the target "not slower than librdkafka", which the worst ratio must meet."""
     shares = {}
-    for one in series:
-        share = ratio(find(series, OURS, **one.facts), find(series, LIBRDKAFKA, **one.facts))
+    for result in series:
+        share = ratio(find(series, OURS, **result.facts), find(series, LIBRDKAFKA, **result.facts))
         if share is not None:
-            shares[one.facts["value_bytes"]] = share
+            shares[result.facts["value_bytes"]] = share
     worst = min(shares, key=lambda size: shares[size], default=0)
     share = shares.get(worst)
     figure = f"{share:.2f}x at {worst:,} B" if share else ""
@@ -183,9 +188,9 @@ def measure_latency(bench: Workbench, plan: Plan) -> tables.Figures:
     """
     runs = [
         (
-            Series(each.name, facts={"rate": rate, "linger.ms": linger}),
+            Series(contestant.name, facts={"rate": rate, "linger.ms": linger}),
             partial(
-                each.send,
+                contestant.send,
                 bench.bootstrap_servers,
                 lines_file(RANDOM),
                 rate * _SECONDS,
@@ -194,7 +199,7 @@ def measure_latency(bench: Workbench, plan: Plan) -> tables.Figures:
             ),
         )
         for rate, linger in _LATENCIES
-        for each in present(bench.log, OURS, LIBRDKAFKA)
+        for contestant in present(bench.log, OURS, LIBRDKAFKA)
     ]
     return latency_figures(take_turns("latency", plan.rounds, runs, bench.log))
 
@@ -205,11 +210,11 @@ def latency_figures(series: Sequence[Series]) -> tables.Figures:
         "Latency: 100-byte random records, acks=all, idempotent, from due time to acknowledgement",
         (_PRODUCER, tables.fact("rate", "rec/s"), tables.fact("linger.ms", "linger.ms")),
         (
-            ("p50 ms", lambda one: f"{one.median('p50_us') / 1000:.2f}"),
-            ("p99 ms", lambda one: f"{one.median('p99_us') / 1000:.2f}"),
-            ("p99.9 ms", lambda one: f"{one.median('p999_us') / 1000:.2f}"),
-            ("max ms", lambda one: f"{one.median('max_us') / 1000:.1f}"),
-            ("CPU", lambda one: f"{one.median('cpu_s') / one.median('seconds'):.0%}"),
+            ("p50 ms", lambda result: f"{result.median('p50_us') / 1000:.2f}"),
+            ("p99 ms", lambda result: f"{result.median('p99_us') / 1000:.2f}"),
+            ("p99.9 ms", lambda result: f"{result.median('p999_us') / 1000:.2f}"),
+            ("max ms", lambda result: f"{result.median('max_us') / 1000:.1f}"),
+            ("CPU", lambda result: f"{result.median('cpu_s') / result.median('seconds'):.0%}"),
         ),
         series,
         "Medians over the rounds. Bursts are 5 ms apart, which no latency includes; CPU is the "
@@ -217,7 +222,7 @@ def latency_figures(series: Sequence[Series]) -> tables.Figures:
     )
     rates = dict.fromkeys(rate for rate, _ in _LATENCIES)
     targets = [_latency_target(series, rate) for rate in rates]
-    return tables.Figures([table], targets, [one.to_dict() for one in series])
+    return tables.Figures([table], targets, [result.to_dict() for result in series])
 
 
 def _latency_target(series: Sequence[Series], rate: int) -> tables.Target:
@@ -225,7 +230,7 @@ def _latency_target(series: Sequence[Series], rate: int) -> tables.Target:
     ours, theirs = find(series, OURS, **facts), find(series, LIBRDKAFKA, **facts)
     behind, figure = None, ""
     if ours and theirs:
-        p50, reference = (one.median("p50_us") / 1000 for one in (ours, theirs))
+        p50, reference = (result.median("p50_us") / 1000 for result in (ours, theirs))
         behind = p50 - reference
         figure = f"{behind:+.2f} ms ({p50:.2f} to {reference:.2f})"
     what = f"latency, {rate:,} rec/s, linger.ms 0: median minus librdkafka's"

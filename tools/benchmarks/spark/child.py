@@ -96,12 +96,12 @@ def peaks() -> dict[str, float]:
 
 
 def _peaks(processes: Iterator[psutil.Process]) -> list[float]:
-    found: list[float] = []
+    peaks: list[float] = []
     for process in processes:
         # The process has exited, or is exiting and has released its memory.
         with suppress(OSError, StopIteration):
-            found.append(peak_mib(process.pid))
-    return found
+            peaks.append(peak_mib(process.pid))
+    return peaks
 
 
 def _jvms() -> Iterator[psutil.Process]:
@@ -329,19 +329,19 @@ def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
         stream = stream.option("checkpointLocation", checkpoint)
         query = stream.trigger(availableNow=True).start()
         query.awaitTermination()
-        return [each.durationMs for each in query.recentProgress if each.numInputRows]
+        return [progress.durationMs for progress in query.recentProgress if progress.numInputRows]
 
 
 def _daemons(_: SparkSession, __: dict[str, Any]) -> dict[str, list[float]]:
     """Return the CPU seconds of each Python daemon and of its workers, by the daemon's module."""
-    found = {}
+    cpu_seconds = {}
     for jvm in _jvms():
         for daemon in jvm.children():
             # A child may have exited, such as Spark's check of the Python version.
             with suppress(psutil.NoSuchProcess):
                 module, workers = daemon.cmdline()[-1], daemon.children()
-                found[module] = [_cpu_s(daemon), sum(map(_cpu_s, workers))]
-    return found
+                cpu_seconds[module] = [_cpu_s(daemon), sum(map(_cpu_s, workers))]
+    return cpu_seconds
 
 
 def _cpu_s(process: psutil.Process) -> float:

@@ -90,7 +90,7 @@ def figures(measured: Sequence[Stream]) -> tables.Figures:
 
     def row(stream: Stream) -> list[str]:
         own = stream.median(TRIGGER), stream.median(ADD_BATCH)
-        return [stream.name, *(_ms(each) for each in own), tables.times(ratio(stream))]
+        return [stream.name, *(_ms(median_s) for median_s in own), tables.times(ratio(stream))]
 
     targets = [
         tables.at_most(
@@ -106,9 +106,9 @@ def figures(measured: Sequence[Stream]) -> tables.Figures:
         f"Micro-batches of {ROWS:,} rows, local[1], median ms",
         ("sink", TRIGGER, ADD_BATCH, "vs. Spark's kafka"),
         [row(stream) for stream in measured],
-        " ".join(tables.failure_notes([(each.name, each.failures) for each in measured])),
+        " ".join(tables.failure_notes([(stream.name, stream.failures) for stream in measured])),
     )
-    samples: Mapping[str, Any] = {each.name: each.durations for each in measured}
+    samples: Mapping[str, Any] = {stream.name: stream.durations for stream in measured}
     return tables.Figures([table], targets, samples)
 
 

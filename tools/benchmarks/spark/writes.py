@@ -58,21 +58,23 @@ pyspark 4.1.
 WORKER_MIB = 200 + 64
 """Maximum peak RSS of a worker: 200 MB plus the default buffer.memory."""
 _SINK = tables.contestant("sink")
-_JVM_CPU = ("in the JVM", lambda one: f"{one.us('jvm_cpu_s'):.2f}")
-_PYTHON_CPU = ("in Python", lambda one: f"{one.us('workers_cpu_s'):.2f}")
+_JVM_CPU = ("in the JVM", lambda result: f"{result.us('jvm_cpu_s'):.2f}")
+_PYTHON_CPU = ("in Python", lambda result: f"{result.us('workers_cpu_s'):.2f}")
 
 
 def measure_rates(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure all contestants with all codecs."""
-    found: Sequence[SparkContestant] = CONTESTANTS
+    contestants: Sequence[SparkContestant] = CONTESTANTS
     if not PYTHON_41.exists():
         bench.log(f"pyspark 4.1 is omitted: {PYTHON_41} does not exist")
-        found = [one for one in found if one.python == sys.executable]
+        contestants = [
+            contestant for contestant in contestants if contestant.python == sys.executable
+        ]
     writes = [
-        SparkWrite(contestant=each, records=plan.records, codec=codec)
+        SparkWrite(contestant=contestant, records=plan.records, codec=codec)
         for codec in CODECS
-        for each in found
-        if codec in each.codecs
+        for contestant in contestants
+        if codec in contestant.codecs
     ]
     return rate_figures(_measure("spark", bench, plan, writes))
 
@@ -80,8 +82,10 @@ def measure_rates(bench: Workbench, plan: Plan) -> tables.Figures:
 def rate_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table, the targets relative to the tuned JVM sink, and limits for the workers."""
 
-    def reference(one: Series) -> Series | None:
-        return find(series, keyed(JVM) if one.contestant.endswith(keyed("")) else JVM, one.codec)
+    def reference(result: Series) -> Series | None:
+        return find(
+            series, keyed(JVM) if result.contestant.endswith(keyed("")) else JVM, result.codec
+        )
 
     targets: list[tables.Target] = []
     kinds = (("null keys", OURS, JVM), ("keyed", keyed(OURS), keyed(JVM)))
@@ -92,17 +96,21 @@ def rate_figures(series: Sequence[Series]) -> tables.Figures:
             targets += against_jvm(f"Spark, {kind}, {codec}", pair, rate, CPU_SHARE)
         old = f"{SINK_41.name}{ours.removeprefix(OURS)}"
         for release, name, most in (("", ours, PYTHON_US), (" 4.1", old, PYTHON_US_41)):
-            found = find(series, name)
+            result = find(series, name)
             what = f"Spark{release}, {kind}, none: CPU of the Python workers"
             targets.append(
-                tables.at_most(what, most, " us/rec", found.us("workers_cpu_s") if found else None)
+                tables.at_most(
+                    what, most, " us/rec", result.us("workers_cpu_s") if result else None
+                )
             )
-    ours_ = [one for one in series if one.contestant in {OURS, keyed(OURS)} and one.samples]
-    peak = max((one.most("peak_mib") for one in ours_), default=None)
+    ours_ = [
+        result for result in series if result.contestant in {OURS, keyed(OURS)} and result.samples
+    ]
+    peak = max((result.most("peak_mib") for result in ours_), default=None)
     targets.append(tables.at_most("Spark: peak RSS of the worker", WORKER_MIB, " MiB", peak))
     title = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
     table = spark_table(title, series, reference)
-    return tables.Figures([table], targets, [one.to_dict() for one in series])
+    return tables.Figures([table], targets, [result.to_dict() for result in series])
 
 
 def against_jvm(
@@ -121,7 +129,7 @@ def spark_table(
     """Return rates, CPU by process, and memory. Ratios are relative to Spark's tuned sink."""
 
     def mib(heading: str, name: str) -> tuple[str, Callable[[Series], str]]:
-        return heading, lambda one: f"{one.most(name):.0f}" if one.most(name) else "-"
+        return heading, lambda result: f"{result.most(name):.0f}" if result.most(name) else "-"
 
     figures = (
         *tables.compared("vs. JVM sink", reference),
@@ -164,7 +172,7 @@ def format_contestants() -> list[SparkContestant]:
 
     Avro is also measured with a schema registry in memory.
     """
-    found = []
+    contestants = []
     for kind in (FLAT, NESTED):
         source = partial(orders_file, kind)
         for format_ in _FORMATS:
@@ -176,19 +184,27 @@ def format_contestants() -> list[SparkContestant]:
                 replace(SINK, name=with_format(name, kind), options=options, source=source)
                 for name, options in formats.items()
             ]
-            found += [*ours, *(one.not_measured() for one in ours[:1])]
+            contestants += [*ours, *(contestant.not_measured() for contestant in ours[:1])]
             select = (f"to_{format_}(struct(*)) value",)
-            found += [
-                replace(each, name=converted(format_, kind, each), select=select, source=source)
-                for each in (SINK, TUNED_JVM)
+            contestants += [
+                replace(
+                    contestant,
+                    name=converted(format_, kind, contestant),
+                    select=select,
+                    source=source,
+                )
+                for contestant in (SINK, TUNED_JVM)
             ]
-    return found
+    return contestants
 
 
 def measure_format_writes(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure the encoders alone, and then whole writes."""
     alone = measure_formats(bench, plan)
-    writes = [SparkWrite(contestant=each, records=plan.records) for each in format_contestants()]
+    writes = [
+        SparkWrite(contestant=contestant, records=plan.records)
+        for contestant in format_contestants()
+    ]
     whole = format_figures(_measure("formats", bench, plan, writes))
     return tables.Figures(
         [*alone.tables, *whole.tables],
@@ -200,9 +216,9 @@ def measure_format_writes(bench: Workbench, plan: Plan) -> tables.Figures:
 def format_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table, the targets relative to the tuned JVM sink, and the cost of a registry."""
 
-    def reference(one: Series) -> Series | None:
-        format_ = next(each for each in _FORMATS if each in one.contestant)
-        return find(series, converted(format_, NESTED if NESTED in one.contestant else FLAT))
+    def reference(result: Series) -> Series | None:
+        format_ = next(name for name in _FORMATS if name in result.contestant)
+        return find(series, converted(format_, NESTED if NESTED in result.contestant else FLAT))
 
     targets: list[tables.Target] = []
     for kind, rate in FORMAT_RATES.items():
@@ -215,7 +231,7 @@ def format_figures(series: Sequence[Series]) -> tables.Figures:
     targets.append(tables.cpu_target(what, REGISTRY_SHARE, pair))
     title = "Formats: orders of ten fields from Parquet, local[1], warm session"
     table = spark_table(title, series, reference)
-    return tables.Figures([table], targets, [one.to_dict() for one in series])
+    return tables.Figures([table], targets, [result.to_dict() for result in series])
 
 
 def _sweep_figures(
@@ -223,15 +239,17 @@ def _sweep_figures(
 ) -> tables.Figures:
     """Return one table of writes at several points. Ratios are to a contestant's first point."""
 
-    def first(one: Series) -> Series | None:
-        found = next(each for each in series if each.contestant == one.contestant)
-        return found if found.samples else None
+    def first(result: Series) -> Series | None:
+        earliest = next(
+            candidate for candidate in series if candidate.contestant == result.contestant
+        )
+        return earliest if earliest.samples else None
 
     to_first = tables.relative("vs. first row", first)
     columns = (tables.RATE, tables.SPREAD, to_first, tables.CPU, _JVM_CPU, _PYTHON_CPU)
     names = (_SINK, tables.fact("point", axis))
     table = tables.series_table(title, names, columns, series, about)
-    return tables.Figures([table], [target], [one.to_dict() for one in series])
+    return tables.Figures([table], [target], [result.to_dict() for result in series])
 
 
 def kept(series: Sequence[Series], name: str, points: Sequence[int]) -> float | None:
@@ -257,12 +275,12 @@ def measure_partitions(bench: Workbench, plan: Plan) -> tables.Figures:
     fewer = plan.records // _JVM_SHARE
     writes = [
         SparkWrite(
-            contestant=each.keyed(),
-            records=fewer if each.writer == TUNED_JVM.writer else plan.records,
+            contestant=contestant.keyed(),
+            records=fewer if contestant.writer == TUNED_JVM.writer else plan.records,
             partitions=point,
             facts={"point": point},
         )
-        for each in (SINK, DEFAULT_JVM, TUNED_JVM, CONFLUENT)
+        for contestant in (SINK, DEFAULT_JVM, TUNED_JVM, CONFLUENT)
         for point in PARTITION_COUNTS
     ]
     about = f"{plan.records:,} events per write, {fewer:,} with Spark's kafka."
@@ -283,8 +301,10 @@ TOPIC_COUNTS = (1, 100)
 def measure_topics(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure writes to one and to many topics, which a column selects."""
     writes = [
-        SparkWrite(contestant=each, records=plan.records, topics=point, facts={"point": point})
-        for each in (SINK, TUNED_JVM)
+        SparkWrite(
+            contestant=contestant, records=plan.records, topics=point, facts={"point": point}
+        )
+        for contestant in (SINK, TUNED_JVM)
         for point in TOPIC_COUNTS
     ]
     about = f"{plan.records:,} events per write; each topic has one partition."
@@ -306,11 +326,11 @@ def measure_arrow_batches(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure writes of large and of small Arrow batches."""
     writes = [
         SparkWrite(
-            contestant=replace(each, conf={**SMALL_ROWS, ARROW_ROWS: str(point)}),
+            contestant=replace(contestant, conf={**SMALL_ROWS, ARROW_ROWS: str(point)}),
             records=plan.records,
             facts={"point": point},
         )
-        for each in (SINK, NULL_SINK)
+        for contestant in (SINK, NULL_SINK)
         for point in BATCH_ROWS
     ]
     about = (
@@ -357,18 +377,18 @@ def _columns(count: int) -> tuple[str, ...]:
 def column_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table with the JVM's CPU time with and without measuring."""
 
-    def saved(one: Series) -> str:
-        bare = find(series, NULL_SINK.not_measured().name, point=one.facts["point"])
-        if bare is None or bare is one:
+    def saved(result: Series) -> str:
+        bare = find(series, NULL_SINK.not_measured().name, point=result.facts["point"])
+        if bare is None or bare is result:
             return "-"
-        cost = one.us("jvm_cpu_s") - bare.us("jvm_cpu_s")
-        return f"{1_000 * cost / one.facts['point']:.0f}"
+        cost = result.us("jvm_cpu_s") - bare.us("jvm_cpu_s")
+        return f"{1_000 * cost / result.facts['point']:.0f}"
 
     columns = (tables.RATE, tables.SPREAD, tables.CPU, _JVM_CPU, ("ns per row and column", saved))
     names = (_SINK, tables.fact("point", "columns"))
     title = "Measuring of Arrow batches: columns of 8 bytes, local[1], warm session"
     table = tables.series_table(title, names, columns, series)
-    return tables.Figures([table], [], [one.to_dict() for one in series])
+    return tables.Figures([table], [], [result.to_dict() for result in series])
 
 
 WARM = f"{OURS} after warm_up(spark)"
@@ -392,7 +412,7 @@ def measure_first_writes(bench: Workbench, plan: Plan) -> tables.Figures:
         for release, python in pythons.items():
             for sink in _FIRST_SINKS:
                 facts = {"pyspark": release, "records": records}
-                pair = [Series(sink.name, facts={**facts, "write": each}) for each in (1, 2)]
+                pair = [Series(sink.name, facts={**facts, "write": write}) for write in (1, 2)]
                 write = SparkWrite(contestant=replace(sink, python=python), records=records)
                 sessions.append((write, pair))
     for number in range(plan.rounds):
@@ -403,7 +423,7 @@ def measure_first_writes(bench: Workbench, plan: Plan) -> tables.Figures:
             if samples is not None:
                 first.samples.append(samples[0])
                 second.samples.append(samples[1])
-    return first_write_figures([one for _, pair in sessions for one in pair])
+    return first_write_figures([result for _, pair in sessions for result in pair])
 
 
 def _session(bootstrap_servers: str, write: SparkWrite) -> list[Sample]:
@@ -416,27 +436,30 @@ def _session(bootstrap_servers: str, write: SparkWrite) -> list[Sample]:
 def first_write_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table, limits for first writes relative to Spark's sink, and for second writes."""
 
-    def other(one: Series, **changes: Any) -> Series | None:
-        return find(series, changes.pop("sink", one.contestant), **{**one.facts, **changes})
+    def other(result: Series, **changes: Any) -> Series | None:
+        return find(series, changes.pop("sink", result.contestant), **{**result.facts, **changes})
 
     def columns(number: int, name: str) -> tuple[tables.Column, ...]:
-        def seconds(one: Series) -> list[float]:
-            found = other(one, write=number)
-            return [sample.seconds for sample in found.samples] if found else []
+        def seconds(result: Series) -> list[float]:
+            counterpart = other(result, write=number)
+            return [sample.seconds for sample in counterpart.samples] if counterpart else []
 
-        def to_jvm(one: Series) -> str:
-            pair = other(one, write=number), other(one, write=number, sink=JVM)
+        def to_jvm(result: Series) -> str:
+            pair = other(result, write=number), other(result, write=number, sink=JVM)
             return tables.times(ratio(*pair, "seconds"))
 
         return (
-            (f"{name} write, s", lambda one: f"{median(seconds(one)):.2f}"),
-            ("min - max", lambda one: f"{min(seconds(one)):.2f} - {max(seconds(one)):.2f}"),
+            (f"{name} write, s", lambda result: f"{median(seconds(result)):.2f}"),
+            (
+                "min - max",
+                lambda result: f"{min(seconds(result)):.2f} - {max(seconds(result)):.2f}",
+            ),
             ("vs. JVM sink", to_jvm),
         )
 
-    cpu = ("CPU s", lambda one: f"{one.median('cpu_s'):.2f}")
-    workers = ("in Python workers", lambda one: f"{one.median('workers_cpu_s'):.2f}")
-    firsts = [one for one in series if one.facts["write"] == 1]
+    cpu = ("CPU s", lambda result: f"{result.median('cpu_s'):.2f}")
+    workers = ("in Python workers", lambda result: f"{result.median('workers_cpu_s'):.2f}")
+    firsts = [result for result in series if result.facts["write"] == 1]
     table = tables.series_table(
         "First and second write of a new session",
         (_SINK, tables.fact("pyspark", "pyspark"), tables.fact("records", "rows")),
@@ -448,12 +471,14 @@ def first_write_figures(series: Sequence[Series]) -> tables.Figures:
         f"{SPARK_SINK.name} with both releases.",
     )
     targets = [
-        _first_target(one, other(one, sink=JVM)) for one in firsts if one.contestant in FIRST
+        _first_target(result, other(result, sink=JVM))
+        for result in firsts
+        if result.contestant in FIRST
     ]
     second = find(series, OURS, pyspark=OLDEST, records=SECOND_RECORDS, write=2)
     what = f"{OURS}, pyspark {OLDEST}: second write of {SECOND_RECORDS:,} rows"
     targets.append(tables.at_most(what, SECOND_S, " s", second.seconds if second else None))
-    return tables.Figures([table], targets, [one.to_dict() for one in series])
+    return tables.Figures([table], targets, [result.to_dict() for result in series])
 
 
 def _first_target(ours: Series, theirs: Series | None) -> tables.Target:

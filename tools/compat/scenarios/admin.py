@@ -17,8 +17,8 @@ def _config(name: str, value: str | None) -> dict[str, Any]:
     return {"configs": [{"name": name, "value": value}]}
 
 
-def _assigned(*given: tuple[int, list[int]], count: int = -1) -> dict[str, Any]:
-    assignments = [{"partition_index": index, "broker_ids": nodes} for index, nodes in given]
+def _assigned(*replicas: tuple[int, list[int]], count: int = -1) -> dict[str, Any]:
+    assignments = [{"partition_index": index, "broker_ids": nodes} for index, nodes in replicas]
     return {"num_partitions": count, "replication_factor": count, "assignments": assignments}
 
 
@@ -96,12 +96,12 @@ def _partitions(version: int) -> Action:
 @action
 def _versions(world: World, version: int) -> None:
     software = {"client_software_name": "raw", "client_software_version": "1"}
-    found = world.client.call(ApiKey.API_VERSIONS, version, **software)
-    ranges = {k.api_key: f"{k.min_version}-{k.max_version}" for k in found.api_keys}
+    answer = world.client.call(ApiKey.API_VERSIONS, version, **software)
+    ranges = {k.api_key: f"{k.min_version}-{k.max_version}" for k in answer.api_keys}
     for api in HANDLERS:
         world.seen[ApiKey(api).name.lower()] = ranges.get(api, "not served")
     world.seen["other APIs"] = sorted(set(ranges) - set(HANDLERS))
-    features = getattr(found, "finalized_features", ())
+    features = getattr(answer, "finalized_features", ())
     world.seen["features"] = {
         f.name: f"{f.min_version_level}-{f.max_version_level}" for f in features
     }
@@ -157,8 +157,8 @@ _ASSIGNMENTS: dict[str, list[list[int]]] = {
 
 
 def _grow(version: int, assignments: list[list[int]], *, validate: bool = False) -> Action:
-    given = [{"broker_ids": nodes} for nodes in assignments]
-    topics = [{"name": OWN, "count": 4, "assignments": given}]
+    assignments_of_new = [{"broker_ids": nodes} for nodes in assignments]
+    topics = [{"name": OWN, "count": 4, "assignments": assignments_of_new}]
     values = {"topics": topics, "validate_only": validate}
     return asks(ApiKey.CREATE_PARTITIONS, version, values, partitions=2)
 
@@ -229,8 +229,12 @@ _Resource = tuple[int, str]
 
 def _asked(resource: _Resource, *names: str) -> dict[str, Any]:
     kind, name = resource
-    one = {"resource_type": kind, "resource_name": name, "configuration_keys": list(names) or None}
-    return {"resources": [one]}
+    request = {
+        "resource_type": kind,
+        "resource_name": name,
+        "configuration_keys": list(names) or None,
+    }
+    return {"resources": [request]}
 
 
 def _changed(resource: _Resource, *changes: tuple[int, str, str | None]) -> dict[str, Any]:
@@ -255,8 +259,8 @@ def _until(world: World, resource: _Resource, name: str, value: str | None) -> N
     asked = _asked((resource[0], world.named(resource[1])), name)
 
     def is_set() -> bool:
-        found = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **asked).results[0]
-        return {config.value for config in found.configs} == ({value} if value else set())
+        described = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **asked).results[0]
+        return {config.value for config in described.configs} == ({value} if value else set())
 
     poll(is_set, SOCKET_SECONDS)
 
@@ -301,23 +305,23 @@ def _altered(version: int) -> Action:
 def _brokers(world: World) -> None:
     """Change configs of the only broker and of all brokers, and describe the configs of a topic."""
     world.create()
-    everybody, one, topic = (BROKER, ""), (BROKER, "1"), (TOPIC, OWN)
-    _describe(world, one, "message.max.bytes", "node.id", FLUSH)
+    everybody, broker, topic = (BROKER, ""), (BROKER, "1"), (TOPIC, OWN)
+    _describe(world, broker, "message.max.bytes", "node.id", FLUSH)
     _change(world, everybody, (SET, FLUSH, "777"))
-    _until(world, one, FLUSH, "777")
+    _until(world, broker, FLUSH, "777")
     _describe(world, everybody, FLUSH)
-    _describe(world, one, FLUSH)
+    _describe(world, broker, FLUSH)
     _describe(world, topic, "flush.messages")
-    _change(world, one, (SET, FLUSH, "888"))
-    _until(world, one, FLUSH, "888")
-    _describe(world, one, FLUSH)
+    _change(world, broker, (SET, FLUSH, "888"))
+    _until(world, broker, FLUSH, "888")
+    _describe(world, broker, FLUSH)
     _describe(world, topic, "flush.messages")
-    _change(world, one, (DELETE, FLUSH, None))
-    _until(world, one, FLUSH, "777")
+    _change(world, broker, (DELETE, FLUSH, None))
+    _until(world, broker, FLUSH, "777")
     _change(world, everybody, (DELETE, FLUSH, None))
     _until(world, everybody, FLUSH, None)
-    _until(world, one, FLUSH, str(2**63 - 1))
-    _describe(world, one, FLUSH)
+    _until(world, broker, FLUSH, str(2**63 - 1))
+    _describe(world, broker, FLUSH)
 
 
 def _refused_of_brokers(name: str) -> Action:
@@ -372,9 +376,9 @@ def _legacy(world: World, version: int) -> None:
     """Send AlterConfigs, which replaces all configs."""
 
     def alter(kind: int, name: str, **configs: str | None) -> None:
-        given = [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()]
-        one = {"resource_type": kind, "resource_name": name, "configs": given}
-        world.ask(ApiKey.ALTER_CONFIGS, version, resources=[one])
+        values = [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()]
+        resource = {"resource_type": kind, "resource_name": name, "configs": values}
+        world.ask(ApiKey.ALTER_CONFIGS, version, resources=[resource])
 
     world.create(max_message_bytes="5000")
     topic, broker = (TOPIC, OWN), (BROKER, "1")

@@ -73,8 +73,8 @@ class Member:
 
     def leave(self, member_id: str, instance: str | None) -> None:
         """Remove a member from the group."""
-        one = {"member_id": member_id, "group_instance_id": instance}
-        self.ask(ApiKey.LEAVE_GROUP, 4, members=[one])
+        member = {"member_id": member_id, "group_instance_id": instance}
+        self.ask(ApiKey.LEAVE_GROUP, 4, members=[member])
 
     def describe(self) -> None:
         self.world.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[OWN])
@@ -126,10 +126,10 @@ def _offsets(world: World, version: int) -> None:
     topics = [{"name": OWN, "topic_id": world.topic_id(), "partitions": asked}]
     values = {"group_id": OWN, "member_id": "", "generation_id_or_member_epoch": -1}
     world.ask(ApiKey.OFFSET_COMMIT, version, **values, topics=topics)
-    wanted = [{"name": OWN, "partition_indexes": [0, 1, 7]}]
-    groups = [{"group_id": OWN, "topics": wanted}]
+    asked_topics = [{"name": OWN, "partition_indexes": [0, 1, 7]}]
+    groups = [{"group_id": OWN, "topics": asked_topics}]
     fetched = min(version, 9)
-    world.ask(ApiKey.OFFSET_FETCH, fetched, group_id=OWN, topics=wanted, groups=groups)
+    world.ask(ApiKey.OFFSET_FETCH, fetched, group_id=OWN, topics=asked_topics, groups=groups)
     world.ask(ApiKey.DESCRIBE_GROUPS, min(version, 6), groups=[OWN, "not-there"])
     world.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[OWN, "not-there"])
 

@@ -222,7 +222,7 @@ def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bo
     """Send a request that contains a partition several times, in one or several topic items."""
     world.create()
     data = [{"index": 0, "records": records} for records in batches]
-    parts = [data] if one_topic else [[one] for one in data]
+    parts = [data] if one_topic else [[part] for part in data]
     place = {"topic_id": world.topic_id()} if version >= 13 else {"name": world.topic}
     items = [place | {"partition_data": part} for part in parts]
     world.ask(ApiKey.PRODUCE, version, acks=-1, topic_data=items)
@@ -392,8 +392,8 @@ def _list_empty(world: World) -> None:
 @action
 def _epochs(world: World, version: int) -> None:
     _filled(world)
-    for current, wanted in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
-        asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": wanted}
+    for current, epoch in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
+        asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
         topics = [{"topic": OWN, "partitions": [asked]}]
         world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 

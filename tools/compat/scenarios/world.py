@@ -84,7 +84,7 @@ def _scalar(value: Any) -> Any:
         case ErrorCode():
             return value.name.upper()
         case tuple() | list():
-            return sorted((plain(one) for one in value), key=_place)
+            return sorted((plain(item) for item in value), key=_place)
         case UUID():
             return "an id" if value.int else "no id"
         case datetime() | FarTime():
@@ -125,7 +125,7 @@ def _configs(configs: Any) -> Any:
 
 def batches(data: bytes) -> list[Any]:
     """Return the batches of a fetched log in comparable form, without a truncated last batch."""
-    return [_batch(each, BatchHeader.parse(each)) for each in raw_client.batches(data)]
+    return [_batch(part, BatchHeader.parse(part)) for part in raw_client.batches(data)]
 
 
 def _batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def differing(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any,
 def _are_deep(kafka: Any, ours: Any) -> bool:
     """Return True if both values are lists, and Kafka's list has nested values."""
     lists = isinstance(kafka, list) and isinstance(ours, list)
-    return lists and any(isinstance(each, dict | list) for each in kafka)
+    return lists and any(isinstance(value, dict | list) for value in kafka)
 
 
 BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, ATTRIBUTES = 0, 8, 12, 16, 21
@@ -331,8 +331,8 @@ class World:
 
     def topic_id(self) -> Any:
         if self._topic_id is None:
-            found = self.client.call(ApiKey.METADATA, 12, topics=[{"name": self.topic}])
-            self._topic_id = found.topics[0].topic_id
+            metadata = self.client.call(ApiKey.METADATA, 12, topics=[{"name": self.topic}])
+            self._topic_id = metadata.topics[0].topic_id
         return self._topic_id
 
     def ask(self, api: ApiKey, version: int, **values: Any) -> Any:
@@ -361,9 +361,9 @@ class World:
             case str():
                 return self.topic if value == OWN else value
             case dict():
-                return {name: self.named(one) for name, one in value.items()}
+                return {name: self.named(item) for name, item in value.items()}
             case list() | tuple():
-                return [self.named(one) for one in value]
+                return [self.named(item) for item in value]
         return value
 
     def find_group(self) -> None:

@@ -34,10 +34,13 @@ def violations(
     for record in map(_parse, log or ()):
         by_session[record.session].append(record)
     texts = []
-    for one in sessions:
-        mine = by_session.pop(one.session, [])
-        wrong = [*_check_report(plan, one), *(() if log is None else _check_log(plan, one, mine))]
-        texts += [f"session {one.session}: {text}" for text in wrong]
+    for result in sessions:
+        mine = by_session.pop(result.session, [])
+        wrong = [
+            *_check_report(plan, result),
+            *(() if log is None else _check_log(plan, result, mine)),
+        ]
+        texts += [f"session {result.session}: {text}" for text in wrong]
     return texts + [f"records of session {number}, which did not exist" for number in by_session]
 
 
@@ -49,38 +52,40 @@ def _parse(record: ForeignRecord) -> Found:
 # Check the session's report.
 
 
-def _check_report(plan: Plan, one: SessionResult) -> Iterator[str]:
-    total = one.report.records
-    if not one.accepted <= total <= one.attempted:
-        yield f"{one.accepted} to {one.attempted} rows were appended, but the report has {total}"
-    yield from _failure(plan, one)
+def _check_report(plan: Plan, result: SessionResult) -> Iterator[str]:
+    total = result.report.records
+    if not result.accepted <= total <= result.attempted:
+        appended = f"{result.accepted} to {result.attempted} rows were appended"
+        yield f"{appended}, but the report has {total}"
+    yield from _failure(plan, result)
     counted = Counter[int]()
-    for ack in one.acks:
+    for ack in result.acks:
         counted[ack.partition] += ack.records
-    for part in one.report.partitions:
+    for part in result.report.partitions:
         if counted[part.partition] != part.persisted:
             yield f"{part.key}: persisted {part.persisted}, acknowledged {counted[part.partition]}"
     limit = int(dict(plan.options)["delivery.timeout.ms"]) / 1000 + _SLACK_S
-    if one.longest_flush > limit:
-        yield f"flush took {one.longest_flush:.1f} s"
+    if result.longest_flush > limit:
+        yield f"flush took {result.longest_flush:.1f} s"
 
 
-def _failure(plan: Plan, one: SessionResult) -> Iterator[str]:
-    if one.error is None and one.report.persisted != one.report.records:
-        yield f"no failure, but only {one.report.persisted} of {one.report.records} persisted"
-    error = one.error or one.append_error
+def _failure(plan: Plan, result: SessionResult) -> Iterator[str]:
+    if result.error is None and result.report.persisted != result.report.records:
+        persisted, records = result.report.persisted, result.report.records
+        yield f"no failure, but only {persisted} of {records} persisted"
+    error = result.error or result.append_error
     recreated = plan.topic_may_be_deleted and "recreated during the write" in str(error)
     if error is not None and plan.must_succeed and not recreated:
         yield f"the plan does not explain {type(error).__name__}: {error}"
-    if one.error is None:
+    if result.error is None:
         return
-    if not isinstance(one.error, DeliveryError) or "sender thread stopped" in str(one.error):
-        yield f"failed with {type(one.error).__name__}: {one.error}"
+    if not isinstance(result.error, DeliveryError) or "sender thread stopped" in str(result.error):
+        yield f"failed with {type(result.error).__name__}: {result.error}"
         return
     listed = Counter[tuple[int, DeliveryStatus]]()
-    for entry in one.error.statuses:
+    for entry in result.error.statuses:
         listed[entry.partition, entry.status] += entry.records
-    for part in one.report.partitions:
+    for part in result.report.partitions:
         for status in _STATUSES:
             reported, lists = getattr(part, status.value), listed[part.partition, status]
             if reported != lists:
@@ -90,29 +95,29 @@ def _failure(plan: Plan, one: SessionResult) -> Iterator[str]:
 # Check the log.
 
 
-def _check_log(plan: Plan, one: SessionResult, found: list[Found]) -> Iterator[str]:
-    parts = {part.partition: part for part in one.report.partitions}
+def _check_log(plan: Plan, result: SessionResult, log_records: list[Found]) -> Iterator[str]:
+    parts = {part.partition: part for part in result.report.partitions}
     for partition in range(plan.partitions):
         part = parts.get(partition) or PartitionReport(topic="", partition=partition)
-        here = [record for record in found if record.partition == partition]
+        here = [record for record in log_records if record.partition == partition]
         here.sort(key=attrgetter("offset"))
-        for text in _partition(plan, one, part, here):
+        for text in _partition(plan, result, part, here):
             yield f"partition {partition}: {text}"
-    missing = set(range(one.attempted)) - {record.number for record in found}
-    if one.error is None and one.append_error is None and missing:
+    missing = set(range(result.attempted)) - {record.number for record in log_records}
+    if result.error is None and result.append_error is None and missing:
         if not plan.topic_may_be_deleted:
             yield f"{len(missing)} rows are missing; the first is {min(missing)}"
-        elif found:
-            lost = one.attempted - len(found)
+        elif log_records:
+            lost = result.attempted - len(log_records)
             yield f"LOST: {lost} rows were written to a topic that was deleted during the write"
-    if any(record.number >= one.attempted for record in found):
+    if any(record.number >= result.attempted for record in log_records):
         yield "the topic has rows that were never appended"
-    if len(found) != len({record.number for record in found}):
+    if len(log_records) != len({record.number for record in log_records}):
         yield "the topic has duplicate rows"
 
 
 def _partition(
-    plan: Plan, one: SessionResult, part: PartitionReport, here: list[Found]
+    plan: Plan, result: SessionResult, part: PartitionReport, here: list[Found]
 ) -> Iterator[str]:
     numbers = [record.number for record in here]
     wrong = [(a, b) for a, b in pairwise(numbers) if a >= b]
@@ -128,15 +133,15 @@ def _partition(
     if len(numbers) < part.persisted:
         yield f"LOST: found {len(numbers)} rows, persisted {part.persisted}"
     if plan.partitioning is Partitioning.EXPLICIT:
-        due = [n for n in range(one.attempted) if partition_of(plan, n) == part.partition]
+        due = [n for n in range(result.attempted) if partition_of(plan, n) == part.partition]
         gap = next((n for n, m in zip(due, numbers, strict=False) if n != m), None)
         if gap is not None and not wrong:
             yield f"a gap: row {gap} is missing before {numbers[-1]}"
-    yield from _offsets(one, part, {record.offset for record in here})
+    yield from _offsets(result, part, {record.offset for record in here})
 
 
-def _offsets(one: SessionResult, part: PartitionReport, offsets: set[int]) -> Iterator[str]:
-    known = [ack for ack in one.acks if ack.partition == part.partition and ack.base_offset >= 0]
+def _offsets(result: SessionResult, part: PartitionReport, offsets: set[int]) -> Iterator[str]:
+    known = [ack for ack in result.acks if ack.partition == part.partition and ack.base_offset >= 0]
     claimed: set[int] = set()
     for ack in known:
         span = set(range(ack.base_offset, ack.base_offset + ack.records))

@@ -62,7 +62,7 @@ _WEIGHTS = {
     ClusterFault.FEW_REPLICAS: 2,
     ClusterFault.SMALL_MESSAGES: 5,
 }
-_LAST = (*(each for each in ClusterFault if each not in _DELETING), *_DELETING)
+_LAST = (*(fault for fault in ClusterFault if fault not in _DELETING), *_DELETING)
 """Order of the faults. Faults that delete the topic are last, because no fault can follow them."""
 _QUICK = (ClusterFault.NONE, ClusterFault.MOVE, ClusterFault.SMALL_MESSAGES)
 _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
@@ -187,7 +187,7 @@ def _cluster_faults(random: Random, *, quick: bool) -> tuple[ClusterFault, ...]:
     weights = {fault: _WEIGHTS[fault] for fault in _QUICK} if quick else _WEIGHTS
     count = random.choice((1, 1, 1, 2))
     drawn = random.choices(list(weights), list(weights.values()), k=count)
-    some = dict.fromkeys(each for each in drawn if each is not ClusterFault.NONE)
+    some = dict.fromkeys(fault for fault in drawn if fault is not ClusterFault.NONE)
     return tuple(sorted(some, key=_LAST.index)) if some else (ClusterFault.NONE,)
 
 

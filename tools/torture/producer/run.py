@@ -204,11 +204,11 @@ class ProducerScenarios(Scenarios[Plan, SecuredCluster]):
 
 
 def _counts(writer: Writer) -> dict[str, int]:
-    reports = [one.report for one in writer.done]
+    reports = [session.report for session in writer.done]
     parts = [part for report in reports for part in report.partitions]
     return {
         "sessions": len(reports),
-        "failed": sum(one.error is not None for one in writer.done),
+        "failed": sum(session.error is not None for session in writer.done),
         "records": sum(report.records for report in reports),
         "persisted": sum(report.persisted for report in reports),
         "possibly": sum(part.possibly_persisted for part in parts),
@@ -265,8 +265,8 @@ def _read(cluster: SecuredCluster, topic: str) -> list[ForeignRecord]:
     client = cluster.admin.client()
 
     def is_in_sync() -> bool:
-        found = client.list_topics(topic, timeout=10).topics[topic].partitions.values()
-        return all(len(part.isrs) == 3 for part in found)
+        parts = client.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        return all(len(part.isrs) == 3 for part in parts)
 
     if not poll(is_in_sync, _IN_SYNC_S):
         raise TimeoutError(f"replicas of {topic} did not catch up")

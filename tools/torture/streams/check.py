@@ -43,11 +43,11 @@ def findings(
     good = set(range(source.total)) - source.dead
     parts = (("topic", good, topic), ("dead letters", set(source.dead), dead))
     lost, doubled, wrong = 0, 0, list[str]()
-    for name, wanted, found in parts:
-        counts = Counter(record.number for record in found)
-        missing = sorted(wanted - counts.keys())
+    for name, expected, written in parts:
+        counts = Counter(record.number for record in written)
+        missing = sorted(expected - counts.keys())
         again = {number: count for number, count in counts.items() if count > 1}
-        strange = sorted(counts.keys() - wanted)
+        strange = sorted(counts.keys() - expected)
         lost += len(missing)
         doubled += sum(again.values()) - len(again)
         wrong += [f"{name}: LOST {_few(missing)}"] if missing else []
@@ -64,22 +64,24 @@ def _few(numbers: Sequence[int]) -> str:
     return f"{len(numbers)} ({text}{', ...' if len(numbers) > _SHOWN else ''})"
 
 
-def _misplaced(source: Source, found: Iterable[Found]) -> Iterator[str]:
+def _misplaced(source: Source, written: Iterable[Found]) -> Iterator[str]:
     if not source.explicit:
         return
-    wrong = sorted({one.number for one in found if one.partition != source.place(one.number)})
+    wrong = sorted(
+        {record.number for record in written if record.partition != source.place(record.number)}
+    )
     if wrong:
         yield f"topic: in the wrong partition: {_few(wrong)}"
 
 
-def _out_of_order(source: Source, found: Iterable[Found]) -> Iterator[str]:
+def _out_of_order(source: Source, written: Iterable[Found]) -> Iterator[str]:
     """Yield violations of the order: one task writes each file, and batches are sequential."""
     by_file: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     by_partition: defaultdict[int, list[int]] = defaultdict(list)
-    for one in sorted(found, key=lambda record: (record.partition, record.offset)):
-        file = source.file_of(one.number)
-        by_file[one.partition, file].append(one.number)
-        by_partition[one.partition].append(file // source.files_per_batch)
+    for record in sorted(written, key=lambda record: (record.partition, record.offset)):
+        file = source.file_of(record.number)
+        by_file[record.partition, file].append(record.number)
+        by_partition[record.partition].append(file // source.files_per_batch)
     for (partition, file), numbers in by_file.items():
         for first, second in pairwise(numbers):
             if second < first:
@@ -178,7 +180,7 @@ def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
 def most_attempts(trace: str) -> int:
     """Return the maximum number of attempts per task, according to the trace of a run."""
     attempts: defaultdict[tuple[int | None, int], set[int]] = defaultdict(set)
-    for found in _BEGUN.finditer(trace):
-        where = json.loads(found[1])
+    for match in _BEGUN.finditer(trace):
+        where = json.loads(match[1])
         attempts[where["batch"], where["task"]].add(where["attempt"])
     return max(map(len, attempts.values()), default=0)

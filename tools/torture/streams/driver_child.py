@@ -179,8 +179,8 @@ def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
 def _await_executors(spark: SparkSession) -> None:
     """Wait until all executors are running, because an earlier run might have killed one."""
     context = spark.sparkContext
-    wanted = 1 if str(context.master).startswith("local[") else 1 + EXECUTORS
-    while context._jsc.sc().getExecutorMemoryStatus().size() < wanted:
+    count = 1 if str(context.master).startswith("local[") else 1 + EXECUTORS
+    while context._jsc.sc().getExecutorMemoryStatus().size() < count:
         time.sleep(0.05)
 
 

@@ -143,19 +143,19 @@ def _check(
         if held := await_stable(servers, name, _STABLE_S):
             result.wrong.append(f"{name}: a transaction is open: readers are blocked from {held}")
     records = read(servers, topic)
-    found = findings(plan.source, records, read(servers, dead), once=plan.sink in ONCE)
+    checked = findings(plan.source, records, read(servers, dead), once=plan.sink in ONCE)
     result.facts["aborted"] = len(read(servers, topic, UNCOMMITTED)) - len(records)
-    result.facts["doubled"] = found.doubled
+    result.facts["doubled"] = checked.doubled
     if result.is_torn:
         failure = supervisor.failures[-1]
         result.wrong += [] if plan.must_tear else [f"torn: {failure}"]
-        result.wrong += [text for text in found.wrong if "LOST" not in text]
+        result.wrong += [text for text in checked.wrong if "LOST" not in text]
         if topic not in failure:
             result.wrong.append(f"the error does not name the topic: {failure}")
     else:
-        result.wrong += found.wrong
+        result.wrong += checked.wrong
         result.wrong += ["the torn batch was not detected"] if plan.must_tear else []
-    result.facts["lost"] = 0 if result.outcome == TORN else found.lost
+    result.facts["lost"] = 0 if result.outcome == TORN else checked.lost
 
 
 _SEED = 7
@@ -231,8 +231,8 @@ def find_planted_bugs() -> bool:
     with scenarios.new_cluster(Brokers()) as cluster:
         for planted in PLANTED:
             result = scenarios.run(cluster, planted.plan())
-            found = any(sign in text for text in result.wrong for sign in planted.signs)
-            missed += not found
-            word = "found" if found else "MISSED"
+            is_detected = any(sign in text for text in result.wrong for sign in planted.signs)
+            missed += not is_detected
+            word = "found" if is_detected else "MISSED"
             print(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}", flush=True)
     return not missed

@@ -119,10 +119,12 @@ class Actions:
     def _kill_executor(self, at: Reached) -> None:
         executors = self._supervisor.running[0].executors()
         mine = [
-            one for one in executors if at.process in {child.pid for child in one.children(True)}
+            executor
+            for executor in executors
+            if at.process in {child.pid for child in executor.children(True)}
         ]
-        for one in (mine or executors)[:1]:
-            _signal(one.pid, signal.SIGKILL)
+        for victim in (mine or executors)[:1]:
+            _signal(victim.pid, signal.SIGKILL)
 
     def _kill_broker(self, at: Reached) -> None:
         node = self._cluster.node(at.fault.node)
@@ -249,8 +251,8 @@ class Stops:
         self._end_txns.arm("", 0)
         for fault in self._plan.faults:
             if fault.stop.step is Step.END_TXN:
-                pattern, wanted = end_txn_of(fault.stop, self._plan.sink)
-                self._end_txns.arm(prefix + pattern, wanted)
+                pattern, occurrence = end_txn_of(fault.stop, self._plan.sink)
+                self._end_txns.arm(prefix + pattern, occurrence)
 
     def _records_at(self, fault: Fault) -> int:
         source = self._plan.source
@@ -362,10 +364,10 @@ class Supervisor:
 
     # The drivers.
 
-    def prepare(self, wanted: int) -> None:
-        """Start drivers until there are `wanted`."""
+    def prepare(self, count: int) -> None:
+        """Start drivers until there are `count`."""
         ready = len(self.drivers)
-        while len(self.drivers) < wanted:
+        while len(self.drivers) < count:
             folder = self._folder / f"driver-{next(self._numbers)}"
             self.drivers.append(Driver(self._plan.profile, folder))
         for driver in self.drivers[ready:]:
@@ -381,7 +383,7 @@ class Supervisor:
             raise StuckError(f"started {self.starts} times; {self.failures[-1:]}")
         self.starts += 1
         self.prepare(len(self.running) + 1)
-        driver = next(one for one in self.drivers if one not in self.running)
+        driver = next(candidate for candidate in self.drivers if candidate not in self.running)
         self.running.append(driver)
         self.log(f"start {self.starts}, log {driver.log}")
         driver.send({"start": {**self.spec, **changes}})

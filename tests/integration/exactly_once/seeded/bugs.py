@@ -21,5 +21,7 @@ BUGS: dict[Bug, ModuleType] = {
 
 def plant(bug: Bug, patch: pytest.MonkeyPatch) -> None:
     """Replace functions with those of a bug."""
-    for each in PATCHES[bug]:
-        patch.setattr(BUGS[bug], each.function, each.make(getattr(BUGS[bug], each.function)))
+    for bug_patch in PATCHES[bug]:
+        patch.setattr(
+            BUGS[bug], bug_patch.function, bug_patch.make(getattr(BUGS[bug], bug_patch.function))
+        )

@@ -61,8 +61,8 @@ class _Late:
 
 def _problem(broker: EmbeddedBroker, topic: str, plan: Plan) -> str | None:
     topics = (topic, f"{topic}-other")
-    for each in topics:
-        broker.create_topic(each, PARTITIONS)
+    for written_topic in topics:
+        broker.create_topic(written_topic, PARTITIONS)
     query = stream(broker.bootstrap_servers, topic, topic, **_OPTIONS)
     late: list[_Late] = []
     expected: Counter[int] = Counter()
@@ -81,8 +81,10 @@ def _problem(broker: EmbeddedBroker, topic: str, plan: Plan) -> str | None:
         return f"torn without a timeout: {error}"
     finally:
         broker.faults.clear()
-    found = [replace(query, topic=each).visible() for each in topics[: 1 + plan.function]]
-    return next(filter(None, (_difference(each, expected) for each in found)), None)
+    visible_rows = [
+        replace(query, topic=read_topic).visible() for read_topic in topics[: 1 + plan.function]
+    ]
+    return next(filter(None, (_difference(visible, expected) for visible in visible_rows)), None)
 
 
 def _writes(query: Writes, topics: tuple[str, ...], batch: str) -> tuple[Writes, ...]:
@@ -199,8 +201,8 @@ def _rows(batch: str, empty: tuple[int, ...]) -> Counter[int]:
     return Counter(number for start in starts for number in range(start, start + ROWS))
 
 
-def _difference(found: Counter[int], expected: Counter[int]) -> str | None:
-    lost, doubled = expected - found, found - expected
+def _difference(visible: Counter[int], expected: Counter[int]) -> str | None:
+    lost, doubled = expected - visible, visible - expected
     if not lost and not doubled:
         return None
     return (

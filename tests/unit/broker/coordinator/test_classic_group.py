@@ -58,7 +58,7 @@ class Client:
 Pair = tuple[Client, Client]
 
 
-def found(groups: GroupCoordinator, name: str) -> ClassicGroup:
+def group_named(groups: GroupCoordinator, name: str) -> ClassicGroup:
     group = groups.find(name)
     assert group is not None
     return group
@@ -269,8 +269,8 @@ def test_sessions_are_not_checked_early() -> None:
     only = Client(groups.get_or_create("g")).join(now=3.0)
     assert groups.next_deadline() == 13.0
     only.sync({})
-    found(groups, "g").heartbeat(only.id, 5.0)
+    group_named(groups, "g").heartbeat(only.id, 5.0)
     groups.tick(14.9)
-    assert only.id in found(groups, "g").members
+    assert only.id in group_named(groups, "g").members
     groups.tick(15.0)
-    assert found(groups, "g").state is ClassicGroupState.EMPTY
+    assert group_named(groups, "g").state is ClassicGroupState.EMPTY

@@ -51,7 +51,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def made(entity_type: type[E], **fields: Any) -> E:
+def entity_of(entity_type: type[E], **fields: Any) -> E:
     """Create a message of plain values, which kio's annotations expect as validated types."""
     return entity_type(**fields)
 

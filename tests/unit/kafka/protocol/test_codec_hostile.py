@@ -19,7 +19,7 @@ from kio.schema.produce.v13 import request as produce_request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode, encode, timestamp
 from spark_kafka_sink.kafka.protocol.error_codes import UnknownErrorCode
-from tests.unit.kafka.protocol.entities import MESSAGES, entities, made
+from tests.unit.kafka.protocol.entities import MESSAGES, entities, entity_of
 
 TYPES = sorted(
     (t for types in MESSAGES.values() for t in types), key=lambda t: (t.__module__, t.__name__)
@@ -110,7 +110,7 @@ def test_invalid_tags_are_rejected(tags: bytes) -> None:
 def test_known_tag_must_have_its_declared_length() -> None:
     type_ = fetch.PartitionData
     plain = encode(
-        made(
+        entity_of(
             type_,
             partition_index=0,
             error_code=ErrorCode.none,
@@ -141,7 +141,9 @@ def test_null_in_a_non_nullable_field() -> None:
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80"])
 def test_strings_must_be_utf8(text: bytes) -> None:
-    encoded = encode(made(metadata.MetadataResponseBroker, node_id=1, host="hi", port=1, rack=None))
+    encoded = encode(
+        entity_of(metadata.MetadataResponseBroker, node_id=1, host="hi", port=1, rack=None)
+    )
     broken = encoded.replace(bytes([3]) + b"hi", bytes([len(text) + 1]) + text)
     with pytest.raises(ProtocolError):
         decode(metadata.MetadataResponseBroker, broken)
@@ -158,7 +160,7 @@ def test_timestamps_beyond_datetime(time_ms: int) -> None:
 
 
 def test_records_are_a_view_of_the_frame() -> None:
-    request = made(produce_request.PartitionProduceData, index=0, records=b"r" * 100)
+    request = entity_of(produce_request.PartitionProduceData, index=0, records=b"r" * 100)
     frame = bytearray(encode(request))
     decoded, _ = decode(produce_request.PartitionProduceData, memoryview(frame))
     assert decoded.records == b"r" * 100
@@ -177,7 +179,7 @@ CALLS_OF_A_PARTITION = 50
 
 def encoded(count: int) -> bytes:
     partitions = tuple(
-        made(
+        entity_of(
             metadata.MetadataResponsePartition,
             error_code=ErrorCode.none,
             partition_index=i,
@@ -189,14 +191,14 @@ def encoded(count: int) -> bytes:
         )
         for i in range(count)
     )
-    topic = made(
+    topic = entity_of(
         metadata.MetadataResponseTopic,
         error_code=ErrorCode.none,
         name="t",
         topic_id=uuid.uuid4(),
         partitions=partitions,
     )
-    response = made(
+    response = entity_of(
         metadata.MetadataResponse,
         throttle_time=timedelta(0),
         brokers=(),

@@ -26,11 +26,11 @@ from spark_kafka_sink.kafka.protocol.messages import (
     response_parts,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tests.unit.kafka.protocol.entities import MESSAGES, made
+from tests.unit.kafka.protocol.entities import MESSAGES, entity_of
 
 ZERO = timedelta(0)
-HEALTHY = made(HeartbeatResponse, throttle_time=ZERO, error_code=ErrorCode.none)
-HEARTBEAT = made(
+HEALTHY = entity_of(HeartbeatResponse, throttle_time=ZERO, error_code=ErrorCode.none)
+HEARTBEAT = entity_of(
     HeartbeatRequest, group_id="g", generation_id=3, member_id="m", group_instance_id=None
 )
 TREE = {
@@ -64,7 +64,7 @@ def test_golden_bytes_of_the_first_request() -> None:
 
 @pytest.mark.parametrize("type_", [HeartbeatResponse, HeartbeatResponseV3])
 def test_response_round_trip(type_: type[HeartbeatResponse | HeartbeatResponseV3]) -> None:
-    payload = made(type_, throttle_time=ZERO, error_code=ErrorCode.rebalance_in_progress)
+    payload = entity_of(type_, throttle_time=ZERO, error_code=ErrorCode.rebalance_in_progress)
     frame = response_frame(payload, 9)
     assert read_correlation_id(frame[4:]) == 9
     assert read_response(type_, frame[4:]) == (9, payload)
@@ -72,7 +72,9 @@ def test_response_round_trip(type_: type[HeartbeatResponse | HeartbeatResponseV3
 
 
 def test_api_versions_responses_have_no_header_tags() -> None:
-    payload = made(ApiVersionsResponse, error_code=ErrorCode.none, api_keys=(), throttle_time=ZERO)
+    payload = entity_of(
+        ApiVersionsResponse, error_code=ErrorCode.none, api_keys=(), throttle_time=ZERO
+    )
     frame = response_frame(payload, 5)
     assert frame[4:8] == b"\x00\x00\x00\x05"
     assert frame[8:10] == b"\x00\x00"  # The error code follows immediately.
