@@ -132,6 +132,9 @@ UNSAFE_KEYS = names(
 )
 """Options that are unsafe to ignore: the written data would differ from what was requested."""
 
+UNSAFE_REGISTRY_KEYS = frozenset({"context.name.strategy", "use.latest.with.metadata"})
+"""Options of Java's serializers that are unsafe to ignore: they select another schema."""
+
 SPARK_OPTIONS = names(
     """
     asyncprogresstrackingcheckpointintervalms asyncprogresstrackingenabled checkpointlocation
@@ -294,13 +297,14 @@ def _reject_unsafe(name: str) -> None:
     if name in SERIALIZERS:
         raise ConfigError(
             f"option {PREFIX}{name} is not allowed",
-            hint="Keys and values are written unchanged: cast the columns to string or binary.",
+            hint="Cast key and value to string or binary, or set value.format or key.format, such "
+            "as avro-confluent.",
         )
     if name in REJECTED_SECURITY_KEYS:
         raise ConfigError(
             f"option {PREFIX}{name} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}."
         )
-    if name.startswith(UNSAFE_PREFIXES) or name in UNSAFE_KEYS:
+    if name.startswith(UNSAFE_PREFIXES) or name in UNSAFE_KEYS | UNSAFE_REGISTRY_KEYS:
         raise ConfigError(
             f"option {PREFIX}{shown_name(name)} is not supported by this version",
             hint=_replacement_hint(name)
@@ -316,6 +320,11 @@ def _check_unprefixed_name(name: str) -> None:
     """
     if name in SPARK_OPTIONS:
         return
+    if name in UNSAFE_REGISTRY_KEYS:
+        raise ConfigError(
+            f"option {name} is not supported",
+            hint="Select the schema with use.latest.version or use.schema.id.",
+        )
     if name in SOURCE_OPTIONS:
         instead = "; the option for writing is topic" if name in SOURCE_TOPICS else ""
         warn_once(_LOG, "Option %s applies to reading and has no effect%s", name, instead)

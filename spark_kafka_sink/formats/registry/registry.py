@@ -46,6 +46,8 @@ _MOCKS: dict[str, Any] = {}
 """In-memory registries of this process, by URL."""
 _MAGIC_GUID: Final = b"\x01"
 _ID_BYTES: Final = 4
+_MISSING: Final = (40401, 40402, 40403)
+"""Error codes of subjects, versions and schemas that do not exist."""
 _READ_ONLY: Final = 42205
 """Error code of a subject that accepts no schemas now."""
 _INCOMPATIBLE_HINT: Final = (
@@ -56,8 +58,12 @@ _HINTS: Final = {
     _CONFLICT: _INCOMPATIBLE_HINT,
     _UNAUTHORIZED: "Check basic.auth.user.info or the bearer.auth options.",
     _FORBIDDEN: "Grant the login access to the subject.",
-    _NOT_FOUND: "Register the schema, or set auto.register.schemas=true; check topic and "
-    "subject.name.strategy.",
+    **dict.fromkeys(
+        _MISSING,
+        "Register the schema, or set auto.register.schemas=true; check topic, "
+        "subject.name.strategy and use.schema.id.",
+    ),
+    _NOT_FOUND: f"Check the path of {URL}; that of Apicurio is /apis/ccompat/v7.",
     _READ_ONLY: "Change the mode of the registry or subject, or use a registered schema: "
     "auto.register.schemas=false.",
     _INVALID: "The registry rejects the schema: correct it, or value.schema.name.",

@@ -358,7 +358,8 @@ def test_failures_are_retried(broker: EmbeddedBroker, registry: SmallRegistry) -
     [
         ((422, {"error_code": 42201, "message": "Invalid schema"}), "Invalid schema"),
         ((403, {"error_code": 40301, "message": "Denied"}), "Grant the login access"),
-        ((404, {}), "HTTP status 404"),
+        ((404, {}), "Check the path of schema.registry.url"),
+        ((404, {"error_code": 40403, "message": "Schema not found"}), "Register the schema"),
         ((422, {"error_code": 42205, "message": "READONLY"}), "Change the mode of the registry"),
     ],
 )

@@ -97,6 +97,12 @@ def test_serializers_are_rejected(name: str) -> None:
     assert f"kafka.{name} is not allowed" in failure({f"kafka.{name}": "x"})
 
 
+@pytest.mark.parametrize("prefix", ["", "kafka."])
+@pytest.mark.parametrize("name", sorted(option_names.UNSAFE_REGISTRY_KEYS))
+def test_options_that_select_another_schema_are_rejected(name: str, prefix: str) -> None:
+    assert f"option {prefix}{name} is not supported" in failure({f"{prefix}{name}": "x"})
+
+
 @pytest.mark.parametrize("name", ["transactional.id", "interceptor.classes", "config.providers"])
 def test_option_that_is_unsafe_to_ignore_is_rejected(name: str) -> None:
     assert f"kafka.{name} is not supported by this version" in failure({f"kafka.{name}": "x"})
