@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
 _USER: Final = "decoding records"
+_TIME: Final = re.compile(r"(local-)?(timestamp|time|date)\b")
+"""Start of the logical types of dates, times and timestamps."""
 _ID_BYTES: Final = 5
 _GUID_BYTES: Final = 17
 _HINT: Final = (
@@ -180,16 +183,38 @@ def decode(format_: Format, source: Source | None, payload: bytes) -> Any:
 @lru_cache(maxsize=64)
 def _avro(schema: str) -> Callable[[bytes], Any]:
     library = import_extra("testing", "fastavro", _USER)
-    parsed = library.parse_schema(json.loads(schema))
+    declaration = json.loads(schema)
+    parsed = library.parse_schema(declaration)
+    plain = library.parse_schema(_without_times(declaration))
 
-    def read(payload: bytes) -> Any:
+    def read_as(parsed: Any, payload: bytes) -> Any:
         source = io.BytesIO(payload)
         value = library.schemaless_reader(source, parsed, None)
         if source.read(1):
             raise ValueError("the payload is longer than its schema allows")
         return value
 
+    def read(payload: bytes) -> Any:
+        try:
+            return read_as(parsed, payload)
+        except (ValueError, OverflowError):  # Python's dates have the years 1 to 9999.
+            return read_as(plain, payload)
+
     return read
+
+
+def _without_times(declaration: Any) -> Any:
+    """Return an Avro schema with numbers instead of dates, times and timestamps."""
+    if isinstance(declaration, list):
+        return [_without_times(part) for part in declaration]
+    if not isinstance(declaration, dict):
+        return declaration
+    is_time = _TIME.match(str(declaration.get("logicalType")))
+    return {
+        name: part if name == "default" else _without_times(part)
+        for name, part in declaration.items()
+        if name != "logicalType" or not is_time
+    }
 
 
 @lru_cache(maxsize=64)

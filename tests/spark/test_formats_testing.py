@@ -52,6 +52,27 @@ def write(frame: DataFrame, broker: EmbeddedBroker, topic: str, **more: str) -> 
     return options
 
 
+@pytest.mark.parametrize("format_", ["json", "avro"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        "array()",
+        "struct(map() as m)",
+        "date'0000-12-31'",
+        "timestamp_micros(253402300800000000 + id)",
+        "timestamp_ntz'+12345-01-01'",
+    ],
+)
+def test_compare_values_that_python_or_arrow_does_not_have(
+    spark: SparkSession, broker: EmbeddedBroker, unique_topic: str, column: str, format_: str
+) -> None:
+    rows = spark.range(0, 2, 1, 1).selectExpr(f"{column} as a", "id")
+    options = write(rows, broker, unique_topic, value__format=format_)
+    assert_written(rows, broker, options=options)
+    with pytest.raises(AssertionError, match="2 rows expected, 2 records found"):
+        assert_written(rows.withColumn("id", rows.id + 1), broker, options=options)
+
+
 @pytest.mark.parametrize("format_", PAYLOADS + CONFLUENT)
 def test_compare_decoded_rows(
     frame: DataFrame,

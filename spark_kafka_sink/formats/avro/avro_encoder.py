@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 __all__ = ["compile_plan", "derive"]
 
 _BITS: Final = {"int": 32, "long": 64}
+_MAX_REASONS: Final = 5
+"""Number of branches whose reasons an error contains."""
 _MAX_DIGITS: Final = 38
 """Maximum number of digits of 128-bit decimals."""
 _WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
@@ -168,9 +170,11 @@ def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
             reasons.append(error)
     if len(reasons) == 1:
         return reasons[0]
+    others = f"; {len(reasons) - _MAX_REASONS} more" if len(reasons) > _MAX_REASONS else ""
     return ColumnError(
         f"{column.label} fits no branch of the Avro union"
-        + "".join(f"; {error.message}" for error in reasons),
+        + "".join(f"; {error.message}" for error in reasons[:_MAX_REASONS])
+        + others,
         hint="Cast the column, or add its type to the union.",
     )
 

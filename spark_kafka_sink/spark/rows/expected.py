@@ -108,9 +108,10 @@ def _decoded(plan: FieldPlan, batch: pa.RecordBatch, part: str) -> list[Any]:
 
 
 def _to_arrow(frame: DataFrame) -> pa.Table | None:
-    """Return the rows of a frame; None if there are none and PySpark has no `toArrow`."""
-    if hasattr(frame, "toArrow"):
-        return frame.toArrow()
+    """Return the rows of a frame; None if there are none.
+
+    `toArrow`, which 3.5 does not have, cannot convert void items.
+    """
     rows = with_plain_names(frame).mapInArrow(_as_streams, "stream binary").collect()
     tables = [pa.ipc.open_stream(row.stream).read_all() for row in rows]
     return pa.concat_tables(tables).rename_columns(frame.columns) if tables else None

@@ -649,3 +649,10 @@ def test_records_of_several_unions_are_named() -> None:
         plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema), message=names)
         with pytest.raises((ColumnError, ConfigError), match=problem):
             compile_encoder(plan, type_)
+
+
+def test_error_of_a_large_union_names_five_reasons() -> None:
+    union = [{**record(("v", "int")), "name": f"R{number}"} for number in range(300)]
+    with pytest.raises(ColumnError, match="; 295 more") as caught:
+        try_to_encode(pa.array([{"a": 1}]), {**record(("a", union)), "name": "Outer"})
+    assert len(str(caught.value)) < 1000
