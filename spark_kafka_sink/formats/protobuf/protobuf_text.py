@@ -120,6 +120,11 @@ def _quoted(text: Any) -> str:
     return f'"{CEscape(text, as_utf8=True)}"'
 
 
+def _without_plus(number: str) -> str:
+    """Return a number whose exponent has no plus, which Wire's parser in registries rejects."""
+    return number.replace("e+", "e")
+
+
 def _listed(options: Iterable[str]) -> str:
     text = ", ".join(options)
     return f" [{text}]" if text else ""
@@ -287,6 +292,8 @@ class _Printer:
             if field.type in (Kind.STRING, Kind.BYTES):
                 # The default of a bytes field is already escaped.
                 text = _quoted(text) if field.type == Kind.STRING else f'"{text}"'
+            elif field.type in (Kind.FLOAT, Kind.DOUBLE):
+                text = _without_plus(text)
             yield f"default = {text}"
         is_derived = field.extendee or field.json_name == _json_name(field.name)
         if field.HasField("json_name") and not is_derived:
@@ -304,7 +311,7 @@ class _Printer:
         return _block(f"{keyword}enum {enum.name}", lines)
 
     def _reserved(self, ranges: Sequence[str], names: Iterable[str]) -> Iterator[str]:
-        texts = [name if self._has_edition else f'"{name}"' for name in names]
+        texts = [name if self._has_edition else _quoted(name) for name in names]
         return (f"reserved {', '.join(parts)};" for parts in (ranges, texts) if parts)
 
     def _extensions(

@@ -103,8 +103,9 @@ def subject_of(
     if not name and strategy is not SubjectStrategy.TOPIC_NAME:
         raise ConfigError(
             f"option {part.part}.subject.name.strategy is {strategy.value}, but the schema of the "
-            f"{part.part} is not a record",
-            hint="Use a schema that contains only the record, or TopicNameStrategy.",
+            f"{part.part} is not a record with a name",
+            hint="Use the schema of the record alone, in JSON Schema with a title, or "
+            "TopicNameStrategy.",
         )
     return subject_by(strategy, topic or "", part.part, name)
 
@@ -141,7 +142,7 @@ def _record_name(part: PartFormat, text: str, message: str | None) -> str:
             f"option {part.part}.schema.name is set, but the schema has the title {shown(title)}",
             hint="Remove the option or the title.",
         )
-    return title or name or part.record_name
+    return title or name or ""
 
 
 def _read_file(part: PartFormat) -> bytes:

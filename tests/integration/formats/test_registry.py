@@ -113,6 +113,34 @@ def test_subjects_contain_the_full_name_of_the_record(
     assert list(registry.subjects) == [subject]
 
 
+ORDER_RECORD = (
+    '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": ["null", "string"]}, '
+    '{"name": "price", "type": ["null", "double"]}]}'
+)
+
+
+@pytest.mark.parametrize("strategy", ["RecordNameStrategy", "TopicRecordNameStrategy"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"value.schema": f'["null", {ORDER_RECORD}]'},
+        {"value.schema": f"[{ORDER_RECORD}]", "value.schema.name": "Order"},
+        {"value.schema": '"string"', "value.fields": "id"},
+        {"value.format": "json-confluent", "value.schema": '{"type": "object"}'},
+    ],
+)
+def test_subjects_named_after_records_need_a_record(
+    broker: EmbeddedBroker, registry: SmallRegistry, strategy: str, options: dict[str, str]
+) -> None:
+    """Java's serializers raise an error, too."""
+    with pytest.raises(ConfigError, match="the schema of the value is not a record with a name"):
+        write(broker, registry, **options, **{"value.subject.name.strategy": strategy})
+    assert not registry.subjects
+    named = {"value.schema": ORDER_RECORD, "value.subject.name.strategy": strategy}
+    write(broker, registry, **named)
+    assert [subject.rpartition("-")[2] for subject in registry.subjects] == ["Order"]
+
+
 def test_topic_column_requires_record_name_strategy(
     broker: EmbeddedBroker, registry: SmallRegistry
 ) -> None:
