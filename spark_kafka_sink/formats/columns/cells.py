@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Mask: TypeAlias = NDArray[np.bool_]
     """Shape (n,), one entry per cell."""
 
+NOT_UTF8: Final = "is not valid UTF-8"
+"""The fault of a text."""
 _ASCII: Final = 0x7F
 """The highest code of a character that takes one byte in UTF-8."""
 
@@ -135,7 +137,7 @@ class Cells:
         if values_of(column).max(initial=0) > _ASCII:
             bad = np.zeros(len(column), np.bool_)
             _mark_invalid(column, bad)
-            self.fail(bad, path, "is not valid UTF-8")
+            self.fail(bad, path, NOT_UTF8)
         return column
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.columns.cells import Cells
+from spark_kafka_sink.formats.columns.cells import NOT_UTF8, Cells
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
@@ -150,16 +150,21 @@ def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int,
 def _with_json(
     encoded: pa.BinaryArray, structs: pa.StructArray, rows: NDArray[np.intp], zone: str
 ) -> pa.BinaryArray:
-    """Return the column with these rows as JSON, or null for rows that JSON cannot represent."""
+    """Return the column with these rows as JSON, or null for rows that JSON cannot represent.
+
+    Bytes that are not UTF-8 become U+FFFD.
+    """
     plan = FieldPlan(format=Format.JSON, column=0, framing=Framing(), zone=zone)
     bad = structs.take(rows.astype(np.int64))
     faults = RowFaults(len(bad))
     texts = compile_encoder(plan, bad.type).encode(bad, faults)
     if faults:
-        readable = np.ones(len(bad), np.bool_)
-        readable[faults.rows] = False
-        kept = pc.if_else(pa.array(readable), texts, pa.scalar(None, pa.binary()))
-        texts = cast("pa.BinaryArray", kept)
+        lost = {fault.row for fault in faults if fault.problem != NOT_UTF8}
+        readable = (
+            None if text is None or row in lost else text.decode(errors="replace").encode()
+            for row, text in enumerate(texts.to_pylist())
+        )
+        texts = pa.array(readable, pa.binary())
     mask = np.zeros(len(encoded), np.bool_)
     mask[rows] = True
     return cast("pa.BinaryArray", pc.replace_with_mask(encoded, pa.array(mask), texts))

@@ -81,6 +81,10 @@ def test_bad_rows_are_dead_letters_as_json(broker: EmbeddedBroker) -> None:
     assert [record.key for record in broker.records("events")] == [b"0", b"2"]
     letters = broker.records("dead")
     assert [record.key for record in letters] == [b"1", b"3"]
+    replaced = INVALID_UTF8.decode(errors="replace")
+    assert [json.loads(record.value or b"") for record in letters] == [
+        {"id": key, "text": replaced} for key in ("1", "3")
+    ]
     headers = dict(letters[0].headers)
     message = (headers["__connect.errors.exception.message"] or b"").decode()
     assert "the field `text` of the value is not valid UTF-8" in message
