@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import NAMESPACE_URL, uuid5
 
-Response = tuple[int, dict[str, Any]]
+Response = tuple[int, Any]
 
 
 @dataclass
@@ -43,6 +43,8 @@ class SmallRegistry:
     """
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    """Paths and bodies of the requests."""
 
     def respond(self, method: str, target: str, body: dict[str, Any]) -> Response:
         """Return status and body of the response to a request."""
@@ -59,6 +61,8 @@ class SmallRegistry:
                 return self._register(subject, body)
             case "POST", ["subjects", subject]:
                 return self._lookup(subject, body)
+            case "GET", ["subjects", subject, "versions"] if subject in self.subjects:
+                return 200, [*range(1, len(self.subjects[subject]) + 1)]
             case "GET", ["subjects", subject, "versions", version]:
                 return self._version(subject, version)
             case "GET", ["schemas", "ids", number]:
@@ -183,6 +187,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
         def _serve(self, body: dict[str, Any]) -> None:
             path = urlsplit(self.path).path
             registry.requests.append(f"{self.command} {path}")
+            registry.bodies.append((path, body))
             registry.headers.append(dict(self.headers.items()))
             fault = registry.faults.popleft() if registry.faults else None
             if isinstance(fault, float):

@@ -12,10 +12,13 @@ from spark_kafka_sink.formats.columns.names import Names
 from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
+from spark_kafka_sink.formats.protobuf.protobuf_numbers import FieldType, Versions, numbering
 from spark_kafka_sink.formats.protobuf.protobuf_schema import DURATION, TIMESTAMP
 from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
 _NAMES: Final = Names(
@@ -50,13 +53,14 @@ _KEYS: Final = (
 )
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
+def derive(type_: pa.StructType, name: str, namespace: str, versions: Iterable[str] = ()) -> Source:
     """Derive the descriptor of a file with one message; see `plan.derive_schema`.
 
-    Fields are numbered in column order. A nullable column is `optional`.
+    Fields are numbered in column order, except those that `versions` have. These are earlier
+    versions of the schema, newest first. A nullable column is `optional`.
     """
     full_name = _NAMES.check_record(name, namespace)
-    message = _message(Column.of(type_), name, full_name)
+    message = _message(Column.of(type_), name, full_name, Versions.of(full_name, versions))
     imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
     is_package = "google.protobuf.".startswith(f"{full_name}.")
     if imports and (is_package or full_name in _FILES):
@@ -71,22 +75,41 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     return Source(base64.b64encode(file).decode(), full_name, full_name)
 
 
-def _message(column: Column, name: str, full_name: str) -> bytes:
+def _message(column: Column, name: str, full_name: str, versions: Versions) -> bytes:
     fields, nested = b"", b""
     choices: list[bytes] = []
     """The oneof that Protobuf requires for each optional field."""
     used = _field_names(column)
     """Names in the message's scope."""
-    for number, part in enumerate(column.parts, 1):
+    numbered = numbering({part.name: _field_type(part) for part in column.parts}, versions)
+    for part in sorted(column.parts, key=lambda part: numbered.numbers[part.name]):
         _NAMES.check(part)
-        type_, below = _declared(part, full_name, _unused(part.name, used))
+        inner = versions.of_field(part.name) if part.name in numbered.known else Versions()
+        type_, below = _declared(part, full_name, _unused(part.name, used), inner)
+        number = numbered.numbers[part.name]
         field = sized_field(1, part.name.encode()) + number_field(3, number) + type_
         if part.is_nullable and part.shape in (*_KINDS, *_SIZED_KINDS):
             field += number_field(9, len(choices)) + number_field(17, 1)
             choices.append(sized_field(8, sized_field(1, f"_{part.name}".encode())))
         fields += sized_field(2, field)
         nested += below
-    return sized_field(1, name.encode()) + fields + nested + b"".join(choices)
+    ranges = (number_field(1, start) + number_field(2, end) for start, end in numbered.reserved)
+    reserved = [sized_field(9, range_) for range_ in ranges]
+    reserved += [sized_field(10, name.encode()) for name in numbered.reserved_names]
+    return b"".join((sized_field(1, name.encode()), fields, nested, *choices, *reserved))
+
+
+def _field_type(column: Column) -> FieldType:
+    """Return the type of a column's field."""
+    if column.shape is Shape.LIST:
+        return FieldType(_kind(column.parts[0]), is_repeated=True)
+    return FieldType(_kind(column), is_repeated=column.shape is Shape.MAP)
+
+
+def _kind(column: Column) -> Kind:
+    if column.shape in _SIZED_KINDS:
+        return _SIZED_KINDS[column.shape][column.type.bit_width == 64]
+    return _KINDS.get(column.shape, Kind.MESSAGE)
 
 
 def _field_names(column: Column) -> set[str]:
@@ -126,37 +149,36 @@ def _unused(column: str, used: set[str]) -> str:
     return chosen
 
 
-def _declared(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
+def _declared(column: Column, owner: str, name: str, versions: Versions) -> tuple[bytes, bytes]:
     """Return a field's declaration without its name and number, and its nested messages."""
     if column.shape is Shape.MAP:
-        return _map(column, owner, name)
+        return _map(column, owner, name, versions)
     is_list = column.shape is Shape.LIST
     return _single(
         column.parts[0] if is_list else column,
         owner,
         name,
+        versions,
         Label.REPEATED if is_list else Label.OPTIONAL,
     )
 
 
 def _single(
-    column: Column, owner: str, name: str, label: int = Label.OPTIONAL
+    column: Column, owner: str, name: str, versions: Versions, label: int = Label.OPTIONAL
 ) -> tuple[bytes, bytes]:
     """Return the same as `_declared` for a column that is neither a list nor a map."""
     if column.shape is Shape.STRUCT:
         full_name = f"{owner}.{name}"
-        nested = sized_field(3, _message(column, name, full_name))
+        nested = sized_field(3, _message(column, name, full_name, versions))
         return _type(label, Kind.MESSAGE, full_name), nested
     if column.shape in (Shape.LIST, Shape.MAP):
         hint = "Put it into a struct with one field."
         raise unsupported(column, "an item or value in Protobuf", hint)
     if column.shape in _WELL_KNOWN:
         return _type(label, Kind.MESSAGE, _WELL_KNOWN[column.shape]), b""
-    if column.shape in _SIZED_KINDS:
-        return _type(label, _SIZED_KINDS[column.shape][column.type.bit_width == 64]), b""
-    if column.shape not in _KINDS:
+    if column.shape not in (*_KINDS, *_SIZED_KINDS):
         raise unsupported(column, "Protobuf")
-    return _type(label, _KINDS[column.shape]), b""
+    return _type(label, _kind(column)), b""
 
 
 def _type(label: int, kind: Kind, name: str = "") -> bytes:
@@ -164,15 +186,15 @@ def _type(label: int, kind: Kind, name: str = "") -> bytes:
     return number_field(4, label) + number_field(5, kind) + named
 
 
-def _map(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
+def _map(column: Column, owner: str, name: str, versions: Versions) -> tuple[bytes, bytes]:
     """Return the declaration of a map, whose entries are nested messages."""
     key, value = column.parts
     if key.shape not in _KEYS:
         raise unsupported(key, "the key of a Protobuf map")
-    value_type, nested = _single(value, owner, name)
+    value_type, nested = _single(value, owner, name, versions)
     entry_name = f"{_camel_case(column.name)}Entry"
     entry = sized_field(1, entry_name.encode())
-    types = (("key", _single(key, owner, name)[0]), ("value", value_type))
+    types = (("key", _type(Label.OPTIONAL, _kind(key))), ("value", value_type))
     for number, (part, type_) in enumerate(types, 1):
         entry += sized_field(2, sized_field(1, part.encode()) + number_field(3, number) + type_)
     entry += sized_field(7, number_field(7, 1))

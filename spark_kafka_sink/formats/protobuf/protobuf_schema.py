@@ -61,11 +61,17 @@ class ProtoField:
 
 @dataclass(frozen=True, slots=True)
 class ProtoMessage:
-    """A message. An entry of a map is a message with the fields `key` and `value`."""
+    """A message. An entry of a map is a message with the fields `key` and `value`.
+
+    `reserved` are ranges of numbers that fields cannot have, with their ends excluded: those
+    declared as reserved, and those of extensions.
+    """
 
     name: str
     fields: tuple[ProtoField, ...]
     is_map_entry: bool
+    reserved: tuple[tuple[int, int], ...] = ()
+    reserved_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +186,14 @@ class _Declared:
     def message(self, name: str) -> ProtoMessage:
         """Return a message with its fields."""
         message, _ = self.messages[name]
-        fields = tuple(self._field(name, field) for field in parts_of(message, 2))
-        return ProtoMessage(name, fields, _is_entry(message))
+        ranges = parts_of(message, 5) + parts_of(message, 9)
+        return ProtoMessage(
+            name=name,
+            fields=tuple(self._field(name, field) for field in parts_of(message, 2)),
+            is_map_entry=_is_entry(message),
+            reserved=tuple((number_of(range_, 1), number_of(range_, 2)) for range_ in ranges),
+            reserved_names=tuple(bytes(text).decode() for text in message.get(10, ())),
+        )
 
     def _field(self, owner: str, field: Parsed) -> ProtoField:
         message, features = self.messages[owner]

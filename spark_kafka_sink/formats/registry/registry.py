@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 from urllib.parse import quote
 from uuid import UUID
@@ -23,7 +24,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_source import BUILT_IN, complete
 from spark_kafka_sink.formats.registry.registry_client_settings import client_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.security.security_config import SaslConfig
@@ -209,6 +210,31 @@ class Registry:
 
         return self._read(f"of GUID {guid}", format_, fetch).text
 
+    def contains(self, subject: str, candidate: Candidate) -> bool:
+        """Return True if the subject has the schema, in any version.
+
+        Raises:
+            SchemaRegistryError: see `_fail`.
+        """
+        schema, what = self._schema(candidate, self._find_import), f"read subject {subject}"
+        normalize = self._config.normalize
+        lookup = self._client.lookup_schema
+        return self._find(what, lookup, subject, schema, normalize_schemas=normalize) is not None
+
+    def protobuf_versions(self, subject: str) -> Iterator[str]:
+        """Yield a subject's Protobuf schemas, newest version first. Each is read when needed.
+
+        Raises:
+            SchemaRegistryError: a schema cannot be read, or see `_fail`.
+        """
+        what = f"read the versions of subject {subject}"
+        versions = self._find(what, self._client.get_versions, subject) or ()
+        for version in sorted(versions, reverse=True):
+            fetch = partial(self._version, subject, version)
+            schema = fetch()
+            if schema.schema_type == _TYPES[Format.PROTOBUF]:
+                yield self._with_imports(subject, schema, partial(fetch, _SERIALIZED))
+
     def has_versions(self, subject: str) -> bool:
         """Return True if the subject already has a schema.
 
@@ -361,7 +387,7 @@ class Registry:
         def collect(references: Any) -> None:
             for reference in references:
                 if reference.name not in texts:
-                    schema = self._version(reference, fmt).schema
+                    schema = self._version(reference.subject, reference.version, fmt)
                     texts[reference.name] = schema.schema_str
                     collect(schema.references or ())
 
@@ -384,11 +410,10 @@ class Registry:
         texts = self._referenced(schema.references or (), fmt)
         return descriptor_set(schema.schema_str, texts.get, name=f"{subject}.proto")
 
-    def _version(self, reference: Any, fmt: str | None = None) -> Any:
-        """Return the version of a subject to which a schema refers."""
-        subject, version = reference.subject, reference.version
+    def _version(self, subject: str, version: int, fmt: str | None = None) -> Any:
+        """Return the schema of a version."""
         what = f"read version {version} of subject {subject}"
-        return self._call(what, self._client.get_version, subject, version, fmt=fmt)
+        return self._call(what, self._client.get_version, subject, version, fmt=fmt).schema
 
     def _call(self, what: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Return the result of a request; see `_fail`."""

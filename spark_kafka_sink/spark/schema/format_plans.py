@@ -123,7 +123,7 @@ def _parts(
 def _planned(roles: ColumnRoles, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
     with _Planner(schema, config) as planner:
         drafts = [
-            None if plan is None else planner.draft(plan, part)
+            None if plan is None else planner.numbered(planner.draft(plan, part))
             for plan, part in _parts(roles, config)
         ]
         planner.check([draft for draft in drafts if draft is not None])
@@ -179,6 +179,26 @@ class _Planner:
             check = compile_check(draft.plan.schema, type_, draft.references)
             return replace(draft, plan=replace(draft.plan, check=check))
         return draft
+
+    def numbered(self, draft: _Draft) -> _Draft:
+        """Return the draft with a derived Protobuf schema that has the numbers of its subject.
+
+        Raises:
+            SchemaRegistryError: see `Registry.protobuf_versions`.
+        """
+        part, candidate = draft.part, draft.candidate
+        if candidate is None or part.format.payload is not Format.PROTOBUF or part.has_schema:
+            return draft
+        # `mock://` has only the versions of this process, and accepts any schema.
+        if self._registry_config.is_mock or self._connected.contains(draft.subject, candidate):
+            return draft
+        from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive  # for this format
+
+        versions = self._connected.protobuf_versions(draft.subject)
+        type_ = self._type(draft.plan, part)
+        text = derive(type_, part.record_name, part.namespace, versions).schema
+        plan = replace(draft.plan, schema=text)
+        return replace(draft, plan=plan, candidate=replace(candidate, text=text))
 
     def check(self, drafts: Sequence[_Draft]) -> None:
         """Check the schemas in a dry run, or if there are two, so that none or both are registered.
