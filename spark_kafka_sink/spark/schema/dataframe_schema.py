@@ -104,9 +104,10 @@ class ColumnRoles:
         """Check a DataFrame's schema.
 
         Raises:
-            ColumnError: a column is missing, duplicate or of the wrong type.
+            ColumnError: a column is missing, duplicate, of the wrong type, or unreadable in Python.
         """
         _reject_duplicates(schema)
+        _reject_month_intervals(schema)
         selected = _selected(schema, config)
         # A topic column that the option overrides may have any type.
         unused = {"key", "value", "timestamp"} | ({"topic"} if config.topic is not None else set())
@@ -131,6 +132,27 @@ class ColumnRoles:
             value_plan=None if selected is None else _plan(selected.value, config),
             key_plan=None if selected is None else _plan(selected.key, config),
         )
+
+
+def _reject_month_intervals(schema: types.StructType) -> None:
+    """Reject columns that PyArrow cannot read: the tasks fail, even if they are not written."""
+    for field in schema.fields:
+        if _has_month_interval(field.dataType):
+            raise ColumnError(
+                f"column `{field.name}` has type {_short(field.dataType.simpleString())}, which "
+                "PyArrow cannot read",
+                hint=f"Drop it, or cast it to STRING: .drop('{field.name}').",
+            )
+
+
+def _has_month_interval(data_type: types.DataType) -> bool:
+    if isinstance(data_type, types.StructType):
+        return any(_has_month_interval(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, types.ArrayType):
+        return _has_month_interval(data_type.elementType)
+    if isinstance(data_type, types.MapType):
+        return _has_month_interval(data_type.keyType) or _has_month_interval(data_type.valueType)
+    return isinstance(data_type, types.YearMonthIntervalType)
 
 
 def _selected(schema: types.StructType, config: SinkConfig) -> Selections | None:

@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    YearMonthIntervalType,
 )
 
 from spark_kafka_sink import ColumnError
@@ -18,6 +19,7 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles, warn_of_misnamed_columns
 
 CONFIG = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
+MONTHS = YearMonthIntervalType()
 STRUCT = StructType([StructField("id", LongType())])
 
 
@@ -52,6 +54,21 @@ def test_number_suggests_a_cast() -> None:
 def test_column_names_are_case_sensitive() -> None:
     assert ".withColumnRenamed('VALUE', 'value')" in hint(("VALUE", StringType()))
     assert "Set value.format, for example to json" in hint(("text", StringType()))
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        MONTHS,
+        ArrayType(MONTHS),
+        MapType(StringType(), MONTHS),
+        StructType([StructField("a", ArrayType(StructType([StructField("b", MONTHS)])))]),
+    ],
+)
+def test_month_intervals_are_rejected_even_if_not_written(type_: DataType) -> None:
+    schema = StructType([StructField("value", StringType()), StructField("age", type_)])
+    with pytest.raises(ColumnError, match=r"column `age` has type .*, which PyArrow cannot read"):
+        ColumnRoles.of(schema, CONFIG)
 
 
 def test_columns_of_a_wide_frame_are_abbreviated() -> None:
