@@ -10,7 +10,6 @@ from spark_kafka_sink.common.errors import (
     ColumnError,
     DeliveryError,
     RecordTooLargeError,
-    UnknownTopicError,
 )
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_context import SessionSettings
@@ -119,22 +118,6 @@ def test_errors_are_not_tolerated_by_default(
     servers, topic, _ = topics
     with pytest.raises(error):
         write(servers, batch([_bad_rows(topic)[row]]), {})
-
-
-def test_missing_dead_letter_topic_fails_the_task(topics: tuple[str, str, str]) -> None:
-    servers, topic, _ = topics
-    options = {
-        **TOLERATE,
-        "errors.deadletterqueue.topic.name": f"{topic}-nowhere",
-        "kafka.allow.auto.create.topics": "false",
-        "kafka.max.block.ms": "1500",
-    }
-    with pytest.raises(UnknownTopicError) as caught:
-        write(servers, batch(_bad_rows(topic)), options)
-    assert "the dead letter topic was not available" in caught.value.message
-    hint = caught.value.hint or ""
-    assert "Correct errors.deadletterqueue.topic.name" in hint
-    assert "create the topic: topic.create=true, or kafka-topics" in hint
 
 
 def test_error_ratio_limit(topics: tuple[str, str, str]) -> None:

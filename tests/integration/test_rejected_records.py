@@ -130,25 +130,6 @@ def test_batches_larger_than_a_segment_are_split(any_kafka: Any, unique_topic: s
     assert report.splits > 0
 
 
-def test_topic_without_write_permission() -> None:
-    refusals = "produce:topic=secret:error=TOPIC_AUTHORIZATION_FAILED"
-    with EmbeddedBroker(topics={"secret": 2, "open": 1, "dead": 1}, faults=[refusals]) as kafka:
-        servers = kafka.bootstrap_servers
-        options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
-        record_batch = batch(
-            [(f"{n}", "secret" if n % 3 else "open", None, None) for n in range(90)]
-        )
-        report = write(servers, record_batch, options)
-        assert len(by_confluent(servers, "open")) == 30
-        dead = by_confluent(servers, "dead")
-        assert len(dead) == 60
-        assert b"TOPIC_AUTHORIZATION_FAILED" in (context(dead[0], "exception.message") or b"")
-        assert [(c.reason, c.dead_lettered) for c in report.poison] == [("TOPIC_UNAUTHORIZED", 60)]
-        with pytest.raises(DeliveryError) as caught:
-            write(servers, record_batch, {})
-        assert caught.value.error == "TOPIC_AUTHORIZATION_FAILED"
-
-
 def test_breaker_counts_tolerated_batches() -> None:
     refusals = "produce:topic=secret:error=TOPIC_AUTHORIZATION_FAILED"
     with EmbeddedBroker(topics={"secret": 1}, faults=[refusals]) as kafka:

@@ -69,14 +69,6 @@ def test_report_without_rows(sink: Sink, topic: str, tmp_path: Path) -> None:
     assert _report(path).records == 0
 
 
-def test_records_without_acks_are_not_persisted(sink: Sink, topic: str, tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    sink.write(_frame(sink, 90, 2), topic=topic, reportPath=str(path), kafka__acks="0")
-    report = _report(path)
-    assert report.persisted == 0
-    assert sum(part.sent for part in report.partitions) == 90
-
-
 def test_dry_run(sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     sink.write(

@@ -242,6 +242,9 @@ def test_missing_dead_letter_topic_fails_the_task() -> None:
         with pytest.raises(UnknownTopicError) as caught:
             sim.append_while_stepping(_rows(["nope"]))
         assert caught.value.topic == DEAD
+        assert "the dead letter topic was not available" in caught.value.message
+        hint = "Correct errors.deadletterqueue.topic.name, or create the topic: topic.create=true"
+        assert hint in (caught.value.hint or "")
 
 
 def _rows(topics: list[str]) -> Rows:

@@ -1,4 +1,4 @@
-"""Waits of the writer and how they end."""
+"""Waits of the writer and how they end; test_accumulator covers their conditions and timeouts."""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ import pytest
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.session_state import SessionState
-from tests.support.clock import ManualClock
 
 SOON = 5.0
 
@@ -27,17 +26,6 @@ def state() -> SessionState:
 def writer() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(1) as pool:
         yield pool
-
-
-def test_completed_condition_does_not_wait(state: SessionState) -> None:
-    assert state.wait_for(lambda: True, 0.0)
-
-
-def test_wait_ends_at_timeout() -> None:
-    clock = ManualClock(seconds=1.0)
-    state = SessionState(clock, nothing, lambda: clock.advance(1.0))
-    assert not state.wait_for(lambda: False, 2.5)
-    assert clock.monotonic() >= 3.5
 
 
 def test_wait_ends_on_notification(state: SessionState, writer: ThreadPoolExecutor) -> None:
@@ -67,16 +55,6 @@ def test_first_error_ends_all_waits(state: SessionState, writer: ThreadPoolExecu
         assert caught.value is first
 
 
-def test_flush_waits_for_all_batches(state: SessionState, writer: ThreadPoolExecutor) -> None:
-    state.add_incomplete(2)
-    waiting = writer.submit(state.wait_until_complete, SOON)
-    state.complete()
-    time.sleep(0.02)
-    assert (waiting.done(), state.incomplete) == (False, 1)
-    state.complete()
-    waiting.result(SOON)
-
-
 def test_flush_fails_if_no_batch_completes(state: SessionState, writer: ThreadPoolExecutor) -> None:
     state.add_incomplete(3)
     started = time.monotonic()
@@ -101,12 +79,3 @@ def test_failed_batch_is_not_a_success(state: SessionState, writer: ThreadPoolEx
     assert not waiting.done()
     state.fail(DeliveryError("failed"))
     assert isinstance(waiting.exception(SOON), DeliveryError)
-
-
-def test_sender_is_checked_while_the_writer_waits() -> None:
-    def check_sender() -> None:
-        watched.fail(DeliveryError("the sender has died"))
-
-    watched = SessionState(SystemClock(), nothing, check_sender)
-    with pytest.raises(DeliveryError, match="has died"):
-        watched.wait_for(lambda: False, SOON)

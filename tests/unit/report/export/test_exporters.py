@@ -151,12 +151,6 @@ def test_missing_extra_is_reported_before_anything_is_written(
         config(**{option: "true"})
 
 
-def test_credentials_in_a_pushgateway_url_are_rejected() -> None:
-    with pytest.raises(ConfigError, match="contains credentials") as raised:
-        config(metrics_prometheus_pushgateway="http://me:hunter2@gate:9091")
-    assert "hunter2" not in str(raised.value)
-
-
 def test_libraries_are_imported_on_demand() -> None:
     code = (
         "import sys, spark_kafka_sink.report.export.exporters\n"
