@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,20 +67,23 @@ PLAN = (
 
 
 def loaded(code: str) -> set[str]:
-    """Return the packages, and the first two name parts of this package, that a new process
-    imports.
-    """
+    """Return what a new process imports: other packages, and all modules of this package."""
     printed = run(f"import sys; {code}; print(*sys.modules)").split()
     return {
-        ".".join(name.split(".")[: 1 + name.startswith("spark_kafka_sink.")]) for name in printed
+        name if name.startswith("spark_kafka_sink.") else name.partition(".")[0] for name in printed
     }
 
 
 def ours(*names: str) -> set[str]:
-    return {f"spark_kafka_sink.{name}" for name in names}
+    """Return the full names of packages of this package, which must exist."""
+    packages = {f"spark_kafka_sink.{name}" for name in names}
+    assert all(map(find_spec, packages))
+    return packages
 
 
-PRODUCING = ours("client", "admin", "exactly_once", "producer", "records", "protocol")
+CLIENT = ours("kafka.client", "kafka.admin", "kafka.records", "kafka.protocol")
+REPORT = ("report.export", "report.packed_columns", "report.packed_report")
+PRODUCING = CLIENT | ours("exactly_once", "producer")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +100,7 @@ def test_format_lookup_in_a_worker_loads_one_name(pyspark: set[str]) -> None:
 def test_planning_worker_loads_no_producer_and_no_report_columns(
     pyspark: set[str],
 ) -> None:
-    assert loaded(PLAN) & (HEAVY | PRODUCING | ours("export", "metrics")) == pyspark
+    assert loaded(PLAN) & (HEAVY | PRODUCING | ours(*REPORT)) == pyspark
 
 
 def test_planning_worker_queries_brokers_without_records_and_transactions() -> None:

@@ -3,8 +3,8 @@
 In reading order:
 
 - `group_coordinator`: all consumer groups by id, their timeouts and their configs
-- `classic_group`: a consumer group of the classic protocol, with members, rebalances and committed
-  offsets
+- `classic_group`: a consumer group of the classic protocol, with members and rebalances
+- `committed_offsets`: the committed offsets of a group
 - `transaction_state`: the state of a transactional id, and its transitions as pure functions
 - `transaction_coordinator`: all transactional ids, producer ids, transaction markers, verification
   of partitions, and pending offsets

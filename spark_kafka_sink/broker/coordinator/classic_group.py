@@ -8,9 +8,9 @@ single consumer starts immediately. A client that joins with the instance id of 
 
 from __future__ import annotations
 
-from collections import Counter, UserDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -18,6 +18,9 @@ from uuid import uuid4
 from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.coordinator.committed_offsets import (
+    GroupOffsets,
+)
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode
@@ -30,8 +33,6 @@ _VERSION_BYTES = 2
 """Size of the version number before a ConsumerProtocolSubscription."""
 Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Function that sends the response to a waiting request, given the response's fields."""
-KIND = "offset"
-NO_OFFSET = -1
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
@@ -101,51 +102,6 @@ class GroupMember:
         reply, self.sync = self.sync, None
         if reply is not None:
             reply(values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
-    """The offset from which a group continues to read, or -1 if no offset is committed.
-
-    `order` is the number of the commit (`GroupCoordinator.next_order`). If there are several
-    commits for a partition, the one with the highest number applies.
-    """
-
-    offset: int = NO_OFFSET
-    leader_epoch: int = -1
-    metadata: str | None = ""
-    order: int = field(default=0, compare=False)
-
-
-class GroupOffsets(UserDict[tuple[str, int], CommittedOffset]):
-    """Committed offsets by topic and partition, stored across restarts.
-
-    Args:
-        journal: stores the offsets.
-        group_id: the group that has committed the offsets.
-    """
-
-    def __init__(self, journal: Journal, group_id: str) -> None:
-        self._journal = journal
-        self._group_id = group_id
-        self.data = {}
-
-    @classmethod
-    def load_all(cls, journal: Journal) -> dict[str, GroupOffsets]:
-        """Return the stored offsets of all groups by group id."""
-        groups: dict[str, GroupOffsets] = {}
-        for (group, topic, partition), value in journal.all(KIND).items():
-            offsets = groups.setdefault(str(group), cls(journal, str(group)))
-            offsets.data[str(topic), int(partition)] = CommittedOffset(**value)
-        return groups
-
-    def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
-        self._journal.put(KIND, (self._group_id, *topic_partition), asdict(offset))
-        self.data[topic_partition] = offset
-
-    def __delitem__(self, topic_partition: tuple[str, int]) -> None:
-        self._journal.put(KIND, (self._group_id, *topic_partition), None)
-        del self.data[topic_partition]
 
 
 class ClassicGroupState(StrEnum):

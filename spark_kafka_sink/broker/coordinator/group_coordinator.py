@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupOffsets
+from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
+from spark_kafka_sink.broker.coordinator.committed_offsets import GroupOffsets
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType, number, one_of
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator import transaction_state as transitions
-from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
+from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.transaction_state import (
     NO_EPOCH,
     ProducerIdAndEpoch,

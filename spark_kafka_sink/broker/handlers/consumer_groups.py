@@ -36,11 +36,8 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
-from spark_kafka_sink.broker.coordinator.classic_group import (
-    ClassicGroupState,
-    CommittedOffset,
-    JoinRequest,
-)
+from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
+from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic

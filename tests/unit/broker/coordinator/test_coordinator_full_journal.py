@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock
 from spark_kafka_sink.broker.cluster.topics import TopicError, Topics, TopicSpec, TopicStore
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
+from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     BLOCK,
