@@ -62,7 +62,7 @@ _HINTS: Final = {
     **dict.fromkeys(
         _MISSING,
         "Register the schema, or set auto.register.schemas=true; check topic, "
-        "subject.name.strategy and use.schema.id.",
+        "subject.name.strategy, schema.name and use.schema.id.",
     ),
     _NOT_FOUND: f"Check the path of {URL}; that of Apicurio is /apis/ccompat/v7.",
     _READ_ONLY: "Change the mode of the registry or subject, or use a registered schema: "

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import NOT_UTF8, Cells
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.row_faults import RowFault, RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
@@ -141,10 +141,15 @@ def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int,
     if not faults:
         return
     first = faults.of(int(faults.rows[0]))
-    text = f"the field `{first.path}` of the {part} {first.problem}, first in"
+    text = f"{_described(part, first)}, first in"
     checks.found(faults.rows, RowError.UNSERIALIZABLE, text, _HINT)
     for fault in faults:
-        problems.setdefault(fault.row, f"the field `{fault.path}` of the {part} {fault.problem}")
+        problems.setdefault(fault.row, _described(part, fault))
+
+
+def _described(part: str, fault: RowFault) -> str:
+    place = f"the field `{fault.path}` of the {part}" if fault.path else f"the {part}"
+    return f"{place} {fault.problem}"
 
 
 def _with_json(

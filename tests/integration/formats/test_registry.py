@@ -141,6 +141,13 @@ def test_subjects_named_after_records_need_a_record(
     assert [subject.rpartition("-")[2] for subject in registry.subjects] == ["Order"]
 
 
+def test_row_that_fits_no_alternative(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    alternatives = [{"properties": {"id": {"const": name}}} for name in ("x", "y")]
+    schema = {"value.format": "json-confluent", "value.schema": json.dumps({"oneOf": alternatives})}
+    with pytest.raises(ColumnError, match=r"^the value fits none of the alternatives"):
+        write(broker, registry, **schema)
+
+
 def test_topic_column_requires_record_name_strategy(
     broker: EmbeddedBroker, registry: SmallRegistry
 ) -> None:
