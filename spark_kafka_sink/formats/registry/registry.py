@@ -47,7 +47,7 @@ _MOCKS: dict[str, Any] = {}
 """In-memory registries of this process, by URL."""
 _MAGIC_GUID: Final = b"\x01"
 _ID_BYTES: Final = 4
-_MISSING: Final = (40401, 40402, 40403)
+_MISSING: Final = range(40400, 40500)
 """Error codes of subjects, versions and schemas that do not exist."""
 _READ_ONLY: Final = 42205
 """Error code of a subject that accepts no schemas now."""

@@ -395,6 +395,7 @@ def test_failures_are_retried(broker: EmbeddedBroker, registry: SmallRegistry) -
         ((403, {"error_code": 40301, "message": "Denied"}), "Grant the login access"),
         ((404, {}), "Check the path of schema.registry.url"),
         ((404, {"error_code": 40403, "message": "Schema not found"}), "Register the schema"),
+        ((404, {"error_code": 40400, "message": "As mock:// answers"}), "Register the schema"),
         ((422, {"error_code": 42205, "message": "READONLY"}), "Change the mode of the registry"),
     ],
 )
