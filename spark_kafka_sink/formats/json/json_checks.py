@@ -194,10 +194,17 @@ class Values:
     def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
         is_text = isinstance(self.allowed[0], str)
-        values: Any = names_of(self.column, cells) if is_text else cells.array
+        values: Any = names_of(self.column, cells) if is_text else _with_one_nan(cells.array)
         known: Any = pc.is_in(values, value_set=pa.array(self.allowed, values.type))
         bad = ~np.asarray(known.to_numpy(zero_copy_only=False), np.bool_)
         cells.fail(bad, self.column.path, "is not in the schema's `enum`")
+
+
+def _with_one_nan(array: Any) -> Any:
+    """Return the values with Python's NaN: Arrow compares its bits, which processors set freely."""
+    if not pa.types.is_floating(array.type):
+        return array
+    return pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
 
 
 @dataclass(frozen=True, slots=True)

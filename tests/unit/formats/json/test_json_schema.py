@@ -12,6 +12,7 @@ from typing import Any, cast
 from urllib.parse import urljoin
 
 import jsonschema
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -477,6 +478,22 @@ def test_values_written_as_text_and_large_numbers(
     for never in ("\ud83d", 2**53 + 1):
         with pytest.raises(ColumnError, match=r"`v` is written as JSON .* allows other values"):
             faults_of(array, an_object(v={"enum": [never]}))
+
+
+@pytest.mark.parametrize(
+    ("type_", "bits"),
+    [
+        *((np.uint64, bits) for bits in (0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 1)),
+        *((np.uint32, bits) for bits in (0x7FC00000, 0xFFC00000, 0x7FC00001)),
+    ],
+)
+def test_every_nan_is_written_as_the_same_text(type_: Any, bits: int) -> None:
+    numbers = pa.array(np.array([bits], type_).view(f"f{type_().itemsize}"))
+    array = pa.StructArray.from_arrays([numbers], ["v"])
+    derived = derive_schema(Format.JSON, array.type, "R", "")
+    assert not faults_of(array, json.loads(derived.schema))
+    assert not faults_of(array, an_object(v={"enum": ["NaN"]}))
+    assert faults_of(array, an_object(v={"enum": ["Infinity", 1]})).rows.tolist() == [0]
 
 
 @pytest.mark.parametrize(
