@@ -18,9 +18,7 @@ from uuid import uuid4
 from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.committed_offsets import (
-    GroupOffsets,
-)
+from spark_kafka_sink.broker.coordinator.committed_offsets import GroupOffsets
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal
 
-KIND = "offset"
-NO_OFFSET = -1
+_KIND = "offset"
+"""The kind of the journal's entries."""
+_NO_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class CommittedOffset:
     commits for a partition, the one with the highest number applies.
     """
 
-    offset: int = NO_OFFSET
+    offset: int = _NO_OFFSET
     leader_epoch: int = -1
     metadata: str | None = ""
     order: int = field(default=0, compare=False)
@@ -44,15 +45,15 @@ class GroupOffsets(UserDict[tuple[str, int], CommittedOffset]):
     def load_all(cls, journal: Journal) -> dict[str, GroupOffsets]:
         """Return the stored offsets of all groups by group id."""
         groups: dict[str, GroupOffsets] = {}
-        for (group, topic, partition), value in journal.all(KIND).items():
+        for (group, topic, partition), value in journal.all(_KIND).items():
             offsets = groups.setdefault(str(group), cls(journal, str(group)))
             offsets.data[str(topic), int(partition)] = CommittedOffset(**value)
         return groups
 
     def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
-        self._journal.put(KIND, (self._group_id, *topic_partition), asdict(offset))
+        self._journal.put(_KIND, (self._group_id, *topic_partition), asdict(offset))
         self.data[topic_partition] = offset
 
     def __delitem__(self, topic_partition: tuple[str, int]) -> None:
-        self._journal.put(KIND, (self._group_id, *topic_partition), None)
+        self._journal.put(_KIND, (self._group_id, *topic_partition), None)
         del self.data[topic_partition]

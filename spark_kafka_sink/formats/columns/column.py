@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.formats.columns.shape import Shape
 
 _SHAPES: Final[dict[pa.DataType, Shape]] = {
@@ -130,8 +131,8 @@ def unsupported(column: Column, target: str, hint: str | None = None) -> ColumnE
 
 def missing_hint(name: str, owner: Column, hint: str) -> str:
     """Return the hint for a field without a column; names that differ in case do not match."""
-    others = [part.name for part in owner.parts if part.name.lower() == name.lower()]
-    return f"Rename the column `{others[0]}` to `{name}`." if others else hint
+    other = nearest(name, (part.name for part in owner.parts), cutoff=1.0)
+    return hint if other is None else f"Rename the column `{other}` to `{name}`."
 
 
 def not_declared(column: Column, owner: str) -> ColumnError:

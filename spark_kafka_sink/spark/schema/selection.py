@@ -162,7 +162,7 @@ def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str])
                 f"{part.part}.fields lists {shown(name)}, but the DataFrame has no such column",
                 hint=_nested_hint(name, schema)
                 or did_you_mean(name, schema.names)
-                or f"it has: {_listed(schema.names)}",
+                or f"The DataFrame has: {_listed(schema.names)}.",
             )
     indices = tuple(schema.names.index(name) for name in names)
     if part.format is not Format.RAW:
@@ -185,7 +185,7 @@ def _nested_hint(name: str, schema: types.StructType) -> str | None:
     outer = name.partition(".")[0]
     if outer == name or outer not in schema.names:
         return None
-    return f"fields are columns: add .withColumn('{name.rpartition('.')[2]}', col('{name}'))"
+    return f"Fields are columns: add .withColumn('{name.rpartition('.')[2]}', col('{name}'))."
 
 
 def _check_raw(part: PartFormat, name: str, data_type: types.DataType) -> None:

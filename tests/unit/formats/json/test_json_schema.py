@@ -239,6 +239,19 @@ def test_data_with_a_draft_is_no_schema(draft: Any, keyword: str) -> None:
     assert not faults_of(ARRAY, {**an_object(c=schema), "$schema": DRAFTS[draft]})
 
 
+def test_parts_are_checked_in_their_own_draft() -> None:
+    """In draft 4, `exclusiveMinimum` is a boolean; in 2020-12, it is a number."""
+    new, old = (DRAFTS[draft] for draft in (NEW[-1], jsonschema.Draft4Validator))
+    for part, is_valid in ((True, True), (5, False)):
+        inner = {"$schema": old, "properties": {"e": {"minimum": 0, "exclusiveMinimum": part}}}
+        for schema in (an_object(c=inner), {**an_object(c=inner), "$schema": new}):
+            if is_valid:
+                assert not faults_of(ARRAY, schema)
+            else:
+                with pytest.raises(ConfigError, match=r"invalid at \$\.properties\.e"):
+                    faults_of(ARRAY, schema)
+
+
 def test_parts_of_draft_3_are_rejected() -> None:
     old = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"d": TEXT}}
     for schema in (old, an_object(c=old), an_object(c={"anyOf": [old, {"type": "null"}]})):

@@ -132,7 +132,7 @@ def test_key_is_field_and_key_if_both_are_named() -> None:
 
 def test_missing_columns_are_named() -> None:
     unknown = str(refused(TWO, **JSON, **{"value.fields": "nope"}))
-    assert f"no such column. it has: {','.join(TWO)}" in unknown
+    assert f"no such column. The DataFrame has: {','.join(TWO)}." in unknown
     nested = refused({"st": STRUCT}, **JSON, **{"value.fields": "st.id"})
     assert "col('st.id')" in str(nested)
     assert "the key is not defined" in str(refused(TWO, **JSON, **{"key.format": "json"}))
