@@ -12,9 +12,11 @@ from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.inspection import log_in
 from tests.integration.support.producer_writes import numbered, session
+from tests.support.waiting import wait_until
 
 PARTITIONS = 4
 ROWS = 40
@@ -38,11 +40,15 @@ def cluster(**options: object) -> EmbeddedBroker:
 
 def write(kafka: EmbeddedBroker, pause: float = 0.0, **options: object) -> DeliveryReport:
     with session(kafka.bootstrap_servers, **(QUICK | options)) as producer:
-        for chunk in range(CHUNKS):
-            producer.append(numbered("t", chunk * ROWS, ROWS, PARTITIONS))
-            time.sleep(pause)
+        append_all(producer, pause)
         producer.flush()
         return producer.report(TaskInfo())
+
+
+def append_all(producer: ProducerSession, pause: float = 0.0) -> None:
+    for chunk in range(CHUNKS):
+        producer.append(numbered("t", chunk * ROWS, ROWS, PARTITIONS))
+        time.sleep(pause)
 
 
 def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
@@ -160,14 +166,14 @@ def test_lagging_followers_and_stopped_leaders() -> None:
 
 
 def test_temporarily_not_enough_replicas() -> None:
-    with cluster(topic_configs={"t": {"min.insync.replicas": "3"}}) as kafka:
+    three = cluster(topic_configs={"t": {"min.insync.replicas": "3"}})
+    with three as kafka, session(kafka.bootstrap_servers, **QUICK) as producer:
         kafka.stop_node(3)
-        back = threading.Timer(0.5, lambda: kafka.start_node(3))
-        back.start()
-        report = write(kafka)
-        back.join()
-        check(kafka, report)
-        assert dict(report.errors).get("NOT_ENOUGH_REPLICAS", 0) > 0
+        append_all(producer)
+        wait_until(lambda: "NOT_ENOUGH_REPLICAS" in dict(producer.report(TaskInfo()).errors))
+        kafka.start_node(3)
+        producer.flush()
+        check(kafka, producer.report(TaskInfo()))
 
 
 def test_lost_producer_state() -> None:
