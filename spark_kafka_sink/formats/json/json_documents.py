@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -17,8 +17,6 @@ _DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Drafts that are tried in this order if a schema declares none or is not valid in its draft. The
 keywords and references of one draft are invalid or unknown in the others.
 """
-_DOTS: Final = re.compile(r"(?<![^/])\./")
-"""Segments of a path that have no effect."""
 
 
 def load_document(text: str) -> Any:
@@ -109,5 +107,8 @@ def registry_of(
 
 
 def without_dots(reference: str) -> str:
-    """Return a relative reference without segments `.`, which have no effect."""
-    return _DOTS.sub("", reference)
+    """Return a relative reference without the segments `.` and `..` that have no effect."""
+    parts = urlsplit(reference)
+    if parts.scheme or parts.netloc or not parts.path:
+        return reference
+    return parts._replace(path=normpath(parts.path)).geturl()

@@ -220,13 +220,23 @@ def test_parts_and_references_of_another_draft(main: Any, part: Any, *, is_other
     assert faults_of(ARRAY, schema, others).rows.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("reference", ["box.json", "./box.json", "././box.json"])
-@pytest.mark.parametrize("name", ["box.json", "./box.json"])
+@pytest.mark.parametrize(
+    "reference",
+    ["box.json", "./box.json", "././box.json", "x/../box.json", "./x/y/../.././box.json"],
+)
+@pytest.mark.parametrize("name", ["box.json", "./box.json", "x/../box.json"])
 def test_relative_names_with_dots(reference: str, name: str) -> None:
     schema = an_object(c={"$ref": reference})
     assert faults_of(ARRAY, schema, {name: BOX}).rows.tolist() == [1, 2]
-    schema = an_object(c={"$ref": f"a/{reference}"})
-    assert faults_of(ARRAY, schema, {f"a/{name}": BOX}).rows.tolist() == [1, 2]
+    for folder in ("a", "..", "../.."):
+        schema = an_object(c={"$ref": f"{folder}/{reference}"})
+        assert faults_of(ARRAY, schema, {f"{folder}/{name}": BOX}).rows.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", [".", "..", "x"])
+def test_dots_in_pointers_are_names(name: str) -> None:
+    schema = {**an_object(c={"$ref": f"#/$defs/{name}/box"}), "$defs": {name: {"box": BOX}}}
+    assert faults_of(ARRAY, schema).rows.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("keyword", ["examples", "default", "const", "enum", "x-example"])
