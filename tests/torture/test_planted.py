@@ -11,7 +11,12 @@ import pytest
 from spark_kafka_sink.kafka.client.request import Completion
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.send import response_handler
-from spark_kafka_sink.producer.send.error_policy import BatchAction, Decision, Facts, decide
+from spark_kafka_sink.producer.send.error_policy import (
+    BatchAction,
+    Decision,
+    RejectionFacts,
+    decide,
+)
 from spark_kafka_sink.producer.send.partition_state import PartitionState
 from spark_kafka_sink.producer.send.record_errors import Answer
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
@@ -86,7 +91,7 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
 def duplicate_is_a_failure() -> Iterator[None]:
     """Treat DUPLICATE_SEQUENCE_NUMBER like any other error."""
 
-    def wrong(code: int, facts: Facts) -> Decision:
+    def wrong(code: int, facts: RejectionFacts) -> Decision:
         if code == DUPLICATE_SEQUENCE:
             return Decision(BatchAction.FAIL)
         return decide(code, facts)

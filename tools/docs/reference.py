@@ -52,7 +52,7 @@ from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_sch
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import RowError
-from spark_kafka_sink.producer.send.error_policy import BatchAction, Facts, decide
+from spark_kafka_sink.producer.send.error_policy import BatchAction, RejectionFacts, decide
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,
@@ -256,7 +256,7 @@ def _brought(requirements: list[str]) -> str:
     return ", ".join(names)
 
 
-_USUAL = Facts(
+_USUAL = RejectionFacts(
     idempotent=True, head=True, records=2, ambiguous=False, expired=False, attempts_left=True
 )
 """A batch of several records of an idempotent producer, unambiguous and not expired."""

@@ -104,7 +104,11 @@ STAGES = (
         "bytes written to the socket",
         "kafka.client.broker_connection:BrokerConnection.flush",
     ),
-    Stage("sender", "wait for the network, responses", "kafka.client.network_client:Network.poll"),
+    Stage(
+        "sender",
+        "wait for the network, responses",
+        "kafka.client.network_client:NetworkClient.poll",
+    ),
     Stage(
         "sender",
         "responses are processed",

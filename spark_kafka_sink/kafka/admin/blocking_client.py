@@ -22,7 +22,7 @@ from spark_kafka_sink.common.errors import AuthorizationError, BrokerUnavailable
 from spark_kafka_sink.common.text import capitalized
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
-from spark_kafka_sink.kafka.client.metadata_updater import Metadata
+from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.client.request import Completion, Request
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import error_name

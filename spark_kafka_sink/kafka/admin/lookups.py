@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spark_kafka_sink.kafka.client.metadata_updater import is_fatal
+from spark_kafka_sink.kafka.client.metadata import is_fatal
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 

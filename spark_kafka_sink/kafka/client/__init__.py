@@ -9,12 +9,16 @@ In reading order:
 - `request`: requests before they are sent, in flight, and completed
 - `closed_connections`: brokers that close the connection on each request of an API
 - `connection`: the protocol state of one connection, without I/O
-- `broker_connection`: one broker's connection, its addresses, metrics and connection attempts
+- `broker_connection`: one broker's connection, its addresses and connection attempts
+- `connection_metrics`: counts and logs the events of all connections
 - `network_client`: all connections of a client, which share one selector
 - `backoff`: exponential backoff with full jitter
 - `outages`: rate-limited log messages about brokers that are unreachable or unresponsive
 - `cluster_snapshot`: the immutable snapshot of brokers, topics and leaders
-- `metadata_updater`: updates the snapshot
+- `metadata`: updates the snapshot
+- `topic_denials`: topics that the client may not describe or create
+- `removed_partitions`: partitions of topics that were recreated with fewer
+- `rebootstrap_timer`: when to connect to the bootstrap servers again
 - `size_limits`: the sizes that brokers have rejected
 - `client`: network, metadata and sender thread for one configuration
 - `client_pool`: a process's idle clients, for reuse by the next task or driver step

@@ -1,7 +1,4 @@
-"""The connection to one broker, and the metrics of all connections.
-
-- `BrokerConnection` contains a broker's connection, transport, addresses and failures.
-- `ConnectionMetrics` counts and logs the events of all connections.
+"""The connection to one broker, with its transport, addresses and failed attempts.
 
 Used only by the sender thread.
 """
@@ -10,24 +7,30 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.common.debug_log import Debug
-from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED, Circumstances
 from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, State, Transport
-from spark_kafka_sink.kafka.client.connection import Connection, CorrelationError
-from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
+from spark_kafka_sink.kafka.client.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from random import Random
 
+    from spark_kafka_sink.config.security.security_config import SecurityConfig
     from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin
     from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
     from spark_kafka_sink.kafka.client.channel.transport import Address
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
     from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
+
+
+class Traffic(NamedTuple):
+    """Bytes written and received, and responses received, since the counts were last taken."""
+
+    bytes_out: int
+    bytes_in: int
+    responses: int
 
 
 @dataclass(slots=True)
@@ -57,9 +60,9 @@ class BrokerConnection:
     last_used: float = 0.0
     throttled_until: float = 0.0
     bytes_out: int = 0
-    """Bytes written since the last call of `ConnectionMetrics.update`, which resets the count."""
+    """Bytes written since the last call of `take_traffic`."""
     bytes_in: int = 0
-    """Bytes received since the last call of `ConnectionMetrics.update`, which resets the count."""
+    """Bytes received since the last call of `take_traffic`."""
     wrote_at: float | None = None
     """Time of the connection's last write, or None before the first write."""
     read_at: float | None = None
@@ -132,6 +135,47 @@ class BrokerConnection:
         """Remove and return the next address to try."""
         self.address = self.addresses.pop(0)
         return self.address
+
+    def start_step(self, now: float, deadline: float) -> None:
+        """Start a step of a connection attempt, which fails at the deadline."""
+        self.last_used, self.connect_by = now, deadline
+
+    def limit_step(self, deadline: float) -> None:
+        """Set the deadline of the step of a login that starts now."""
+        self.connect_by = deadline
+
+    def open(self, transport: Transport, events: int) -> None:
+        """Connect with a transport, which is registered for these selector events."""
+        self.transport, self.watched = transport, events
+
+    def end_attempt(self) -> bool:
+        """Reset the failures if the broker has just become ready; return False otherwise."""
+        if not (self.is_ready and self.connect_by):
+            return False
+        self.connect_by, self.failures = 0.0, 0
+        return True
+
+    def back_off(self, retry_at: float) -> None:
+        """Wait until the next attempt, which resolves the broker's name again."""
+        self.addresses = []
+        self.failures += 1
+        self.retry_at = retry_at
+
+    def throttle(self, until: float) -> None:
+        """Send nothing until this time, as the broker has requested (KIP-219)."""
+        self.throttled_until = max(self.throttled_until, until)
+
+    def take_traffic(self, now: float) -> Traffic | None:
+        """Return and reset the counts since the last call, or None if nothing was transferred."""
+        if not (self.bytes_out or self.bytes_in):
+            return None
+        traffic = Traffic(self.bytes_out, self.bytes_in, self.connection.take_responses())
+        if self.bytes_out:
+            self.wrote_at = now
+        if self.bytes_in:
+            self.read_at = now
+        self.bytes_out = self.bytes_in = 0
+        return traffic
 
     def continue_connecting(self, channels: ChannelBuilder, now: float) -> None:
         """Continue a connection attempt: first the socket, then TLS, then ApiVersions.
@@ -216,125 +260,10 @@ class BrokerConnection:
         lost = [flight for flight in in_flight if flight.request.context is not None]
         if self.transport is not None:
             self.transport.close()
-        self.transport = None
+        self.transport, self.connect_by = None, 0.0
         self.wrote_at = self.read_at = None
         self.connection = self._new_connection()
         return lost
 
     def _new_connection(self) -> Connection:
         return Connection(self.client_id, self.login, self.random, self.clock)
-
-
-class ConnectionMetrics:
-    """Counts and logs the events of all connections.
-
-    `meters` belong to the current session. Between sessions, they are replaced by unused meters,
-    because the thread of a completed session might still read that session's meters.
-
-    Args:
-        security: the client's security settings, for debug events.
-        debug: the client's debug contexts.
-        clock: returns the time in seconds.
-    """
-
-    def __init__(
-        self,
-        security: SecurityConfig | None = None,
-        debug: Debug | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.meters = BrokerMeters()
-        self.clock = clock
-        self._security = security or SecurityConfig()
-        self._debug = debug or Debug()
-
-    def on_opening(self, broker: BrokerConnection, address: object) -> None:
-        """Count a connection attempt."""
-        self.meters.of(broker.node).connects += 1
-        if (log_event := self._debug.broker) is not None:
-            log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
-
-    def on_ready(self, broker: BrokerConnection) -> None:
-        """Log that a connection is ready after it was opened or after its login was renewed."""
-        if (log_event := self._debug.broker) is not None:
-            apis = len(broker.connection.versions)
-            log_event("ready", broker=broker.node.node_id, node=broker.node, apis=apis)
-        if (log_event := self._debug.security) is not None:
-            sasl, due = self._security.sasl, broker.connection.login_due
-            log_event(
-                "protect",
-                broker=broker.node.node_id,
-                protocol=self._security.protocol.value,
-                cipher=broker.cipher or "none",
-                authentication=sasl.mechanism.value if sasl else "none",
-                login_again_in_s="never" if due is None else f"{due - broker.last_used:.3f}",
-            )
-
-    def on_sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
-        """Log a queued request. The socket might have accepted only a part of the request."""
-        if (log_event := self._debug.protocol) is not None:
-            log_event(
-                "send",
-                broker=broker.node.node_id,
-                correlation=flight.correlation_id,
-                api=flight.request.api.name,
-                version=flight.request.version,
-                bytes=sum(memoryview(part).nbytes for part in flight.request.body),
-            )
-
-    def on_answered(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
-        """Record the round-trip time of an answered request."""
-        written = flight.written_at or now
-        self.meters.of(broker.node).rtt.add_time(now - written)
-        if (log_event := self._debug.protocol) is not None:
-            log_event(
-                "receive",
-                broker=broker.node.node_id,
-                correlation=flight.correlation_id,
-                api=flight.request.api.name,
-                version=flight.request.version,
-                rtt_ms=f"{(now - written) * 1000:.3f}",
-            )
-
-    def update(self, broker: BrokerConnection) -> None:
-        """Count the bytes, requests and responses sent or received since the last call."""
-        if not (broker.bytes_out or broker.bytes_in):
-            return
-        now, meter = self.clock(), self.meters.of(broker.node)
-        if broker.bytes_out:
-            broker.wrote_at = now
-        if broker.bytes_in:
-            broker.read_at = now
-        for flight in broker.connection.take_written():
-            flight.written_at = now
-            meter.written(flight.request.api, now - flight.sent_at)
-        meter.tx_bytes += broker.bytes_out
-        meter.rx_bytes += broker.bytes_in
-        meter.rx += broker.connection.responses
-        broker.bytes_out = broker.bytes_in = broker.connection.responses = 0
-
-    def on_unreadable(self, broker: BrokerConnection, error: Exception) -> None:
-        """Count an invalid response."""
-        meter = self.meters.of(broker.node)
-        meter.rx_errors += 1
-        meter.correlation_errors += isinstance(error, CorrelationError)
-
-    def on_timed_out(self, broker: BrokerConnection) -> None:
-        """Count all requests in flight as timed out, because the oldest one has timed out."""
-        self.meters.of(broker.node).timeouts += len(broker.connection.in_flight)
-
-    def on_closed(
-        self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
-    ) -> None:
-        """Count a closed connection or failed attempt; `lost` contains the requests in flight."""
-        meter = self.meters.of(broker.node)
-        meter.disconnects += 1
-        meter.tx_errors += len(lost)
-        if (log_event := self._debug.broker) is not None:
-            node_id, numbers = broker.node.node_id, [flight.correlation_id for flight in lost]
-            log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
-
-    def on_throttled(self, broker: BrokerConnection, seconds: float) -> None:
-        """Log that the broker throttles the client."""
-        if (log_event := self._debug.broker) is not None:
-            log_event("throttle", broker=broker.node.node_id, pause_ms=f"{seconds * 1000:.0f}")

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Protocol
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
 from spark_kafka_sink.common.errors import DeliveryError, text_of
-from spark_kafka_sink.kafka.client.broker_connection import ConnectionMetrics
-from spark_kafka_sink.kafka.client.metadata_updater import Metadata
-from spark_kafka_sink.kafka.client.network_client import Network
+from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
+from spark_kafka_sink.kafka.client.metadata import Metadata
+from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.outages import no_backlog
 from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits, RequestSizeLimit
 from spark_kafka_sink.kafka.security.credentials import credentials_stamp
@@ -87,7 +87,7 @@ class Client:
         """The client's name in debug events."""
         debug = Debug(config.debug, client=self.name)
         metrics = ConnectionMetrics(config.security, debug, self.clock.monotonic)
-        self.network = Network(
+        self.network = NetworkClient(
             config,
             random=self.random,
             connect=connect,

@@ -11,7 +11,7 @@ from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-    from spark_kafka_sink.kafka.client.network_client import Network
+    from spark_kafka_sink.kafka.client.network_client import NetworkClient
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
@@ -54,7 +54,7 @@ class ClosedConnections:
         else:
             self._nodes.add((api, node))
 
-    def forget_restarted(self, network: Network) -> None:
+    def forget_restarted(self, network: NetworkClient) -> None:
         """Forget the brokers that have refused a connection since then, because they restart."""
         # The closed connection is the first failure.
         self._nodes = {closed for closed in self._nodes if network.attempts(closed[1]) <= 1}

@@ -82,8 +82,8 @@ class Connection:
         self.in_flight: deque[InFlightRequest] = deque()
         self.fire_and_forget: deque[InFlightRequest] = deque()
         """Requests that expect no response (acks=0) and are not yet completely written."""
-        self.responses = 0
-        """Responses received since the last `ConnectionMetrics.update`, which resets the count."""
+        self._responses = 0
+        """Responses received since the last call of `take_responses`."""
         self.unwritten: deque[InFlightRequest] = deque()
         """Requests that are not known to be completely written, in order."""
         self._queued = self._written = 0
@@ -186,6 +186,11 @@ class Connection:
                 return
             count -= first.nbytes
 
+    def take_responses(self) -> int:
+        """Return and reset the number of responses received since the last call."""
+        taken, self._responses = self._responses, 0
+        return taken
+
     def take_written(self) -> list[InFlightRequest]:
         """Return the requests that were completely written since the last call."""
         written = []
@@ -205,7 +210,7 @@ class Connection:
             sent = self.in_flight[0]  # The request is removed only after its response was read.
             if messages.read_correlation_id(frame) != sent.correlation_id:
                 raise CorrelationError("the broker answered requests out of order")
-            self.responses += 1
+            self._responses += 1
             if self.state is State.NEGOTIATING:
                 self.in_flight.popleft()
                 self._learn_versions(frame, sent, now)

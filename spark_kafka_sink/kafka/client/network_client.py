@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.client.backoff import full_jitter
-from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection, ConnectionMetrics
+from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult, Calls
 from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures, diagnose
@@ -26,6 +26,7 @@ from spark_kafka_sink.kafka.client.channel.transport import (
     literal,
     resolve,
 )
+from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.kafka.client.outages import OutageLog
 from spark_kafka_sink.kafka.client.request import Completion
 
@@ -62,7 +63,7 @@ MAX_LOGIN_THREADS = 64
 """Maximum number of threads that run login steps and read TLS stores."""
 
 
-class Network:
+class NetworkClient:
     """Opens, polls and closes connections, without interpreting requests.
 
     Args:
@@ -139,7 +140,7 @@ class Network:
             self._open(broker, now)
         elif broker.is_ready and broker.is_login_due(now):
             broker.connection.renew_login()
-            broker.connect_by = self._deadline(now) + self._config.request_timeout_ms / 1000
+            broker.limit_step(self._deadline(now) + self._config.request_timeout_ms / 1000)
             self._continue_login(broker, now)
 
     def connecting(self, since: float) -> bool:
@@ -199,7 +200,7 @@ class Network:
         """Send no requests to a broker for `seconds`, as its response has requested (KIP-219)."""
         if broker := self._brokers.get(node_id):
             self.outages.on_throttled(broker, seconds, now)
-            broker.throttled_until = max(broker.throttled_until, now + seconds)
+            broker.throttle(now + seconds)
             self.metrics.on_throttled(broker, seconds)
 
     def throttled_until(self, node_id: int) -> float:
@@ -266,7 +267,7 @@ class Network:
             self._dial(broker, now)
             return
         broker.connection.move(State.LOADING_STORES)
-        broker.last_used, broker.connect_by = now, self._deadline(now)
+        broker.start_step(now, self._deadline(now))
         self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
 
     def _deadline(self, now: float) -> float:
@@ -275,7 +276,7 @@ class Network:
 
     def _dial(self, broker: BrokerConnection, now: float) -> None:
         """Connect to the next address of the broker, or resolve its name first."""
-        broker.last_used, broker.connect_by = now, self._deadline(now)
+        broker.start_step(now, self._deadline(now))
         host, port = broker.node.host, broker.node.port
         try:
             broker.addresses = broker.addresses or literal(host, port) or []
@@ -307,12 +308,10 @@ class Network:
         config, address = self._config, broker.next_address()
         broker.connection.move(State.CONNECTING)
         self.metrics.on_opening(broker, address[1])
-        broker.transport = self._connect(
-            address, config.send_buffer_bytes, config.receive_buffer_bytes
-        )
-        broker.last_used, broker.connect_by = now, self._deadline(now)
-        broker.watched = selectors.EVENT_WRITE
-        self._selector.register(broker.transport, broker.watched, broker)
+        transport = self._connect(address, config.send_buffer_bytes, config.receive_buffer_bytes)
+        broker.start_step(now, self._deadline(now))
+        broker.open(transport, selectors.EVENT_WRITE)
+        self._selector.register(transport, selectors.EVENT_WRITE, broker)
 
     def _serve(self, broker: BrokerConnection, events: int, now: float) -> None:
         if broker.transport is None:
@@ -346,9 +345,7 @@ class Network:
         self._note_ready(broker, now)
 
     def _note_ready(self, broker: BrokerConnection, now: float) -> None:
-        if broker.is_ready and broker.connect_by:
-            broker.connect_by = 0.0
-            broker.failures = 0
+        if broker.end_attempt():
             self.metrics.on_ready(broker)
             if broker.login is not None:
                 self.failures.record_success(str(broker.node))
@@ -358,7 +355,7 @@ class Network:
     def _continue_login(self, broker: BrokerConnection, now: float) -> None:
         """Run the next step of a login, if any."""
         if broker.connection.maybe_log_in():
-            broker.connect_by = self._deadline(now)
+            broker.limit_step(self._deadline(now))
         if (step := broker.connection.take_step()) is not None:
             self._logins.run(broker.connection, step, self.wakeup)
 
@@ -423,22 +420,19 @@ class Network:
         lost = self._drop(broker, reason, now)
         if broker.addresses and not was_ready:
             return
-        broker.addresses = []
         delay = full_jitter(
             broker.failures,
             self._config.reconnect_backoff_ms,
             self._config.reconnect_backoff_max_ms,
             self._random,
         )
-        broker.failures += 1
-        broker.retry_at = now + delay
+        broker.back_off(now + delay)
         if not was_idle and self.failures.fatal is None:
             self.outages.on_failed(broker, reason, lost, delay, now)
 
     def _drop(self, broker: BrokerConnection, reason: str, now: float) -> list[InFlightRequest]:
         if broker.transport is not None:
             self._selector.unregister(broker.transport)
-        broker.connect_by = 0.0
         self.metrics.update(broker)
         self._complete_fire_and_forget(broker)
         connection, lost = broker.connection, broker.reset()

@@ -9,7 +9,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
-from spark_kafka_sink.kafka.client.metadata_updater import is_fatal
+from spark_kafka_sink.kafka.client.metadata import is_fatal
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import (
     TOPIC_ROW_ERRORS,

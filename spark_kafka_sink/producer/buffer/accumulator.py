@@ -296,8 +296,7 @@ class Accumulator:
         """Free the memory of an acknowledged or failed batch."""
         with self._lock:
             self._discharge(batch)
-            batch.replace_parts([])
-            batch.is_completed = True
+            batch.complete()
             self.state.complete()
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
@@ -394,7 +393,7 @@ class Accumulator:
     def _close(self, topic_partition: TopicPartition, reason: CloseReason) -> None:
         batch = self._open.pop(topic_partition)
         self._open_bytes -= batch.payload_size
-        batch.closed_at, batch.close_reason = self.state.clock.monotonic(), reason
+        batch.close(reason, self.state.clock.monotonic())
         self._events.on_closed(batch)
         self.queues.append(batch)
         batch.is_ready = not self._compresses
@@ -408,8 +407,7 @@ class Accumulator:
         if len(payload) < batch.payload_size:
             self.pool.release(batch.charges)
             self.quotas.change(batch.topic_partition, len(payload) - batch.payload_size)
-            batch.replace_parts([payload])
-            batch.codec = self._compressor.codec
+            batch.take_payload(payload, self._compressor.codec)
             self._charge(batch, len(payload))
         self._events.on_compressed(batch)
         self.state.notify()
@@ -461,9 +459,7 @@ class Accumulator:
 
     def _copy_part(self, batch: ProducerBatch, index: int) -> None:
         data, charge = bytes(batch.parts[index]), batch.charges[index]
-        parts = list(batch.parts)
-        parts[index] = data
-        batch.parts = parts  # Create a new list: the codec thread may be reading the old list.
+        batch.replace_part(index, data)
         batch.charges[index] = Charge(len(data))
         self.pool.charge(len(data))
         self.pool.release([charge])

@@ -158,10 +158,21 @@ class ProducerBatch:
         self.raw_size += size
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
-    def replace_parts(self, parts: list[Buffer]) -> None:
-        """Replace the records section, for example with the compressed records."""
-        self.parts = parts
-        self.payload_size = sum(memoryview(part).nbytes for part in parts)
+    def close(self, reason: CloseReason, now: float) -> None:
+        """Take no further records."""
+        self.closed_at, self.close_reason = now, reason
+
+    def take_payload(self, payload: bytes, codec: Codec) -> None:
+        """Replace the records with the compressed records."""
+        self.parts, self.payload_size, self.codec = [payload], len(payload), codec
+
+    def replace_part(self, index: int, copy: bytes) -> None:
+        """Replace a part with a copy, in a new list: the codec thread may read the old one."""
+        self.parts = [*self.parts[:index], copy, *self.parts[index + 1 :]]
+
+    def complete(self) -> None:
+        """Drop the records, which are acknowledged or have failed."""
+        self.parts, self.payload_size, self.is_completed = [], 0, True
 
     def compressed(self, codec: Codec, level: int | None) -> bytes:
         """Return the compressed records section without changing the batch."""
@@ -194,6 +205,22 @@ class ProducerBatch:
     def unnumber(self) -> None:
         """Remove the sequence, so that the batch gets a new sequence."""
         self.number(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+
+    def succeed(self, batch: ProducerBatch, *index: int) -> None:
+        """Take the place of `batch`; `index` is the piece's number if several replace it."""
+        self.label, self.order = (*batch.label, *index), (*batch.order, *index)
+
+    def record_attempt(self, now: float, timed_from: float) -> None:
+        """Record that the batch is sent; the first attempt begins its delivery time."""
+        if not self.attempts:
+            self.timed_from = timed_from
+        self.attempts += 1
+        self.sent_at = now
+
+    def record_retry(self, rejection_code: int, timed_from: float) -> None:
+        """Record that the batch is sent again; the code is 0 if its response was lost."""
+        self.is_retried, self.timed_from = True, timed_from
+        self.rejection_code = rejection_code or self.rejection_code
 
     @property
     def name(self) -> str:

@@ -42,8 +42,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     for number, (_, start, stop, *_) in enumerate(layout.segments):
         piece = closed_batch(batch.topic_partition, batch.created_at, columns.slice(start, stop))
         piece.rows = [None if rows is None else rows.slice(start, stop)]
-        piece.label = (*batch.label, number)
-        piece.order = (*batch.order, number)
+        piece.succeed(batch, number)
         piece.is_ambiguous = batch.is_ambiguous
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)
@@ -64,8 +63,7 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
         return
     payload = compress(codec, bytes(piece.parts[0]), level)
     if len(payload) < piece.payload_size:
-        piece.replace_parts([payload])
-        piece.codec = codec
+        piece.take_payload(payload, codec)
 
 
 def piece_of(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:

@@ -48,7 +48,7 @@ class BatchAction(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RejectionFacts:
     """The inputs of the decision other than the error code.
 
     - `idempotent`: the producer is idempotent.
@@ -84,7 +84,7 @@ class Decision:
     status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
 
 
-def decide(code: int, facts: Facts) -> Decision:
+def decide(code: int, facts: RejectionFacts) -> Decision:
     """Return the next step for a batch with this result: a Kafka error or a `ClientErrorCode`."""
     if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
         return Decision(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
@@ -104,7 +104,7 @@ def decide(code: int, facts: Facts) -> Decision:
     return Decision(BatchAction.FAIL, _status(code, facts))
 
 
-def _too_large(code: int, facts: Facts) -> Decision:
+def _too_large(code: int, facts: RejectionFacts) -> Decision:
     """Return SPLIT, which does not count as a retry, or fail a batch of a single record.
 
     The log may contain an ambiguous batch. Its pieces keep its sequence numbers: a broker that has
@@ -116,7 +116,7 @@ def _too_large(code: int, facts: Facts) -> Decision:
     return Decision(BatchAction.FATAL if gap else BatchAction.FAIL, _status(code, facts))
 
 
-def _retriable(code: int, facts: Facts) -> BatchAction | None:
+def _retriable(code: int, facts: RejectionFacts) -> BatchAction | None:
     if code in error_codes.INVALID_METADATA:
         return BatchAction.REFRESH_AND_RETRY
     if code in error_codes.RETRIABLE_AT_LEADER:
@@ -137,7 +137,7 @@ def is_unclear(code: int) -> bool:
     return code in error_codes.MAYBE_APPENDED or not error_codes.is_known(code)
 
 
-def _status(code: int, facts: Facts) -> DeliveryStatus:
+def _status(code: int, facts: RejectionFacts) -> DeliveryStatus:
     if facts.ambiguous or is_unclear(code):
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED

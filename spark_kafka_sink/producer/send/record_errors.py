@@ -148,8 +148,7 @@ class RecordErrorHandler:
             return [], rejected
         rest = piece_of(batch, kept)
         rest.rows = [_without(batch.row_numbers(), bad)]
-        rest.label = batch.label
-        rest.order = batch.order
+        rest.succeed(batch)
         rest.attempts = batch.attempts
         recompress(rest, batch.codec, self.config.compression_level)
         return [rest], rejected
@@ -214,8 +213,7 @@ class RecordErrorHandler:
     def _replacement(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
         """Return a batch with the sequences of `batch`, which has the same number of records."""
         piece = piece_of(batch, records)
-        piece.label = (*batch.label, 0)
-        piece.order = (*batch.order, 0)
+        piece.succeed(batch, 0)
         piece.number(batch.producer_id, batch.epoch, batch.sequence)
         recompress(piece, batch.codec, self.config.compression_level)
         return piece

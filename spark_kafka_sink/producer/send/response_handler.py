@@ -24,7 +24,7 @@ from spark_kafka_sink.producer.send.batch_split import split
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     Decision,
-    Facts,
+    RejectionFacts,
     decide,
     is_unclear,
 )
@@ -147,9 +147,9 @@ class ResponseHandler:
         if outcome := _OUTCOMES.get(decision.action):
             self._record_outcome(answer, outcome, completion.node.node_id, now)
 
-    def _facts(self, answer: Answer, now: float) -> Facts:
+    def _facts(self, answer: Answer, now: float) -> RejectionFacts:
         batch = answer.batch
-        return Facts(
+        return RejectionFacts(
             idempotent=self.client.config.enable_idempotence,
             head=answer.state.is_head(batch),
             records=batch.records,
@@ -192,9 +192,7 @@ class ResponseHandler:
             else:
                 at = now
         state.retry(batch, at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
-        batch.timed_from = self.completion.timeout.start_of(batch)
-        batch.is_retried = True
-        batch.rejection_code = max(response.code, 0) or batch.rejection_code
+        batch.record_retry(max(response.code, 0), self.completion.timeout.start_of(batch))
         self.listeners.on_retried(batch, answer.error)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, ProtocolError, text_of
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks
-from spark_kafka_sink.kafka.client.metadata_updater import Metadata
+from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
 from spark_kafka_sink.producer.send.produce_request import produce_request
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _MAX_POLL_S = 0.1
 """Maximum duration of a poll in seconds; expired batches are detected at most this late."""
-_FAILED_WAIT = 0.02
+_FAILED_WAIT_S = 0.02
 """Maximum duration of a poll in seconds while a failed session waits for in-flight batches."""
 
 
@@ -195,11 +195,9 @@ class Sender:
                 batch, self.producer_id.producer_state
             ):
                 self.listeners.on_sequence_assigned(batch)
-            if not batch.attempts:
-                # From now on, other batches' acknowledgements do not extend delivery.timeout.ms.
-                batch.timed_from = self.completion.timeout.start_of(batch)
-            batch.attempts += 1
-            batch.sent_at = now
+            # After the first attempt, other batches' acknowledgements do not extend
+            # delivery.timeout.ms.
+            batch.record_attempt(now, self.completion.timeout.start_of(batch))
         self._connect_attempts.pop(node_id, None)
         connection = self.client.network.broker(node_id).connection
         try:
@@ -323,7 +321,7 @@ class Sender:
     def _max_poll_seconds(self, now: float) -> float:
         """Return the maximum wait of the poll in seconds."""
         if self.completion.failure is not None:
-            return _FAILED_WAIT
+            return _FAILED_WAIT_S
         wait = min(
             _MAX_POLL_S,
             max(self.accumulator.seconds_until_due(now), 0.001),

@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.kafka.client.cluster_snapshot import MAX_PARTITIONS, ClusterSnapshot, Node
-from spark_kafka_sink.kafka.client.network_client import Network
+from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 from tests.support.clock import ManualClock
@@ -119,7 +119,7 @@ def test_broker_with_invalid_id_is_ignored(number: int) -> None:
 def test_working_broker_does_not_hide_failures_of_another() -> None:
     cluster, clock = FakeCluster(nodes=2), ManualClock(5.0)
     cluster.alive.discard(2)
-    network = Network(
+    network = NetworkClient(
         config(reconnect_backoff_ms=60_000), random=Random(1), connect=cluster.connect
     )
     works, fails = [Node(number, "127.0.0.1", 40_000 + number) for number in (1, 2)]

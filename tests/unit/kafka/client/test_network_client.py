@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.channel.transport import RECEIVE_SIZE, TcpTransport, resolve
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-from spark_kafka_sink.kafka.client.network_client import Network
+from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.request import Completion
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
@@ -31,11 +31,13 @@ def cluster() -> Iterator[FakeCluster]:
     fake_cluster.close()
 
 
-def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> Network:
-    return Network(config(**{**OPTIONS, **options}), random=Random(1), connect=cluster.connect)
+def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> NetworkClient:
+    return NetworkClient(
+        config(**{**OPTIONS, **options}), random=Random(1), connect=cluster.connect
+    )
 
 
-def turn(sim: Network, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
+def turn(sim: NetworkClient, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
     sim.wakeup()
     done = sim.poll(0.0, clock.monotonic)
     cluster.pump()
@@ -86,7 +88,7 @@ def test_unresponsive_server_times_out(cluster: FakeCluster) -> None:
     sim.close(clock.monotonic())
 
 
-def turn_without_broker(sim: Network, clock: ManualClock) -> None:
+def turn_without_broker(sim: NetworkClient, clock: ManualClock) -> None:
     sim.wakeup()
     sim.poll(0.0, clock.monotonic)
 

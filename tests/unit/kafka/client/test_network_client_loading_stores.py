@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.security_config import TlsConfig
 from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-from spark_kafka_sink.kafka.client.network_client import Network
+from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.security.tls.client_context import ContextCache
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
@@ -60,7 +60,7 @@ class TlsScene:
             "ssl_truststore_location": str(file),
             "socket_connection_setup_timeout_ms": SETUP_MS,
         }
-        self.network = Network(
+        self.network = NetworkClient(
             config(**options), random=Random(1), connect=self.cluster.connect, logins=logins
         )
 

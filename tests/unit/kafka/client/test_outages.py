@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-from spark_kafka_sink.kafka.client.network_client import Network
+from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.outages import INTERVAL, MAX_LINES, Outages
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.clock import ManualClock
@@ -143,7 +143,7 @@ def test_leaderless_partition_does_not_wait_for_bootstrap_servers(
 def test_outage_of_the_whole_cluster_does_not_flood_the_log(log: pytest.LogCaptureFixture) -> None:
     cluster, clock, count = FakeCluster(nodes=50), ManualClock(5.0), 50
     cluster.alive.clear()
-    sim = Network(
+    sim = NetworkClient(
         config(bootstrap_servers="127.0.0.1:40000"), random=Random(1), connect=cluster.connect
     )
     nodes = [Node(number, "127.0.0.1", 40_000 + number) for number in range(1, count + 1)]

@@ -9,14 +9,14 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCo
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     Decision,
-    Facts,
+    RejectionFacts,
     decide,
     is_unclear,
 )
 
 DISCONNECTED, NOT_SENT = ClientErrorCode.disconnected, ClientErrorCode.not_sent
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
-FACTS = Facts(
+FACTS = RejectionFacts(
     idempotent=True, head=True, records=10, ambiguous=False, expired=False, attempts_left=True
 )
 PLAIN = replace(FACTS, idempotent=False)
@@ -133,7 +133,9 @@ def test_every_action_is_reached() -> None:
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
 @pytest.mark.parametrize("facts", [FACTS, PLAIN])
 @pytest.mark.parametrize("end", [{"expired": True}, {"attempts_left": False}])
-def test_retries_end_by_time_or_attempts(code: int, facts: Facts, end: dict[str, bool]) -> None:
+def test_retries_end_by_time_or_attempts(
+    code: int, facts: RejectionFacts, end: dict[str, bool]
+) -> None:
     expected = FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT
     assert decide(code, replace(facts, **end)) == expected
 

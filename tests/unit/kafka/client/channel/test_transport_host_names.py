@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.kafka.client.channel.transport import Address, State, literal, resolve
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-from spark_kafka_sink.kafka.client.network_client import Network
+from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, FakeTransport, Peer
 from tests.support.harness.offline import config
@@ -36,7 +36,7 @@ class NetworkScene:
         self.cluster = FakeCluster(nodes=3, topics={"t": 1})
         self.unreachable: set[int] = set()
         settings = {"bootstrap_servers": "127.0.0.1:40000", **options}
-        self.network = Network(
+        self.network = NetworkClient(
             config(**settings), random=Random(1), connect=self.connect, lookups=self.names
         )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.kafka.client.metadata_updater import Rebootstrap
+from spark_kafka_sink.kafka.client.rebootstrap_timer import RebootstrapTimer
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.fake import BASE_PORT, FakeCluster
 from tests.support.harness.world import world
@@ -13,7 +13,7 @@ REBOOTSTRAP_REQUIRED = 129
 
 
 def test_due_after_metadata_failures_for_too_long() -> None:
-    recovery = Rebootstrap(2.0)
+    recovery = RebootstrapTimer(2.0)
     assert not recovery.is_due(100.0)
     recovery.start_timer(100.0)
     recovery.start_timer(101.0)
@@ -27,7 +27,7 @@ def test_due_after_metadata_failures_for_too_long() -> None:
 
 
 def test_broker_may_require_it_once() -> None:
-    recovery = Rebootstrap(300.0)
+    recovery = RebootstrapTimer(300.0)
     recovery.require()
     assert recovery.is_due(1.0)
     recovery.restart_timer(1.0)
@@ -35,7 +35,7 @@ def test_broker_may_require_it_once() -> None:
 
 
 def test_never_without_the_strategy() -> None:
-    recovery = Rebootstrap(None)
+    recovery = RebootstrapTimer(None)
     recovery.start_timer(0.0)
     recovery.require()
     assert not recovery.is_due(1e9)

@@ -1,37 +1,27 @@
 """Update the cluster snapshot without blocking the sender.
 
 `Metadata` sends a Metadata request when a topic is new, when an error shows that the snapshot is
-stale, and every metadata.max.age.ms. It uses three helpers that do no I/O:
+stale, and every metadata.max.age.ms.
 
-- `TopicDenials`: determines whether TOPIC_AUTHORIZATION_FAILED means that the client is not
-  authorized to describe the topic, or not authorized to create it. If a Metadata request allows
-  topic creation, brokers return this code in both cases. If the request does not allow creation,
-  brokers return UNKNOWN_TOPIC_OR_PARTITION for a missing topic that the client is authorized to
-  describe.
-- `RemovedPartitions`: detects topics that were recreated with fewer partitions.
-- `Rebootstrap`: decides when to drop all brokers and connect to the bootstrap servers again: if no
-  broker is available (KIP-899), if metadata requests fail for too long, or if a broker requests it
-  (KIP-1102).
-
-Source: ``Metadata``, ``NetworkClient.DefaultMetadataUpdater``,
-``KafkaApis.handleTopicMetadataRequest``.
+Source: ``Metadata``, ``NetworkClient.DefaultMetadataUpdater``.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
 from threading import Lock
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
-from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node, TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
 from spark_kafka_sink.kafka.client.outages import Outages
+from spark_kafka_sink.kafka.client.rebootstrap_timer import RebootstrapTimer
+from spark_kafka_sink.kafka.client.removed_partitions import RemovedPartitions
 from spark_kafka_sink.kafka.client.request import Completion, Request
+from spark_kafka_sink.kafka.client.topic_denials import TopicDenials
 from spark_kafka_sink.kafka.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
@@ -40,16 +30,10 @@ if TYPE_CHECKING:
     from random import Random
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.client.network_client import Network
+    from spark_kafka_sink.kafka.client.network_client import NetworkClient
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
-_DENIED = int(ErrorCode.topic_authorization_failed)
-_UNKNOWN = int(ErrorCode.unknown_topic_or_partition)
-
-REMOVED_AFTER_S = 5.0
-"""Seconds for which all responses must agree, because lagging brokers might return the old topic.
-"""
 _LOG = logging.getLogger(__name__)
 _BLOCKED_WAIT = 0.05
 """Seconds between two checks for an available broker."""
@@ -62,128 +46,6 @@ _MAX_REUSE_AGE_S = 1.0
 _MAX_LISTED = 10
 _BOOTSTRAP_OUTAGE = "bootstrap servers"
 """Name of an outage. No topic can have this name."""
-
-
-@dataclass(slots=True)
-class TopicDenials:
-    """A session's unauthorized topics. Only the sender thread uses it, except for `uncreatable`."""
-
-    uncreatable: frozenset[str] = frozenset()
-    """Missing topics that this client is not authorized to create; any thread can read this."""
-    unclear: frozenset[str] = frozenset()
-    """Unauthorized topics to classify with the next request, which does not allow creation."""
-    _hidden: frozenset[str] = frozenset()
-    """Topics that this client is not authorized to describe."""
-
-    def classify(self, snapshot: ClusterSnapshot, *, may_create: bool) -> ClusterSnapshot:
-        """Classify the unauthorized topics in a response.
-
-        Args:
-            snapshot: the cluster according to the response.
-            may_create: True if the request allowed brokers to create topics.
-
-        Returns:
-            The cluster without the errors of topics that are not classified yet. Missing topics
-            that the client is not authorized to create have TOPIC_AUTHORIZATION_FAILED.
-        """
-        denied = frozenset(name for name, code in snapshot.errors.items() if code == _DENIED)
-        if may_create:
-            self.uncreatable, self._hidden = self.uncreatable & denied, self._hidden & denied
-            self.unclear = denied - self.uncreatable - self._hidden
-            return _with_errors(snapshot, dict.fromkeys(self.unclear))
-        missing = {name for name in self.unclear if snapshot.errors.get(name) == _UNKNOWN}
-        self.uncreatable |= missing
-        self._hidden |= denied
-        self.unclear = frozenset()
-        return _with_errors(snapshot, dict.fromkeys(missing, _DENIED))
-
-
-def _with_errors(cluster: ClusterSnapshot, changed: dict[str, int | None]) -> ClusterSnapshot:
-    """Return the cluster with changed errors of some topics; None removes the error."""
-    if not changed:
-        return cluster
-    merged = {**cluster.errors, **changed}
-    errors = {name: code for name, code in merged.items() if code is not None}
-    return replace(cluster, errors=MappingProxyType(errors))
-
-
-@dataclass(slots=True)
-class RemovedPartitions:
-    """Detects partitions that were removed during a session.
-
-    Partitions count as removed only if the topic has a new id. A response with fewer partitions and
-    the same id, or without an id, might come from a lagging broker.
-    """
-
-    _known: dict[str, TopicInfo] = field(default_factory=dict)
-    """The metadata of each topic when it had its highest partition count."""
-    _since: dict[str, float] = field(default_factory=dict)
-    """Time at which each recreated topic was first seen with fewer partitions, in seconds of the
-    clock.
-    """
-    _remaining: dict[str, int] = field(default_factory=dict)
-    """The new partition counts of these topics."""
-
-    def __bool__(self) -> bool:
-        """Return True if partitions might have been removed."""
-        return bool(self._since)
-
-    def update(self, cluster: ClusterSnapshot, now: float) -> None:
-        """Compare a new snapshot with the known topics."""
-        for name, topic in cluster.topics.items():
-            known = self._known.get(name)
-            if known is None or topic.partition_count >= known.partition_count:
-                self._known[name] = topic
-            elif known.is_other(topic.topic_id):
-                self._since.setdefault(name, now)
-                self._remaining[name] = topic.partition_count
-                continue
-            self._since.pop(name, None)
-
-    def remaining(self, topic: str, partition: int, now: float) -> int | None:
-        """Return the topic's partition count if `partition` was removed, or else None.
-
-        A partition counts as removed if no response has contained it for `REMOVED_AFTER_S` seconds.
-        """
-        since = self._since.get(topic)
-        if since is None or now - since < REMOVED_AFTER_S or partition < self._remaining[topic]:
-            return None
-        return self._remaining[topic]
-
-
-@dataclass(slots=True)
-class Rebootstrap:
-    """Decides when to connect to the bootstrap servers again. Callers pass the current time.
-
-    `trigger` is the maximum time in seconds without a Metadata response, or None for no limit.
-    """
-
-    trigger: float | None
-    _since: float | None = None
-    _required: bool = False
-
-    def start_timer(self, now: float) -> None:
-        """Start the timer, because the client is waiting for a broker or for requested metadata."""
-        if self._since is None:
-            self._since = now
-
-    def stop_timer(self) -> None:
-        """Stop the timer, because a broker has returned metadata."""
-        self._since = None
-
-    def require(self) -> None:
-        """Force a rebootstrap, because a broker has returned REBOOTSTRAP_REQUIRED."""
-        self._required = True
-
-    def is_due(self, now: float) -> bool:
-        """Return True if it is time to rebootstrap."""
-        overdue = self._since is not None and now - self._since >= (self.trigger or 0.0)
-        return self.trigger is not None and (self._required or overdue)
-
-    def restart_timer(self, now: float) -> None:
-        """Restart the timer after a rebootstrap."""
-        self._since = now
-        self._required = False
 
 
 class Metadata:
@@ -244,7 +106,7 @@ class Metadata:
         self._in_flight = False
         self._blocked = False
         self._outages = Outages()
-        self._rebootstrap_timer = Rebootstrap(
+        self._rebootstrap_timer = RebootstrapTimer(
             config.metadata_recovery_rebootstrap_trigger_ms / 1000
             if self._may_rebootstrap
             else None
@@ -299,7 +161,7 @@ class Metadata:
         """Request a refresh of a stale snapshot after a backoff. Any thread can call this."""
         self._refresh_requested = True
 
-    def maybe_send(self, network: Network, now: float) -> None:
+    def maybe_send(self, network: NetworkClient, now: float) -> None:
         """Send the next request if it is due and a broker is ready."""
         self._take_wanted()
         if self._rebootstrap_timer.is_due(now):
@@ -333,21 +195,21 @@ class Metadata:
         if nodes:
             self.cluster = self.cluster.with_nodes(Node(*node) for node in nodes)
 
-    def any_node(self, network: Network, now: float) -> Node | None:
+    def any_node(self, network: NetworkClient, now: float) -> Node | None:
         """Return the ready broker with the fewest requests in flight, or connect to a broker."""
         node = self.least_loaded_node(network, now)
         if node is None:
             self.connect_any(network, now)
         return node
 
-    def least_loaded_node(self, network: Network, now: float) -> Node | None:
+    def least_loaded_node(self, network: NetworkClient, now: float) -> Node | None:
         """Return the ready broker with the fewest requests in flight, or None."""
         ready = [node for node in network.connected() if network.is_ready(node, now)]
         if not ready:
             return None
         return min(ready, key=lambda node: network.in_flight(node.node_id))
 
-    def connect_any(self, network: Network, now: float) -> None:
+    def connect_any(self, network: NetworkClient, now: float) -> None:
         """Connect to the broker with the fewest failures, preferably not a bootstrap server.
 
         If the attempt takes too long, a second broker is tried in parallel, so that an address that
@@ -415,7 +277,7 @@ class Metadata:
         # A broker that is starting can return no brokers; keep the known brokers.
         return len(response.brokers) > 0
 
-    def _rebootstrap(self, network: Network, now: float) -> None:
+    def _rebootstrap(self, network: NetworkClient, now: float) -> None:
         """Drop all known brokers, so that only the bootstrap servers are left."""
         if self._outages.observe(_BOOTSTRAP_OUTAGE, now) is not None:
             _LOG.warning("no known broker returns metadata: retrying with the bootstrap servers")
@@ -471,7 +333,7 @@ class Metadata:
     def _is_pending(self, topic: str) -> bool:
         return topic not in self.cluster.topics or bool(self._leaderless(topic))
 
-    def _request(self, network: Network, node: Node) -> Request:
+    def _request(self, network: NetworkClient, node: Node) -> Request:
         version = network.broker(node.node_id).connection.version(ApiKey.METADATA)
         values = {
             "topics": [{"name": name} for name in sorted(self._topics)],
