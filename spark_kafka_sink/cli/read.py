@@ -26,14 +26,14 @@ from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-from spark_kafka_sink.kafka.admin.topic_admin import IsolationLevel
-from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
-from spark_kafka_sink.kafka.admin.verify_report import (
+from spark_kafka_sink.diagnostics.verify_report import (
     PartitionCheck,
     PartitionVerdict,
     verify_report,
 )
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.topic_admin import IsolationLevel
+from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.tables import make_table, wide_console
 

@@ -14,4 +14,5 @@ In reading order:
 - `produce_check`: check that a leader accepts records, by sending a probe or a single record
 - `preflight`: the checks that the driver runs before any task
 - `doctor`: the checks of `kafkaprod doctor`, which include schemas in the registry
+- `verify_report`: checks that the records of a delivery report still exist
 """

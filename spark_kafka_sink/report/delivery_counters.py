@@ -118,7 +118,7 @@ class WriteStatus(StrEnum):
     """
 
     SUCCEEDED = "succeeded"
-    """Every record is acknowledged, except records that the options exempt: poison rows, acks=0."""
+    """Every record is acknowledged, except records that the options exempt: bad rows, acks=0."""
     RUNNING = "running"
     """The write has begun. If a report keeps this status, the driver has died."""
     FAILED = "failed"

@@ -196,7 +196,7 @@ def _bad_row_lines(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return one line for each reason."""
     letters = [plural(count.dead_lettered, "dead letter") for count in report.poison]
     return [
-        ("poison rows", f"{count.reason}: {text}, {count.dropped:,} dropped")
+        ("bad rows", f"{count.reason}: {text}, {count.dropped:,} dropped")
         for count, text in zip(report.poison, letters, strict=True)
     ]
 

@@ -11,7 +11,6 @@ In reading order:
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `log_reader`: reads the committed records of one partition
 - `topic_reader`: reads the records of topics between offsets, as a consumer without a group
-- `verify_report`: checks that the records of a delivery report still exist
 - `topic_admin`: creates and describes topics, and reads topic and broker settings
 - `appender`: appends records to one partition in a transaction
 """
