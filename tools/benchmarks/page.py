@@ -55,7 +55,18 @@ def empty() -> dict[str, dict[str, Any]]:
 def save(figures: Found, folder: Path = DRAFT) -> None:
     """Write the results to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    sections = (f"{json.dumps(section)}: {_by_line(parts)}" for section, parts in figures.items())
+    (folder / FIGURES).write_text("{\n" + ",\n".join(sections) + "\n}\n", encoding="utf-8")
+
+
+def _by_line(parts: Found) -> str:
+    """Return the results of parts as JSON with one line for each result."""
+    texts = []
+    for part, results in parts.items():
+        lines = [json.dumps(result) for result in results] if isinstance(results, list) else None
+        text = json.dumps(results) if lines is None else "[\n" + ",\n".join(lines) + "\n]"
+        texts.append(f"{json.dumps(part)}: {text}")
+    return "{\n" + ",\n".join(texts) + "\n}"
 
 
 def draw_rates(figures: Found, folder: Path) -> None:
