@@ -6,6 +6,6 @@ In reading order:
 - `avro_references`: join an Avro schema with the registered schemas to which it refers
 - `avro_derivation`: derive Avro schemas from columns
 - `avro_defaults`: encode the defaults of Avro fields without a column
-- `avro_unions`: match columns to Avro types, and choose the branches of unions
+- `avro_branches`: match columns to Avro types, and choose the branches of unions
 - `avro_encoder`: Avro's binary encoding
 """

@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.avro.avro_defaults import default_bytes
-from spark_kafka_sink.formats.avro.avro_derivation import derive
-from spark_kafka_sink.formats.avro.avro_schema import UUID_SIZE, AvroSchema
-from spark_kafka_sink.formats.avro.avro_unions import (
+from spark_kafka_sink.formats.avro.avro_branches import (
     MAX_WIDE_DIGITS,
     candidates,
     chosen_branches,
     closeness,
     member_branches,
 )
+from spark_kafka_sink.formats.avro.avro_defaults import default_bytes
+from spark_kafka_sink.formats.avro.avro_derivation import derive
+from spark_kafka_sink.formats.avro.avro_schema import UUID_SIZE, AvroSchema
 from spark_kafka_sink.formats.columns.cells import Cells, values_of
 from spark_kafka_sink.formats.columns.column import (
     Column,

@@ -55,7 +55,7 @@ class AvroSchema:
         record: full or simple names of the records to choose in unions, separated by commas; None
             to choose by columns.
         is_exact: True if values that would lose digits do not fit.
-        fits: what `avro_unions.closeness` has returned for parts of the schema, by the identities
+        fits: what `avro_branches.closeness` has returned for parts of the schema, by the identities
             of a declaration and a column; recursive unions match the same ones at each level.
     """
 
