@@ -99,8 +99,3 @@ class CommitOutcome:
     """Why other transactions, with unknown ids, might be open; empty if no others can be open."""
     steps: tuple[tuple[str, float], ...] = ()
     """The name of each step and its duration in milliseconds, in order."""
-
-    @property
-    def total_ms(self) -> float:
-        """Duration of all steps in milliseconds."""
-        return sum(milliseconds for _, milliseconds in self.steps)

@@ -206,7 +206,7 @@ def test_commit_a_thousand_transactions(query: Writes) -> None:
     with pace() as machine:
         outcome = many.committer.commit("0", results)
     assert (outcome.transactions, outcome.records) == (1_000, 1_000 * ROWS)
-    assert outcome.total_ms < 3_000 + 1_000 * machine.slack_s
+    assert sum(duration_ms for _, duration_ms in outcome.steps) < 3_000 + 1_000 * machine.slack_s
 
 
 def test_abort_ends_all_transactions_of_the_batch(query: Writes) -> None:
