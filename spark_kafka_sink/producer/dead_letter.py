@@ -43,8 +43,22 @@ HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]
 """The type of header columns that can become dead letters."""
 _MAX_DETAILS_CHARS = 500
 """Maximum length of a broker's error message, in characters."""
-_PREFIX = "__connect.errors."
-_MESSAGE = "exception.message"
+_CONTEXT = tuple(
+    f"__connect.errors.{name}"
+    for name in (
+        "topic",
+        "partition",
+        "connector.name",
+        "task.id",
+        "stage",
+        "class.name",
+        "exception.class.name",
+        "exception.message",
+    )
+)
+"""The names of a letter's last headers, in order. A row of a dead letter topic of Kafka Connect has
+some of the same names, in another order.
+"""
 _CONNECTOR = b"kafkaprod"
 _STAGE = b"KAFKA_PRODUCE"
 SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
@@ -139,11 +153,10 @@ class DeadLetterTopic:
 
         Also return None for a record without context headers, because it is not a dead letter.
         """
-        context = tuple(header for header in letter.headers if header[0].startswith(_PREFIX))
-        own = sum(len(key) + len(value or b"") for key, value in letter.headers)
-        own -= sum(len(key) + len(value or b"") for key, value in context)
-        has_own = len(context) < len(letter.headers)
-        if not context or (letter.value is None and letter.key is None and not has_own):
+        context = _context_of(letter)
+        own_headers = letter.headers[: len(letter.headers) - len(context)]
+        own = sum(len(key) + len(value or b"") for key, value in own_headers)
+        if not context or (letter.value is None and letter.key is None and not own_headers):
             return None
         if letter.value is not None:
             return replace(
@@ -205,22 +218,28 @@ class DeadLetterTopic:
         """Return the name of each context header and its n values."""
         count = len(rows)
         classes = pa.array([error.error_class.encode() for error in RowError], pa.binary())
-        context = [
-            ("topic", _topic_names(rows)),
-            ("partition", _partitions(rows)),
-            ("connector.name", constant_column(_CONNECTOR, count)),
-            ("task.id", constant_column(str(self.task).encode(), count)),
-            ("stage", constant_column(_STAGE, count)),
-            ("class.name", constant_column(SINK_CLASS, count)),
-            ("exception.class.name", classes.take(errors.astype(np.int32))),
-            (_MESSAGE, messages),
+        values = [
+            _topic_names(rows),
+            _partitions(rows),
+            constant_column(_CONNECTOR, count),
+            constant_column(str(self.task).encode(), count),
+            constant_column(_STAGE, count),
+            constant_column(SINK_CLASS, count),
+            classes.take(errors.astype(np.int32)),
+            messages,
         ]
-        return [(f"{_PREFIX}{name}", values) for name, values in context]
+        return list(zip(_CONTEXT, values, strict=True))
 
 
 def is_letter(record: Record) -> bool:
     """Return True if a record has context headers, which identify dead letters."""
-    return any(name.startswith(_PREFIX) for name, _ in record.headers)
+    return bool(_context_of(record))
+
+
+def _context_of(record: Record) -> Headers:
+    """Return the context headers, which follow the headers of the row, or () without them."""
+    last = record.headers[-len(_CONTEXT) :]
+    return last if tuple(name for name, _ in last) == _CONTEXT else ()
 
 
 def constant_column(value: bytes, count: int) -> pa.Array[Any]:
@@ -249,12 +268,8 @@ def _with_problems(
 
 def _headers_omitting(headers: Headers, part: RowPart) -> Headers:
     """Return a letter's headers, with a message that mentions one more omitted part."""
-    return tuple(
-        (name, _message_omitting((value or b"").decode(), part))
-        if name == _PREFIX + _MESSAGE
-        else (name, value)
-        for name, value in headers
-    )
+    *others, (name, message) = headers
+    return (*others, (name, _message_omitting((message or b"").decode(), part)))
 
 
 def _message_omitting(message: str, part: RowPart) -> bytes:

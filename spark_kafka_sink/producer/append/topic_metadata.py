@@ -60,9 +60,10 @@ class TopicMetadata:
             BrokerUnavailableError: no broker responded.
         """
         cluster = self._await(names, self._has_result)
-        for name in names:
-            if name not in cluster.topics:
-                raise self._missing_error(name, cluster)
+        missing = [name for name in names if name not in cluster.topics]
+        if missing:  # A rejected topic ends the wait for the others.
+            rejected = next((name for name in missing if is_fatal(cluster, name)), missing[0])
+            raise self._missing_error(rejected, cluster)
         return tuple(cluster.topics[name] for name in names)
 
     def known(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:

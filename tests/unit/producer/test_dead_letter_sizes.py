@@ -1,5 +1,6 @@
 """Dead letters fit the limits: oversized parts of a row are left out and named in a header."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -33,9 +34,11 @@ def tolerant(*, context: bool = True) -> SessionSettings:
     )
 
 
-def rows(*contents: Row, partition: int = 0) -> Rows:
+def rows(*contents: Row, partition: int = 0, stale: tuple[tuple[str, bytes], ...] = ()) -> Rows:
+    """Return rows; `stale` are more headers of the rows with headers."""
     keys, values, headers = zip(*contents, strict=True)
-    entries = [None if h is None else [{"key": b"h", "value": h}] for h in headers]
+    more = [{"key": name.encode(), "value": value} for name, value in stale]
+    entries = [None if h is None else [{"key": b"h", "value": h}, *more] for h in headers]
     lists = cast("pa.ListArray[Any]", pa.array(entries, HEADER_LISTS))
     return Rows(
         columns=Columns(
@@ -130,6 +133,37 @@ def test_part_exceeding_the_dead_letter_topics_limit_is_left_out(case: str) -> N
         assert words in message(dead)
         assert sim.session.context.accumulator.state.incomplete == 0
         assert sim.session.context.accumulator.pool.used == 0
+
+
+@pytest.mark.parametrize("part", ["value", "key", "headers"])
+def test_headers_of_another_dead_letter_topic_belong_to_the_row(part: str) -> None:
+    """Kafka Connect's messages have any bytes, and end like ours without meaning the same."""
+    stale = (
+        ("__connect.errors.exception.message", b"\xff; its key is left out"),
+        ("__connect.errors.topic", b"source"),
+    )
+    row, expected, words = CASES[part]
+    with world(cluster(), tolerant(), batch_size=1_000_000) as sim:
+        for log in sim.cluster.logs.values():
+            log.max_batch = LIMIT
+        sim.session.append(rows(row, stale=stale))
+        sim.finish()
+        (dead,) = letters(sim)
+        assert (dead.key, dead.value) == expected[:2]
+        assert dead.headers[1:3] == stale if expected[2] is not None else len(dead.headers) == 8
+        assert message(dead).endswith(words)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.message_too_large, ErrorCode.invalid_timestamp])
+def test_row_with_headers_of_kafka_connect_is_no_dead_letter(error: ErrorCode) -> None:
+    with world(cluster(), tolerant()) as sim:
+        sim.fault(Fault(error=error))
+        row = rows((b"k", b"v", b"h"), stale=(("__connect.errors.exception.message", b"\xff"),))
+        sim.session.append(replace(row, topics=(DEAD,)))
+        with pytest.raises(DeliveryError) as caught:
+            sim.finish()
+        assert caught.value.topic == DEAD
+        assert letters(sim) == []
 
 
 def test_dead_letter_without_value_that_is_too_large_fails_the_task() -> None:

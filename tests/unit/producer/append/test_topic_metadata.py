@@ -134,6 +134,24 @@ def test_denied_topic_fails_immediately(pool: ThreadPoolExecutor) -> None:
         assert error.error == "TOPIC_AUTHORIZATION_FAILED"
 
 
+@pytest.mark.parametrize("names", [("t", "denied"), ("denied", "t")])
+@pytest.mark.parametrize("later", ["flush", "append"])
+def test_error_names_the_topic_that_ends_the_wait(
+    pool: ThreadPoolExecutor, names: tuple[str, str], later: str
+) -> None:
+    """The other topic has no error yet, because brokers may still create it."""
+    with world(FakeCluster()) as sim:
+        sim.cluster.metadata_errors["denied"] = DENIED
+        writer = Writer(sim, pool)
+        for name in names:
+            writer.call_alone(lambda: sim.session.append(keyless(VALUES, name)))  # noqa: B023 - called now
+        sim.steps(10)
+        keyed = (lambda: sim.send(VALUES, None)) if later == "append" else sim.session.flush
+        error = writer.call(keyed)
+        assert isinstance(error, AuthorizationError)
+        assert error.topic == "denied"
+
+
 def test_error_names_brokers_if_none_is_reachable(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(), max_block_ms=3_000) as sim:
         sim.cluster.stop(1)
