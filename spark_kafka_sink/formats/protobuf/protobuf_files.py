@@ -6,7 +6,7 @@ import base64
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_wire import parse, sized_field, text_of
+from spark_kafka_sink.formats.protobuf.protobuf_wire import parse, sized_field, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,19 +41,17 @@ def parsed_files(data: bytes) -> list[ProtoFile]:
     Raises:
         ValueError: the bytes are not a descriptor.
     """
-    try:
-        parsed = parse(data)
-        # A set contains only files; a file contains more than its name.
-        return [_file(item) for item in (parsed[1] if parsed.keys() == {1} else [data])]
-    except (IndexError, AttributeError, TypeError) as error:
-        raise ValueError from error
+    parsed = parse(data)
+    # A set contains only files; a file contains more than its name.
+    is_set = parsed.keys() == {1} and not any(isinstance(item, int) for item in parsed[1])
+    return [_file(item) for item in (parsed[1] if is_set else [data])]
 
 
 def _file(data: bytes) -> ProtoFile:
     parsed = parse(data)
     # Field 15 contains the imports of options in edition 2024.
-    imports = (*parsed.get(3, ()), *parsed.get(15, ()))
-    return ProtoFile(text_of(parsed, 1), tuple(bytes(name).decode() for name in imports), data)
+    imports = (*texts_of(parsed, 3), *texts_of(parsed, 15))
+    return ProtoFile(text_of(parsed, 1), imports, data)
 
 
 def set_of(files: Iterable[bytes]) -> str:

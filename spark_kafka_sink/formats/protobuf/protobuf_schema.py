@@ -18,7 +18,13 @@ from spark_kafka_sink.formats.protobuf.protobuf_features import (
 )
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_of
 from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
-from spark_kafka_sink.formats.protobuf.protobuf_wire import number_of, parse, parts_of, text_of
+from spark_kafka_sink.formats.protobuf.protobuf_wire import (
+    number_of,
+    parse,
+    parts_of,
+    text_of,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.protobuf.protobuf_wire import Parsed
@@ -103,10 +109,16 @@ class ProtoSchema:
             ConfigError: the text is not a descriptor, or has unsupported features.
         """
         files = files_of(text)
-        main, declared = main_of(files), _Declared({}, {}, {})
-        for file in files:
-            declared.add_file(parse(file.data), is_main=file is main)
-        messages = {name: declared.message(name) for name in declared.messages}
+        try:
+            main, declared = main_of(files), _Declared({}, {}, {})
+            for file in files:
+                declared.add_file(parse(file.data), is_main=file is main)
+            messages = {name: declared.message(name) for name in declared.messages}
+        except (ValueError, TypeError, IndexError, RecursionError):
+            raise ConfigError(
+                "the Protobuf descriptor is damaged",
+                hint="Create one with `protoc --include_imports --descriptor_set_out=FILE`.",
+            ) from None
         return cls(messages, declared.enums, declared.main)
 
     def message(self, name: str | None) -> ProtoMessage:
@@ -192,7 +204,7 @@ class _Declared:
             fields=tuple(self._field(name, field) for field in parts_of(message, 2)),
             is_map_entry=_is_entry(message),
             reserved=tuple((number_of(range_, 1), number_of(range_, 2)) for range_ in ranges),
-            reserved_names=tuple(bytes(text).decode() for text in message.get(10, ())),
+            reserved_names=tuple(texts_of(message, 10)),
         )
 
     def _field(self, owner: str, field: Parsed) -> ProtoField:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError, text_of
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.formats.protobuf.protobuf_files import (
@@ -36,6 +36,10 @@ BUILT_IN: Final = ("google/protobuf/", "google/type/", "confluent/")
 """Prefixes of the files that registries provide."""
 _PACKAGES: Final = {"google/": "", "confluent/": "confluent_kafka.schema_registry."}
 """Python packages that contain descriptors of well-known files, by prefix."""
+_COMMENT: Final = re.compile(
+    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?\*/""", re.DOTALL
+)
+"""A text, which is the group, or a comment."""
 _IMPORT: Final = re.compile(r"""\bimport\s+(?:public\s+|weak\s+|option\s+)?["']([^"']+)["']""")
 _NAME: Final = re.compile(r"(?!.*\.\.)[\w.][\w./+@ -]*", re.ASCII)
 """File names that protoc can read below a folder."""
@@ -68,7 +72,7 @@ def descriptor_set(
         parsed = _parsed(content)
         if isinstance(parsed, str):
             texts[name] = parsed
-            imports = _IMPORT.findall(parsed)
+            imports = _imports_of(parsed)
         else:
             # A descriptor from a registry has a name of the registry's choice.
             *others, main = parsed
@@ -162,13 +166,18 @@ def _compiled(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> dict[
     Raises:
         ConfigError: protoc is not installed, or rejects a text.
     """
-    imports = {name for text in texts.values() for name in _IMPORT.findall(text)}
+    imports = {name for text in texts.values() for name in _imports_of(text)}
     known = [file for name in sorted(imports) for file in _with_imports(name, files)]
     known_set = b"".join(
         sized_field(1, data) for data in {file.name: file.data for file in known}.values()
     )
     data = _protoc(tuple(texts.items()), known_set)
     return {file.name: file for file in parsed_files(data)}
+
+
+def _imports_of(text: str) -> list[str]:
+    """Return the names of the files that a `.proto` text imports."""
+    return _IMPORT.findall(_COMMENT.sub(lambda match: match[1] or " ", text))
 
 
 @lru_cache(maxsize=16)
@@ -189,9 +198,22 @@ def _protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
             "--proto_path=.",
         ]
         command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", *options]
-        result = subprocess.run(  # noqa: S603 - file names are checked above
-            [*command, *(name for name, _ in texts)],
-            cwd=Path(folder, "texts"),
+        result = _run([*command, *(name for name, _ in texts)], Path(folder, "texts"))
+        if result.returncode:
+            raise ConfigError(
+                f"protoc rejects the Protobuf schema: {_reason(result.stderr)}",
+                hint="Correct the schema. Imported files must be in folders above the schema file, "
+                "or in a descriptor set created with `protoc --include_imports`.",
+            )
+        return Path(folder, "set").read_bytes()
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run protoc; raise ConfigError if it does not start or end."""
+    try:
+        return subprocess.run(  # noqa: S603 - the caller has checked the file names
+            command,
+            cwd=folder,
             # Libraries of a Spark job can be on paths that only this process has.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,
@@ -200,13 +222,11 @@ def _protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
             timeout=_TIMEOUT_S,
             check=False,
         )
-        if result.returncode:
-            raise ConfigError(
-                f"protoc rejects the Protobuf schema: {_reason(result.stderr)}",
-                hint="Correct the schema. Imported files must be in folders above the schema file, "
-                "or in a descriptor set created with `protoc --include_imports`.",
-            )
-        return Path(folder, "set").read_bytes()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(
+            f"protoc cannot be run: {text_of(error)}",
+            hint="Use a descriptor set created with `protoc --include_imports`.",
+        ) from error
 
 
 def _reason(text: str) -> str:

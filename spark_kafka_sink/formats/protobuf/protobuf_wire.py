@@ -13,6 +13,8 @@ _VARINT, _SIZED, _START, _END = 0, 2, 3, 4
 """Wire types."""
 _FIXED_SIZES: Final = {1: 8, 5: 4}
 """Bytes of a value by wire type."""
+_MAX_VARINT: Final = 10
+"""Maximum length of a number in bytes."""
 Parsed: TypeAlias = dict[int, list[Any]]
 """The values of a message by field number. Each value is an int or bytes."""
 
@@ -22,7 +24,6 @@ def parse(data: bytes) -> Parsed:
 
     Raises:
         ValueError: the bytes are not a message.
-        IndexError: a number is cut off.
     """
     parsed: Parsed = {}
     position = groups = 0
@@ -57,28 +58,48 @@ def _value(data: bytes, position: int, wire_type: int) -> tuple[Any, int]:
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at a position, and the position after it."""
+    """Return the varint at a position, and the position after it.
+
+    Raises:
+        ValueError: the number is cut off, or longer than ten bytes.
+    """
     value = shift = 0
-    while data[position] & 0x80:
-        value |= (data[position] & 0x7F) << shift
-        shift, position = shift + 7, position + 1
-    return value | data[position] << shift, position + 1
+    for at in range(position, min(position + _MAX_VARINT, len(data))):
+        value |= (data[at] & 0x7F) << shift
+        if data[at] < 0x80:
+            return value, at + 1
+        shift += 7
+    raise ValueError
 
 
 def text_of(parsed: Parsed, field: int) -> str:
-    """Return the value of a string field, or an empty string."""
-    return bytes(parsed[field][-1]).decode() if field in parsed else ""
+    """Return the value of a string field, or an empty string; raises ValueError if it is none."""
+    return texts_of(parsed, field)[-1] if field in parsed else ""
+
+
+def texts_of(parsed: Parsed, field: int) -> list[str]:
+    """Return the values of a repeated string field; raises ValueError if it is none."""
+    return [data.decode() for data in _sized(parsed, field)]
 
 
 def number_of(parsed: Parsed, field: int, default: int = 0) -> int:
-    """Return the value of an integer field, or the default."""
-    value = int(parsed.get(field, [default])[-1])
+    """Return the value of an integer field, or the default; raises TypeError if it is none."""
+    value = parsed.get(field, [default])[-1]
+    if not isinstance(value, int):
+        raise TypeError
     return value - (1 << 64) if value >> 63 else value
 
 
 def parts_of(parsed: Parsed, field: int) -> list[Parsed]:
-    """Return the values of a message field."""
-    return [parse(data) for data in parsed.get(field, [])]
+    """Return the values of a message field; raises ValueError if they are none."""
+    return [parse(data) for data in _sized(parsed, field)]
+
+
+def _sized(parsed: Parsed, field: int) -> list[bytes]:
+    values = parsed.get(field, [])
+    if any(isinstance(value, int) for value in values):
+        raise ValueError
+    return values
 
 
 def tag(number: int, wire_type: int) -> bytes:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, json_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format, PartFormat
@@ -16,7 +20,9 @@ from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.decoder import decode
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
 from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.protobuf.protobuf_source import descriptor_set
+from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
 from spark_kafka_sink.formats.registry.schemas_and_subjects import given_source
 from tests.support.protoc import compile_files, message_class
 
@@ -306,6 +312,46 @@ def test_schema_file_in_another_encoding(tmp_path: Path) -> None:
 def test_schema_without_a_message(text: str) -> None:
     with pytest.raises(ConfigError, match="the Protobuf schema has no message"):
         given_source(part(text))
+
+
+DAMAGED = E2023 + CLOSED + INNER + "message E { repeated S m = 1; map<string, Color> c = 2; }"
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_damaged_descriptors_are_config_errors(data: st.DataObject) -> None:
+    whole = bytearray(base64.b64decode(set_in_base64(DAMAGED)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(whole) - 1))
+        whole[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    with suppress(ConfigError):
+        schema = ProtoSchema.parse(base64.b64encode(whole).decode())
+        schema.message(None)
+
+
+@pytest.mark.parametrize("field", [1, 2, 3, 4, 5, 12])
+def test_number_in_the_place_of_a_text_is_a_config_error(field: int) -> None:
+    """It is also no length: 2^40 zeros would not fit into the memory."""
+    file = sized_field(1, b"m.proto") + number_field(field, 1 << 40)
+    with pytest.raises(ConfigError, match="Protobuf"):
+        given_source(part(base64.b64encode(sized_field(1, file)).decode()))
+
+
+@pytest.mark.parametrize("comment", ['// import "old.proto";', '/* import "old.proto";\n */'])
+def test_imports_in_comments_are_not_read(comment: str) -> None:
+    text = f'syntax = "proto3"; option go_package = "https://x"; {comment}\nmessage E {{}}'
+    files = {"old.proto": "no schema"}
+    assert ProtoSchema.parse(descriptor_set(text, files.get)).message(None).name == "E"
+
+
+@pytest.mark.parametrize("failure", [OSError("no memory"), subprocess.TimeoutExpired("protoc", 1)])
+def test_compiler_that_does_not_run(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(ConfigError, match="protoc cannot be run"):
+        given_source(part(f'syntax = "proto3"; message {type(failure).__name__} {{}}'))
 
 
 def test_missing_import_of_a_descriptor_is_named() -> None:
