@@ -49,12 +49,18 @@ def give_back_session(session: ProducerSession) -> None:
     The producer id of a transaction is not reused, because records written with it later would
     become part of the transaction.
     """
-    session.close()
+    try:
+        session.close()
+    except BaseException:
+        session.client.close()
+        raise
     state = session.producer_state
     POOL.keep(session.client, state if state.transactional_id is None else ProducerState())
 
 
 def discard_session(session: ProducerSession) -> None:
     """Close a failed session and its client; the producer id must not be reused."""
-    session.close()
-    session.client.close()
+    try:
+        session.close()
+    finally:
+        session.client.close()

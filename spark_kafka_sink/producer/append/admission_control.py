@@ -1,7 +1,7 @@
 """Admission control: chunk sizes, rate limits, buffer space, quotas and circuit breakers.
 
-For each chunk, `AdmissionControl.decide` determines once which partitions accept rows; the result
-is stored in the chunk. Rows wait here before they are charged to a partition.
+For each chunk, `AdmissionControl.admission_of` determines once which partitions accept no rows; the
+result is stored in the chunk. Rows wait here before they are charged to a partition.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class AdmissionControl:
             # Batches are not sent, and free no memory, while their topic is unknown.
             self._topics.await_expected()
         self._pool.reserve(chunk.size)
-        return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.decide(chunk))
+        return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.admission_of(chunk))
 
-    def decide(self, chunk: Chunk) -> Admission:
+    def admission_of(self, chunk: Chunk) -> Admission:
         """Return the partitions that currently do not accept rows of the chunk."""
         self._quotas.add_topics(chunk.topics)
         broken = {}
@@ -134,8 +134,9 @@ class AdmissionControl:
         if not self._pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
             # By now, more partitions may be below their quota.
             blocked = blocked_now()
-            row = 0 if blocked is None else int(blocked.argmax())
-            raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
+            if blocked is not None:
+                row = int(blocked.argmax())
+                raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
 
     def _full(self, size: int) -> Mapping[str, Collection[int]]:
@@ -143,6 +144,8 @@ class AdmissionControl:
 
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
         held = self._quotas.charged_bytes(TopicPartition(topic.name, partition))
+        cluster = self._client.metadata.cluster
+        leader = cluster.nodes.get(cluster.leader(topic.name, partition))
         return BufferTimeoutError(
             f"no buffer space for the partition or its broker within max.block.ms = "
             f"{self._config.max_block_ms}: bufferShare limits a broker to {self._quotas.limit:,} "
@@ -150,7 +153,7 @@ class AdmissionControl:
             "acknowledged",
             topic=topic.name,
             partition=partition,
-            broker=str(self._client.metadata.cluster.leader(topic.name, partition)),
+            broker=None if leader is None else str(leader),
             hint="Check that this broker accepts data, or raise bufferShare, kafka.buffer.memory "
             "or kafka.max.block.ms.",
         )

@@ -30,9 +30,9 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     new_nonce,
 )
 from spark_kafka_sink.spark.exactly_once.exactly_once_task import (
+    ExactlyOncePlan,
     TransactionalTaskWriter,
     TransactionMessage,
-    WritePlan,
     of_tasks,
     results_of,
     transactions_of,
@@ -166,7 +166,7 @@ def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None
         )
 
 
-def _plan(config: SinkConfig, scope: Scope) -> WritePlan:
+def _plan(config: SinkConfig, scope: Scope) -> ExactlyOncePlan:
     options = config.exactly_once
     located = replace(config, producer=with_shipped_files(config.producer))
     committer, timeout_ms = BatchCommitter(located, scope), transaction_timeout_ms(located)
@@ -175,7 +175,7 @@ def _plan(config: SinkConfig, scope: Scope) -> WritePlan:
     else:
         state, shared = committer.recover(), None
     is_written = scope.kind is ScopeKind.BATCH and not isinstance(state, Nothing)
-    return WritePlan(
+    return ExactlyOncePlan(
         scope=scope,
         nonce=new_nonce(),
         state=state,
@@ -269,7 +269,7 @@ class ExactlyOnceEnd(WriteEnd):
         try:
             outcome = self._abort((), planned, self._scope.name, complete=False)
             left = self._describe_open(outcome.left_open, outcome.problem)
-        except errors.KafkaProdError as error:
+        except Exception as error:  # noqa: BLE001 - it must not fail the batch that is planned
             left = self._describe_open(_ids((), planned), errors.text_of(error))
         if left:
             _LOG.warning(

@@ -1,8 +1,8 @@
 """Progress reports of a task, sent as datagrams to the driver's Python process.
 
 A thread of the task reads the session's counters every other second and sends one datagram. A
-datagram may get lost, because the next one contains all counters again. Nothing waits for this
-thread, and it does not exist without a listener.
+datagram may get lost, because the next one contains all counters again. Only the end of the task
+waits for this thread, and not for long; the thread does not exist without a listener.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 
 _NAME = "progress"
+_MAX_END_S = 1.0
+"""Maximum time in seconds for which a task's end waits for its last datagram. It takes longer if
+the driver's name cannot be resolved.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ class ProgressAddress:
     interval_s: float
 
     def publish(self, folder: Path) -> None:
-        """Publish the address for the planner, atomically replacing an earlier address."""
+        """Publish the address for planning, atomically replacing an earlier address."""
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{_NAME}-{self.port}"
         draft.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -148,7 +152,7 @@ class TaskReporter:
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             self._end.set()
-            self._thread.join()
+            self._thread.join(_MAX_END_S)
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """Return the same batches and count their rows.
@@ -177,14 +181,14 @@ class TaskReporter:
             return
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sender:
+            sender.connect((address.host, address.port))  # This resolves the name, once.
             sender.setblocking(False)
-            target = address.host, address.port
             ended = False
             while not ended:
                 ended = self._end.wait(address.interval_s)
                 # The buffer is full, the listener is unreachable, or it has stopped.
                 with suppress(OSError):
-                    sender.sendto(self._progress(done=ended).encode(address.token), target)
+                    sender.send(self._progress(done=ended).encode(address.token))
 
     def _progress(self, *, done: bool) -> TaskProgress:
         session = self._session

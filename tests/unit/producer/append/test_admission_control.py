@@ -261,8 +261,18 @@ def test_wait_for_share_ends_after_max_block_ms_and_error_names_partition() -> N
         assert "no buffer space for the partition or its broker within max.block.ms = 2000" in text
         assert f"limits a broker to {SHARE:,} bytes and a partition to half of that" in text
         assert writer.error.partition in {1, 3}
-        assert writer.error.broker == str(STALLED)
+        assert writer.error.broker == str(sim.client.metadata.cluster.nodes[STALLED])
         assert sim.session.context.accumulator.pool.used < BUFFER
+
+
+def test_share_that_is_freed_at_the_deadline_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stalled_cluster() as (sim, _):
+        blocked = {"t": [0, 1, 2, 3]}
+        pool = sim.session.context.accumulator.pool
+        monkeypatch.setattr(sim.session._admission, "_full", lambda _: blocked)
+        monkeypatch.setattr(pool, "wait_for_room", lambda *_: blocked.clear())
+        sim.send([b"late"], 0)
+        assert sim.session.context.accumulator.state.incomplete == 1
 
 
 def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
@@ -300,7 +310,7 @@ def routed(sim: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk
     info = info or sim.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
     route = sim.session._partitioner.assign(rows, (info,))
-    admission = sim.session._admission.decide(Chunk(rows, (info,), sizes))
+    admission = sim.session._admission.admission_of(Chunk(rows, (info,), sizes))
     return RoutedChunk(rows, (info,), sizes, admission, route)
 
 

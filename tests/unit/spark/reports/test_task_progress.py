@@ -1,9 +1,11 @@
 """Progress from a task's thread to the listener, over a real socket."""
 
+import socket
 from pathlib import Path
 from threading import Event
 
 import pyarrow as pa
+import pytest
 
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, TaskReporter
@@ -50,6 +52,22 @@ def test_listener_is_closed() -> None:
     listener.close()
     with TaskReporter(listener.address, TASK) as reporter:
         assert list(reporter.watch([BATCH])) == [BATCH]
+
+
+def test_task_does_not_wait_for_the_drivers_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved = Event()
+
+    class Unresolved(socket.socket):
+        def connect(self, address: object) -> None:
+            assert resolved.wait(120), address
+            raise socket.gaierror
+
+    monkeypatch.setattr(socket, "socket", Unresolved)
+    address = ProgressAddress(host="driver", port=7, token="secret", interval_s=0.01)
+    with TaskReporter(address, TASK) as reporter:
+        list(reporter.watch([BATCH]))
+    assert not resolved.is_set()
+    resolved.set()
 
 
 def test_address_is_passed_through_a_folder(tmp_path: Path) -> None:
