@@ -77,7 +77,7 @@ def _is_rejected(diagnosis: Diagnosis) -> bool:
     host.
     """
     error = diagnosis.error
-    if diagnosis.verdict is not FailureKind.REJECTED or error is None:
+    if diagnosis.kind is not FailureKind.REJECTED or error is None:
         return False
     return error.error is not None or isinstance(error, errors.BrokerUnavailableError)
 

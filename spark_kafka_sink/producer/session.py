@@ -135,7 +135,7 @@ class ProducerSession:
             for part in self._admission.admit(chunk):
                 errors = self._write(part, arrived_ms)
                 if errors is not None:
-                    self._send_to_dlq(part.rows, errors, arrived_ms)
+                    self._append_dead_letters(part.rows, errors, arrived_ms)
         self.context.report.meters.append_time += clock.monotonic() - started
 
     @property
@@ -278,8 +278,8 @@ class ProducerSession:
             return None
         return np.where(broken, np.int8(RowError.BREAKER_OPEN), np.int8(RowError.NONE))
 
-    def _send_to_dlq(self, rows: Rows, errors: NDArray[np.int8], arrived_ms: int) -> None:
+    def _append_dead_letters(self, rows: Rows, errors: NDArray[np.int8], arrived_ms: int) -> None:
         """Append dead letters for the rows that were not written."""
-        for letters in self._validator.send_to_dlq(rows, errors):
+        for letters in self._validator.dead_letters_of(rows, errors):
             for part in self._admission.admit(letters):
                 self._write(part, arrived_ms)

@@ -53,8 +53,6 @@ _QUOTA_HINT = (
     "The brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
     "client.id: raise it, write less at a time, or raise kafka.max.block.ms."
 )
-_CONNECTING_WAIT = 0.02
-"""Seconds between two checks for an available broker."""
 ADMIN_CLIENT_ID = "kafkaprod-admin"
 POOL: ClientPool[BlockingClient, None] = ClientPool()
 """Idle clients of this process; their connections and cluster metadata are reused."""

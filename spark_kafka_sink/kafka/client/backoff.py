@@ -55,6 +55,10 @@ class RetryTimer:
         self.at = next_at
         self._failures = 0
 
+    def schedule(self, at: float) -> None:
+        """Set the time of the next attempt; the delay after a further failure does not change."""
+        self.at = at
+
     @property
     def is_backing_off(self) -> bool:
         """True if the latest attempt has failed."""

@@ -201,7 +201,7 @@ class Client:
         while not self.is_dead and not done.wait(THREAD_CHECK_S):
             self.check_thread()
         if not done.is_set():
-            self._take_switches()  # The sender thread has exited.
+            self._take_switches()  # The sender thread has exited, or stalls outside of this queue.
         return not self._closed and not self.is_dead
 
     def _run(self) -> None:
@@ -214,8 +214,11 @@ class Client:
             self.network.close(self.clock.monotonic())
 
     def _take_switches(self) -> None:
-        while self._switches:
-            loop, done = self._switches.popleft()
+        while True:
+            try:
+                loop, done = self._switches.popleft()
+            except IndexError:  # The queue is empty, or a stalled thread has continued.
+                return
             self.metadata.end_session(self.clock.monotonic())
             self._run_loop(loop)
             done.set()
@@ -223,8 +226,10 @@ class Client:
     def _run_loop(self, loop: Loop | None) -> None:
         """Replace the running loop by `loop`, and use its meters and backlog."""
         self._loop = loop
-        self.network.metrics.meters = BrokerMeters() if loop is None else loop.broker_meters
-        self.network.outages.backlog = no_backlog if loop is None else loop.backlog
+        if loop is None:
+            self.network.report_to(BrokerMeters(), no_backlog)
+        else:
+            self.network.report_to(loop.broker_meters, loop.backlog)
 
     def _turn(self) -> None:
         loop = self._loop

@@ -137,7 +137,7 @@ class Metadata:
         if topics is self._topics:
             return
         if any(name not in self.cluster.topics for name in topics - self._topics):
-            self._retry.at = 0.0
+            self._retry.schedule(0.0)
         self._topics = topics
 
     def end_session(self, now: float) -> None:
@@ -258,7 +258,7 @@ class Metadata:
             self._retry.record_success(now + self._config.metadata_max_age_ms / 1000)
         if self.denials.unclear or not self._topics <= self._requested:
             # A retry for missing topics must not delay topics that were added after the request.
-            self._retry.at = now
+            self._retry.schedule(now)
 
     def _is_good(self, response: Any) -> bool:
         """Return True if the response is usable and from the same cluster as earlier responses."""

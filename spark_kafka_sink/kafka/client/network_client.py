@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.channel.transport import Address, Transport
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
     from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
+    from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 
     Connect = Callable[[Address, int, int], Transport]
     """Function that starts to connect, given an address and the buffer sizes in bytes."""
@@ -230,6 +231,11 @@ class NetworkClient:
         timeout = self._config.request_timeout_ms / 1000
         times = (due for broker in self._brokers.values() for due in broker.deadlines(timeout))
         return min((due - now for due in times if due > now), default=1.0)
+
+    def report_to(self, meters: BrokerMeters, backlog: Callable[[int, float], str]) -> None:
+        """Count in the meters of a session, and name its waiting batches in logs of outages."""
+        self.metrics.meters = meters
+        self.outages.backlog = backlog
 
     def wakeup(self) -> None:
         """Make the current or the next `poll` return immediately."""

@@ -52,7 +52,7 @@ that is moved to the path of another file keeps its mtime.
 Stamps = tuple[FileStamp | None, ...]
 Result = TypeVar("Result")
 _PATHS = frozenset({"location", "keytab", "ticket_cache"})
-"""Fields of `config.security.model` that contain a path."""
+"""Fields of `config.security.security_config` that contain a path."""
 Settings = TypeVar("Settings")
 _Stamp: TypeAlias = FileStamp | bytes | None
 """The stamp of a file, or a digest of an environment variable or a ticket cache."""

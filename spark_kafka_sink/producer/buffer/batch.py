@@ -90,7 +90,7 @@ class ProducerBatch:
     - `label` is the batch's number within the session, followed by a number for each split. `order`
       numbers the batches sent to the partition in the same way; it is empty before the first send.
     - `timed_from` is the time from which delivery.timeout.ms is measured for a sent batch; see
-      `batch_completion`.
+      `delivery_timeout`.
     - `topic_id` is the topic id with which the batch was last sent.
     - `is_completed`: the batch was acknowledged or has failed.
     - `is_restamped`: the batch contains dead letters with new timestamps, because the original

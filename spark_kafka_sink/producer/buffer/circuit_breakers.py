@@ -190,6 +190,10 @@ class CircuitBreakers:
 
     # Only the sender thread calls the methods below.
 
+    def avoid(self, unavailable: frozenset[int]) -> None:
+        """Replace the brokers that get no rows whose partition can be chosen."""
+        self.unavailable = unavailable
+
     def record(
         self,
         topic_partition: TopicPartition,

@@ -8,7 +8,7 @@ A broker that accepts nothing is still detected after delivery.timeout.ms.
 
 After the batch is first sent, only throttle pauses restart the timeout. After a broker has rejected
 the batch or a response was lost, nothing restarts it, because a quota might throttle every second
-request (see `DeliveryTimeout.paused`).
+request (see `DeliveryTimeout.record_pause`).
 
 Sender thread only. Source: ``RecordAccumulator.expiredBatches`` (KIP-91).
 """

@@ -117,7 +117,7 @@ class Drainer:
     def drain(self, now: float) -> Drained:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
-        self._breakers.unavailable = self._unavailable_brokers(now)
+        self._breakers.avoid(self._unavailable_brokers(now))
         queues = self._accumulator.queues.waiting(self._partitions.with_retries())
         if not queues:
             return Drained({}, now)

@@ -42,7 +42,6 @@ def produce_request(
     """
     by_topic: dict[str, list[produce.PartitionData]] = {}
     for _, batch in drained:
-        batch.topic_id = cluster.topics[batch.topic_partition.topic].topic_id
         parts = batch.encode(transactional=transactions is not None)
         data = produce.PartitionData(batch.topic_partition.partition, parts, batch.size)
         by_topic.setdefault(batch.topic_partition.topic, []).append(data)

@@ -123,12 +123,12 @@ class RecordErrorHandler:
         instead; dead letters rejected for other reasons have no remedy. An ambiguous batch has no
         remedy either, because its records may have been appended before the rejection.
         """
-        letters, batch, fault = self.dead_letters, answer.batch, answer.cause
-        if batch.is_ambiguous or not self.bad_rows.policy.tolerant or fault is RejectionCause.OTHER:
+        letters, batch, cause = self.dead_letters, answer.batch, answer.cause
+        if batch.is_ambiguous or not self.bad_rows.policy.tolerant or cause is RejectionCause.OTHER:
             return Remedy.NONE
         if letters is not None and batch.topic_partition.topic == letters.name:
             return self._corrected(answer, letters) or Remedy.NONE
-        if fault is RejectionCause.TOPIC or batch.records == 1 or answer.rejected:
+        if cause is RejectionCause.TOPIC or batch.records == 1 or answer.rejected:
             return Remedy.SET_ASIDE
         return Remedy.HALVE
 

@@ -165,17 +165,13 @@ class ResponseHandler:
         self, answer: Answer, outcome: BatchOutcome, leader: int, now: float
     ) -> None:
         """Record the outcome in the circuit breakers; fail the session if the job breaker opens."""
-        fault = answer.cause if outcome is BatchOutcome.FAILED else RejectionCause.OTHER
-        if fault is RejectionCause.RECORDS:
+        cause = answer.cause if outcome is BatchOutcome.FAILED else RejectionCause.OTHER
+        if cause is RejectionCause.RECORDS:
             return
-        node_id, breakers = (
-            None if fault is RejectionCause.TOPIC else leader,
-            self.breakers,
-        )
-        if reason := breakers.record(
-            answer.batch.topic_partition, node_id, outcome, answer.error, now
-        ):
-            self.completion.fail_session(reason)
+        node_id = None if cause is RejectionCause.TOPIC else leader
+        partition = answer.batch.topic_partition
+        if error := self.breakers.record(partition, node_id, outcome, answer.error, now):
+            self.completion.fail_session(error)
 
     # The methods below retry batches.
 

@@ -198,6 +198,8 @@ class Sender:
             # After the first attempt, other batches' acknowledgements do not extend
             # delivery.timeout.ms.
             batch.record_attempt(now, self.completion.timeout.start_of(batch))
+            topics = self.client.metadata.cluster.topics
+            batch.topic_id = topics[batch.topic_partition.topic].topic_id
         self._connect_attempts.pop(node_id, None)
         connection = self.client.network.broker(node_id).connection
         try:
@@ -288,9 +290,7 @@ class Sender:
             self.completion.fail_session(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
             self.listeners.on_producer_id_received(self.producer_id.producer_state)
-        if transactions.denied:
-            denied = frozenset(transactions.denied)
-            transactions.denied.clear()
+        if denied := transactions.take_denied():
             self.responses.reject_waiting(denied, self.responses.acls.unauthorized_write)
 
     def _handle_late_responses(self) -> None:

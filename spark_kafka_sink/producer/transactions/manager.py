@@ -97,7 +97,7 @@ class TransactionManager:
         self._has_records = False
 
         # Sender thread only.
-        self.denied: set[str] = set()
+        self._denied: set[str] = set()
         """Topics to which the coordinator denied access; the sender has not yet handled them."""
         self._closed = ClosedConnections()
         self._coordinator = coordinator.CoordinatorLookup(client, settings.first_id, acls)
@@ -331,6 +331,12 @@ class TransactionManager:
             self._unchecked_flag = flag
             self._coordinator = coordinator.CoordinatorLookup(self._client, flag, self._acls)
 
+    def take_denied(self) -> frozenset[str]:
+        """Return and forget the topics to which the coordinator has denied access."""
+        denied = frozenset(self._denied)
+        self._denied.clear()
+        return denied
+
     def _handle_flag_check(self, completion: Completion, now: float) -> None:
         """Accept the producer id only if the driver has not aborted the write.
 
@@ -389,7 +395,7 @@ class TransactionManager:
                 self.partitions.mark_added(topic_partition)
             elif action is CoordinatorAction.DENIED:
                 self.partitions.drop(topic_partition)
-                self.denied.add(topic_partition.topic)
+                self._denied.add(topic_partition.topic)
             else:
                 rejected.add(code)
         self.partitions.retry_adding()
@@ -399,7 +405,7 @@ class TransactionManager:
         for code in rejected:
             self._retry_or_raise(completion, code, now)
         if ErrorCode.concurrent_transactions in rejected:
-            self._retry.at = now + _ADD_BACKOFF
+            self._retry.schedule(now + _ADD_BACKOFF)
 
     def _handle_abort(self, completion: Completion, now: float) -> None:
         code = coordinator.error_code(completion.response)

@@ -208,7 +208,7 @@ def current_run() -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WritePlan:
+class ExactlyOncePlan:
     """The plan of one batch write or micro-batch; pickled with its writer."""
 
     scope: ids.Scope
@@ -289,7 +289,7 @@ class TransactionalTaskWriter(TaskWriter):
         self,
         config: SinkConfig,
         roles: ColumnRoles,
-        plan: WritePlan,
+        plan: ExactlyOncePlan,
         origin: WriteOrigin | None = None,
     ) -> None:
         super().__init__(config, roles, origin)

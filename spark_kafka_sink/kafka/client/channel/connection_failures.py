@@ -63,7 +63,7 @@ class Diagnosis:
     """
 
     reason: str
-    verdict: FailureKind = FailureKind.TEMPORARY
+    kind: FailureKind = FailureKind.TEMPORARY
     error: errors.KafkaProdError | None = None
     state: State = State.DISCONNECTED
     unanswered: bool = False
@@ -264,8 +264,8 @@ class ConnectionFailures:
         streak = self._streaks.setdefault(address, _Streak(diagnosis))
         streak.latest = diagnosis
         streak.times += 1
-        streak.rejections += diagnosis.verdict is FailureKind.REJECTED
-        if diagnosis.verdict is FailureKind.TEMPORARY:
+        streak.rejections += diagnosis.kind is FailureKind.REJECTED
+        if diagnosis.kind is FailureKind.TEMPORARY:
             return
         if streak.since is None:
             streak.since = now
@@ -288,13 +288,12 @@ class ConnectionFailures:
             return is_old and streak.rejections >= REPEATED
         if is_old and self._all_have_failed(REPEATED):
             return True
-        if streak.latest.verdict is not FailureKind.REJECTED:
+        if streak.latest.kind is not FailureKind.REJECTED:
             return False
         rejections = sum(streak.rejections for streak in self._streaks.values())
         servers = [self._streaks.get(address) for address in self._bootstrap_servers]
         is_rejected_by_all = all(
-            streak is not None and streak.latest.verdict is FailureKind.REJECTED
-            for streak in servers
+            streak is not None and streak.latest.kind is FailureKind.REJECTED for streak in servers
         )
         return is_rejected_by_all or (
             rejections >= REPEATED and (is_old or self._all_have_failed(1))

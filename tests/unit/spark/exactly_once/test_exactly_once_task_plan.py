@@ -11,7 +11,7 @@ from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, parse_task_id
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.exactly_once.exactly_once_task import WritePlan
+from spark_kafka_sink.spark.exactly_once.exactly_once_task import ExactlyOncePlan
 
 STREAM = Scope.stream("orders")
 TRANSACTION = TaskTransaction(
@@ -23,8 +23,8 @@ TRANSACTION = TaskTransaction(
 )
 
 
-def _plan(state: LogState[TaskTransaction], scope: Scope = STREAM) -> WritePlan:
-    return WritePlan(scope=scope, nonce="0123456789abcdef", state=state, timeout_ms=60_000)
+def _plan(state: LogState[TaskTransaction], scope: Scope = STREAM) -> ExactlyOncePlan:
+    return ExactlyOncePlan(scope=scope, nonce="0123456789abcdef", state=state, timeout_ms=60_000)
 
 
 @pytest.mark.parametrize(

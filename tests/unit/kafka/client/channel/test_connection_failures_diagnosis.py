@@ -75,7 +75,7 @@ def test_server_that_closes_where_brokers_do_not(
 ) -> None:
     diagnosis = diagnose(error, at(protocol, state))
     assert says in diagnosis.reason
-    assert diagnosis.verdict is FailureKind.MISMATCH
+    assert diagnosis.kind is FailureKind.MISMATCH
     assert isinstance(diagnosis.error, kind)
     assert "b:9" in str(diagnosis.error)
 
@@ -94,18 +94,18 @@ def test_server_that_closes_where_brokers_do_not(
 )
 def test_ordinary_disconnect(circumstances: Circumstances) -> None:
     diagnosis = diagnose(GONE, circumstances)
-    assert (diagnosis.reason, diagnosis.verdict) == (str(GONE), FailureKind.TEMPORARY)
+    assert (diagnosis.reason, diagnosis.kind) == (str(GONE), FailureKind.TEMPORARY)
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_timeout_is_never_fatal(state: State) -> None:
-    assert diagnose(TimeoutError("too late"), at(BOTH, state)).verdict is FailureKind.TEMPORARY
+    assert diagnose(TimeoutError("too late"), at(BOTH, state)).kind is FailureKind.TEMPORARY
 
 
 @pytest.mark.parametrize("reason", ["WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"])
 def test_port_without_tls(reason: str) -> None:
     diagnosis = diagnose(tls_error(reason), at(BOTH, State.TLS_HANDSHAKE))
-    assert diagnosis.verdict is FailureKind.REJECTED
+    assert diagnosis.kind is FailureKind.REJECTED
     assert "does not use TLS" in diagnosis.reason
     assert "kafka.security.protocol" in diagnosis.reason
 
@@ -113,14 +113,14 @@ def test_port_without_tls(reason: str) -> None:
 def test_alert_after_the_handshake_is_fatal() -> None:
     error = tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")
     diagnosis = diagnose(error, at(SSL, State.NEGOTIATING))
-    assert diagnosis.verdict is FailureKind.REJECTED
+    assert diagnosis.kind is FailureKind.REJECTED
     assert isinstance(diagnosis.error, TlsError)
 
 
 def test_damaged_record_in_the_stream_is_transient() -> None:
     error = tls_error("DECRYPTION_FAILED_OR_BAD_RECORD_MAC")
     diagnosis = diagnose(error, at(SSL, State.READY, has_answered=True, is_accepted=True))
-    assert diagnosis.verdict is FailureKind.TEMPORARY
+    assert diagnosis.kind is FailureKind.TEMPORARY
     assert "DECRYPTION_FAILED" in diagnosis.reason
 
 
@@ -128,7 +128,7 @@ def test_tls_alert_to_a_plaintext_client() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x15\x03\x03\x00\x02\x02\x28")
     diagnosis = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
-    assert diagnosis.verdict is FailureKind.REJECTED
+    assert diagnosis.kind is FailureKind.REJECTED
     assert isinstance(diagnosis.error, BrokerUnavailableError)
     assert "kafka.security.protocol=SSL" in diagnosis.reason
     diagnosis = diagnose(seen.value, at(SASL, State.NEGOTIATING))
@@ -139,14 +139,14 @@ def test_http_server() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"HTTP/1.1 400 Bad Request")
     diagnosis = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
-    assert diagnosis.verdict is FailureKind.MISMATCH  # a proxy may do so until its broker is up
+    assert diagnosis.kind is FailureKind.MISMATCH  # a proxy may do so until its broker is up
     assert "web server" in diagnosis.reason
 
 
 def test_oversized_frame_is_not_a_rejection() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x01\x03\x03\x00")
-    assert diagnose(seen.value, at(PLAIN, State.NEGOTIATING)).verdict is FailureKind.TEMPORARY
+    assert diagnose(seen.value, at(PLAIN, State.NEGOTIATING)).kind is FailureKind.TEMPORARY
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_oversized_frame_is_not_a_rejection() -> None:
 )
 def test_rejection_names_the_broker_once(error: AuthenticationError | ConfigError) -> None:
     diagnosis = diagnose(error, at(SASL, State.AUTHENTICATING))
-    assert diagnosis.verdict is FailureKind.REJECTED
+    assert diagnosis.kind is FailureKind.REJECTED
     assert diagnosis.error is not None
     assert diagnosis.error.broker == (error.broker or "b:9")
     assert type(diagnosis.error) is type(error)
