@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.spark.writers.task_writer import WriteJob
+    from spark_kafka_sink.spark.writers.write_end import WriteJob
 
 _finished: WeakKeyDictionary[SparkContext, Finished] = WeakKeyDictionary()
 """The accumulator of each application: PySpark never removes accumulators. Guarded by `_lock`."""

@@ -38,7 +38,8 @@ from spark_kafka_sink.spark.runtime.continuous_processing import reject_continuo
 from spark_kafka_sink.spark.runtime.internals import latest_query_start, only_errors_are_logged
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles, warn_of_misnamed_columns
-from spark_kafka_sink.spark.writers.task_writer import TaskWriter, WriteEnd, WriteJob
+from spark_kafka_sink.spark.writers.task_writer import TaskWriter
+from spark_kafka_sink.spark.writers.write_end import WriteEnd, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -29,9 +29,9 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     WriteTarget,
     new_nonce,
 )
-from spark_kafka_sink.spark.exactly_once.exactly_once_task import (
-    ExactlyOncePlan,
-    TransactionalTaskWriter,
+from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
+from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionalTaskWriter
+from spark_kafka_sink.spark.exactly_once.transaction_messages import (
     TransactionMessage,
     of_tasks,
     results_of,
@@ -46,7 +46,7 @@ from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.log_lines import log_success
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.writers import commit_messages
-from spark_kafka_sink.spark.writers.task_writer import WriteEnd, WriteJob
+from spark_kafka_sink.spark.writers.write_end import WriteEnd, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

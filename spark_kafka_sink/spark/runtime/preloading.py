@@ -22,7 +22,7 @@ TASK: Final = (
 )
 COMMIT: Final = (
     *_WRITERS,
-    "spark.writers.task_writer",
+    "spark.writers.write_end",
     "spark.writers.commit_messages",
     "spark.reports.publication",
     "config.sink_config",

@@ -1,8 +1,9 @@
-"""A task's write, commit and abort, and the classes by which Spark calls them.
+"""A task's write, the driver's commit and abort, and the classes by which Spark calls them.
 
 In reading order:
 
-- `task_writer`: a task's write, commit and abort
+- `task_writer`: a task's write
+- `write_end`: commit and abort on the driver
 - `data_source_writers`: the writers of `format("kafkaprod")` for batches and micro-batches
 - `commit_messages`: the commit messages of tasks, and their merged report
 - `map_task`: the function that `write` runs in the tasks

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
-    from spark_kafka_sink.spark.writers.task_writer import TaskWriter, WriteEnd
+    from spark_kafka_sink.spark.writers.task_writer import TaskWriter
+    from spark_kafka_sink.spark.writers.write_end import WriteEnd
 
     Messages = Sequence[WriterCommitMessage | None]
 

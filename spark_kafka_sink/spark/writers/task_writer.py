@@ -1,12 +1,12 @@
-"""Tasks of a write, one producer session each, and the end of a write on the driver.
+"""Tasks of a write, one producer session each.
 
-A `TaskWriter` is pickled to the tasks, a `WriteEnd` commits or aborts. Both are the same for
-`format("kafkaprod")` and for `write`, which pass the tasks' messages to the driver in different
-ways. Delivery is at least once: a task that Spark runs again writes its rows again.
+A `TaskWriter` is pickled to the tasks. It is the same for `format("kafkaprod")` and for `write`,
+which pass the tasks' messages to the driver in different ways. Delivery is at least once: a task
+that Spark runs again writes its rows again.
 
-The driver's worker processes load this module to plan and to commit. Modules that only tasks need,
-or only the end of a write, are imported where they are used, because the first write of a session
-waits for the start of each of these processes.
+The driver's worker processes load this module to plan and to commit. Modules that only tasks need
+are imported where they are used, because the first write of a session waits for the start of each
+of these processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import logging
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -31,11 +31,10 @@ from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_p
 from spark_kafka_sink.spark.runtime.worker_context import session_folder, with_shipped_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
-    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
-    from spark_kafka_sink.spark.reports.publication import Publication
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
     from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
 
@@ -199,64 +197,6 @@ class TaskWriter:
         name = f"{stream}task-{task.partition_id}-{task.task_attempt_id}-{uuid.uuid4().hex[:8]}"
         base, query = split_query(folder)
         return f"{base.rstrip('/')}/{name}{query}"
-
-
-class WriteEnd:
-    """Commit and abort of a write, called on the driver."""
-
-    def __init__(self, config: SinkConfig, origin: WriteOrigin) -> None:
-        self.config = config
-        self.origin = origin
-
-    def commit(self, messages: Sequence[object], batch_id: int | None = None) -> DeliveryReport:
-        """Publish and return the report of a write after all tasks have finished.
-
-        Args:
-            messages: the messages of the tasks; anything else counts as a missing message.
-            batch_id: number of the micro-batch; None for a batch write.
-
-        Raises:
-            DeliveryError: see `committed_report`.
-        """
-        from spark_kafka_sink.spark.writers.commit_messages import committed_report
-
-        publication = self.publication(batch_id)
-        with self.origin.error_file.storing_errors():
-            report = committed_report(messages, self.config.report_tasks)
-        return publication.succeed(report)
-
-    def abort(
-        self,
-        messages: Sequence[object],
-        batch_id: int | None = None,
-        error: KafkaProdError | None = None,
-    ) -> None:
-        """Publish the report of a failed write, including the deliveries of its finished tasks.
-
-        Args:
-            messages: the messages of the tasks.
-            batch_id: number of the micro-batch; None for a batch write.
-            error: the error of the write, if the caller knows it.
-        """
-        from spark_kafka_sink.spark.writers.commit_messages import finished_report
-
-        publication = self.publication(batch_id, error)
-        publication.fail(finished_report(messages, self.config.report_tasks))
-
-    def publication(self, batch_id: int | None, error: KafkaProdError | None = None) -> Publication:
-        """Return the publication of the write, and of its error if it is known."""
-        from spark_kafka_sink.spark.reports.publication import Publication
-
-        publication = Publication.of(self.config, self.origin, batch_id)
-        return publication if error is None else replace(publication, error=error)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteJob:
-    """A planned batch write: `task` is pickled to the tasks, and `end` commits or aborts."""
-
-    task: TaskWriter
-    end: WriteEnd
 
 
 def _loaded_ms() -> int:

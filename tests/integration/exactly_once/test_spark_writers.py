@@ -35,17 +35,15 @@ from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
     plan_write,
     stream_scope,
 )
-from spark_kafka_sink.spark.exactly_once.exactly_once_task import (
-    TransactionalTaskWriter,
-    TransactionMessage,
-)
+from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionalTaskWriter
+from spark_kafka_sink.spark.exactly_once.transaction_messages import TransactionMessage
 from spark_kafka_sink.spark.reports.abort_files import PlanFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
-from spark_kafka_sink.spark.writers.task_writer import WriteJob
+from spark_kafka_sink.spark.writers.write_end import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster

@@ -28,7 +28,7 @@ from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark.exactly_once import exactly_once_driver as writers
 from spark_kafka_sink.spark.exactly_once.exactly_once_driver import ExactlyOnceEnd, stream_scope
-from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionMessage
+from spark_kafka_sink.spark.exactly_once.transaction_messages import TransactionMessage
 from spark_kafka_sink.spark.reports.abort_files import PlanFile, Planned
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage

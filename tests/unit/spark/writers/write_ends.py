@@ -1,6 +1,7 @@
 """The end of an at-least-once write, as planning creates it."""
 
-from spark_kafka_sink.spark.writers.task_writer import TaskWriter, WriteEnd
+from spark_kafka_sink.spark.writers.task_writer import TaskWriter
+from spark_kafka_sink.spark.writers.write_end import WriteEnd
 
 
 def write_end(task: TaskWriter) -> WriteEnd:

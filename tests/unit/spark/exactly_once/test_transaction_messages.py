@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.config.enums import ReportTasks
@@ -19,14 +17,13 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.spark.exactly_once import exactly_once_task as messages
-from spark_kafka_sink.spark.exactly_once.exactly_once_task import (
+from spark_kafka_sink.spark.exactly_once import transaction_messages
+from spark_kafka_sink.spark.exactly_once.transaction_messages import (
     TransactionMessage,
     results_of,
     transactions_of,
 )
 
-BAD_UTF8 = [b"a\xff", b"\xc3\x28", b"\xed\xa0\x80"]
 PARTITIONS = 1_000
 OPEN = OpenTransaction(
     transactional_id="orders/stream/q/17/3fa9c01be2d4a7f0/0/10",
@@ -110,7 +107,7 @@ def test_tasks_without_rows_use_no_space_in_the_decision() -> None:
 def test_partitions_with_findable_markers_are_named_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(messages, "partitions_to_list", lambda _: 1)
+    monkeypatch.setattr(transaction_messages, "partitions_to_list", lambda _: 1)
     unknown, known = (
         PartitionReport(topic="t", partition=n, persisted=1, first_offset=at, last_offset=at)
         for n, at in ((0, None), (1, 7))
@@ -144,25 +141,3 @@ def test_tasks_with_a_shared_transaction_count_it_once() -> None:
 def _in_transaction(transaction: OpenTransaction) -> TaskResult:
     assert WRITTEN.transaction is not None
     return replace(WRITTEN, transaction=replace(WRITTEN.transaction, transaction=transaction))
-
-
-@pytest.mark.parametrize("bad", BAD_UTF8)
-@pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str
-)
-def test_topics_of_rows_are_collected_even_if_invalid(bad: bytes, kind: pa.DataType) -> None:
-    """A topic name that is not UTF-8 is an error of its row, not of the task."""
-    column = pa.array([b"t", bad, None, b"u", b"t"]).view(pa.string())
-    batch = pa.RecordBatch.from_arrays([_as(column, kind)], ["topic"])
-    counted = messages._Counted([batch, batch], 0)
-    assert list(counted) == [batch, batch]
-    assert counted.rows == 10
-    assert counted.topics == frozenset({"t", "u", bad.decode(errors="replace")})
-
-
-def _as(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    if pa.types.is_dictionary(kind):
-        return column.dictionary_encode()
-    if pa.types.is_large_string(kind):
-        return column.cast(pa.large_binary()).view(kind)
-    return column

@@ -1,0 +1,103 @@
+"""The plan of an exactly-once write: which batches the tasks write, in which transactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.config.exactly_once import acl_prefix
+from spark_kafka_sink.exactly_once import transactional_id as ids
+from spark_kafka_sink.exactly_once.decision_rules import (
+    BatchRejection,
+    BatchVerdict,
+    Caller,
+    LogState,
+    judge,
+)
+from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
+from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.report.task_report import TaskInfo
+
+_FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error."
+"""Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor
+batch to it.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactlyOncePlan:
+    """The plan of one batch write or micro-batch; pickled with its writer."""
+
+    scope: ids.Scope
+    nonce: str
+    """Unique to this planning, so that two attempts never share a transactional id."""
+    state: LogState[TaskTransaction]
+    """State of the scope, as read from the decision log."""
+    is_followed: bool = False
+    """See `Caller.is_followed`."""
+    timeout_ms: int
+    """The transaction.timeout.ms of each task's transaction."""
+    reset: bool = False
+    reset_batch: str | None = None
+    two_phase: bool = False
+    shared: OpenTransaction | None = None
+    """The transaction in which all tasks write, or None if each task has its own transaction."""
+
+    def must_write(self, query_id: str | None, batch: str, run_id: str | None = None) -> bool:
+        """Return True if the tasks of a batch must write, given the state read during planning.
+
+        Args:
+            query_id: id of the streaming query; None in a batch job.
+            batch: batch number of a stream; otherwise the name of the scope.
+            run_id: id of the query's run, within foreachBatch.
+
+        Raises:
+            TransactionError: the batch is rejected; message and hint contain the reason and the
+                remedy.
+        """
+        single = self.scope.kind is not ids.ScopeKind.STREAM
+        caller = Caller(
+            query=query_id,
+            batch=batch,
+            reset=self.reset,
+            reset_batch=self.reset_batch,
+            single=single,
+            run=run_id,
+            is_followed=self.is_followed,
+            nonces=frozenset((self.nonce,)),
+        )
+        verdict = judge(self.state, caller)
+        if isinstance(verdict, BatchRejection):
+            rejected = rejection_error(verdict, self.scope, self.state, caller)
+            rejected.hint = f"{rejected.hint} {_FINAL}"
+            raise rejected
+        return verdict is BatchVerdict.WRITE
+
+    def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
+        """Return the transaction settings for one attempt of one task."""
+        task_id = ids.TaskTransactionalId(
+            scope=self.scope,
+            query_id=query_id,
+            batch=batch,
+            nonce=self.nonce,
+            partition=task.partition_id,
+            task_attempt_id=task.task_attempt_id,
+        )
+        if self.shared is not None:
+            return TransactionSettings(
+                transactional_id=self.shared.transactional_id,
+                timeout_ms=self.timeout_ms,
+                id_prefix=acl_prefix(self.scope.prefix),
+                joined=JoinedTransaction(producer=self.shared, claim_id=task_id.claim_id),
+            )
+        return TransactionSettings(
+            transactional_id=str(task_id),
+            timeout_ms=self.timeout_ms,
+            abort_flag=ids.abort_flag_id(self.scope, self.nonce),
+            id_prefix=acl_prefix(self.scope.prefix),
+            two_phase=self.two_phase,
+        )

@@ -1,0 +1,111 @@
+"""The messages of exactly-once tasks, and what the driver reads from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from spark_kafka_sink.config.enums import ReportTasks
+from spark_kafka_sink.exactly_once.task_transaction import (
+    PartitionRange,
+    TaskResult,
+    partitions_to_list,
+)
+from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
+from spark_kafka_sink.report.packed_columns import UNKNOWN
+from spark_kafka_sink.report.packed_report import columns_of
+from spark_kafka_sink.report.task_report import TransactionInfo
+from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.report.partition_report import PartitionReport
+
+_MAX_REPORTED: Final = {
+    ReportTasks.ALL: TASKS_KEPT,
+    ReportTasks.SLOWEST: SLOWEST_KEPT,
+    ReportTasks.NONE: 0,
+}
+
+
+@dataclass
+class TransactionMessage(DeliveryMessage):
+    """Message of a task whose rows are acknowledged, in a transaction that the driver will end."""
+
+    result: TaskResult
+    """The task's result. Its transaction does not list the partitions: the report contains them."""
+    nonce: str
+    """Nonce of the planning that created the task."""
+
+
+def of_tasks(messages: Sequence[object]) -> list[TransactionMessage]:
+    """Return the messages of finished tasks."""
+    return [message for message in messages if isinstance(message, TransactionMessage)]
+
+
+def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
+    """Return the result of each task, with at most as many partitions as a decision can list."""
+    written = sum(message.result.transaction is not None for message in messages)
+    most = partitions_to_list(written)
+    return [_result_of(message, most) for message in messages]
+
+
+def transactions_of(
+    results: Sequence[TaskResult], tasks: ReportTasks
+) -> tuple[TransactionInfo, ...]:
+    """Return the distinct transactions of the tasks, sorted by id.
+
+    Their number is limited in the same way as the task lines of a report.
+    """
+    written = {
+        result.transaction.transaction for result in results if result.transaction is not None
+    }
+    infos = sorted(
+        TransactionInfo(
+            transactional_id=transaction.transactional_id,
+            producer_id=transaction.producer_id,
+            epoch=transaction.epoch,
+        )
+        for transaction in written
+    )
+    return tuple(infos[: _MAX_REPORTED[tasks]])
+
+
+def _result_of(message: TransactionMessage, most: int) -> TaskResult:
+    """Return the task's result with its partitions, at most `most` of them.
+
+    If the tasks share a transaction, all partitions are included, because the check of that
+    transaction needs to know which task wrote to each partition.
+    """
+    result = message.result
+    if result.transaction is None:
+        return result
+    columns = columns_of(message.report)
+    persisted = columns.column("persisted")
+    written = np.flatnonzero(persisted)
+    if result.shared is not None:
+        most = len(written)
+    # If the offset is unknown, the transaction's outcome cannot be read from the topic later.
+    unclear = columns.column("last_offset")[written] == UNKNOWN
+    order = written[np.argsort(unclear, kind="stable")]
+    named, unnamed = np.sort(order[:most]), order[most:]
+    transaction = replace(
+        result.transaction,
+        partitions=tuple(_range(part) for part in columns.select(named).to_reports()),
+        unnamed_partitions=len(unnamed),
+        unnamed_records=int(persisted[unnamed].sum()),
+    )
+    return replace(result, transaction=transaction)
+
+
+def _range(part: PartitionReport) -> PartitionRange:
+    return PartitionRange(
+        topic=part.topic,
+        partition=part.partition,
+        records=part.persisted,
+        first_offset=part.first_offset,
+        last_offset=part.last_offset,
+    )
