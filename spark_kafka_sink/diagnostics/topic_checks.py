@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import capitalized, plural
 from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
 from spark_kafka_sink.kafka.security.acl_commands import Acl, AclGuide
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 _MAY_WRITE: Final = 1 << AclOperation.WRITE | 1 << AclOperation.ALL
 _MAY_WRITE_IDEMPOTENTLY: Final = 1 << AclOperation.IDEMPOTENT_WRITE | 1 << AclOperation.ALL
 """Bits of authorized operations (KIP-430), of which one is enough."""
-NO_LEADER = -1
 
 
 def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:

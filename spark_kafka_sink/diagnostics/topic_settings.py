@@ -15,6 +15,7 @@ from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.kafka.admin.topic_admin import CLEANUP
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.report.advice_rules import SMALL_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,6 @@ rare.
 """
 _NO_LIMIT: Final = 2**62
 _STEP: Final = Step.SETTINGS
-SMALL_BATCH = 32 * 1024
 """Batch size in bytes below which a write is slow."""
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.kafka.records.columns import REGISTER_SIZE, VarintBytes
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.formats.columns.cells import Mask
+    from spark_kafka_sink.formats.columns.cells import Cells, Mask
     from spark_kafka_sink.formats.encoding.row_writer import Numbers, RowWriter
     from spark_kafka_sink.formats.encoding.varints import Words
 
@@ -99,15 +100,10 @@ def _digit_counts(values: Words, low: int, high: int) -> Numbers:
     return counts
 
 
-def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
-    """Append 128-bit decimals without an exponent.
-
-    Args:
-        out: receives the text.
-        low: lower 64 bits of the unscaled values, shape (n,).
-        high: upper 64 bits, shape (n,).
-        scale: number of digits after the point.
-    """
+def write_decimals(scale: int, cells: Cells, out: RowWriter) -> None:
+    """Append 128-bit decimals without an exponent; `scale` is their number of fraction digits."""
+    decimals = DecimalCells.of(cells)
+    low, high = decimals.low, decimals.high
     if scale <= _LONG_DIGITS and np.array_equal(low >> 63, high):
         write_sign(out, low < 0)
         values = magnitudes(low)

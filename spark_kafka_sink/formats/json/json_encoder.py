@@ -18,7 +18,6 @@ import numpy as np
 
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.columns.column import Column, unsupported
-from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
@@ -66,11 +65,6 @@ def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
     root = _Compiler(plan.zone, bool(plan.writes_nulls)).node(Column.of(type_))
     return RowEncoder(root, plan.framing.prefix)
-
-
-def _write_decimal(scale: int, cells: Cells, out: RowWriter) -> None:
-    decimals = DecimalCells.of(cells)
-    write_decimals(out, decimals.low, decimals.high, scale)
 
 
 def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
@@ -205,7 +199,7 @@ class _Compiler:
         if column.shape is Shape.MAP:
             return self._map(*column.parts)
         if column.shape is Shape.DECIMAL:
-            return partial(_write_decimal, column.type.scale)
+            return partial(write_decimals, column.type.scale)
         if column.shape not in _PLAIN:
             raise unsupported(column, "JSON")
         return _PLAIN[column.shape]

@@ -234,7 +234,7 @@ def _scalar(kind: Kind, column: Column) -> Node | None:
     if kind is Kind.BOOL and shape is Shape.BOOLEAN:
         return write_boolean
     if kind is Kind.STRING and shape is Shape.DECIMAL:
-        return partial(_write_embedded, partial(_write_decimal_text, column.type.scale))
+        return partial(_write_embedded, partial(write_decimals, column.type.scale))
     if kind in (Kind.STRING, Kind.BYTES) and shape in (Shape.TEXT, Shape.BYTES):
         return partial(write_bytes, column.path if kind is Kind.STRING else None)
     return None
@@ -279,11 +279,6 @@ def _write_unsigned(kind: Kind, path: str, cells: Cells, out: RowWriter) -> None
         out.fixed(words, _FIXED[kind])
     else:
         out.varints(words)
-
-
-def _write_decimal_text(scale: int, cells: Cells, out: RowWriter) -> None:
-    decimals = DecimalCells.of(cells)
-    write_decimals(out, decimals.low, decimals.high, scale)
 
 
 def _write_seconds(name: str, path: str, cells: Cells, out: RowWriter) -> None:

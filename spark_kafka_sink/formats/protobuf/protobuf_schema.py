@@ -177,7 +177,7 @@ class _Declared:
         position = 0
         for message in messages:
             simple_name, below = text_of(message, 1), None
-            name = _within(scope, simple_name)
+            name = full_name(scope, simple_name)
             own = features.with_options(message, 7, 12)
             self.messages[name] = message, own
             if outer_indexes is not None and simple_name not in groups and not _is_entry(message):
@@ -191,7 +191,7 @@ class _Declared:
         for enum in enums:
             numbers = {text_of(value, 1): number_of(value, 2) for value in parts_of(enum, 2)}
             kind = features.with_options(enum, 3, 7).enum_type
-            self.enums[_within(scope, text_of(enum, 1))] = ProtoEnum(
+            self.enums[full_name(scope, text_of(enum, 1))] = ProtoEnum(
                 numbers, is_closed=kind is EnumType.CLOSED
             )
 
@@ -234,7 +234,7 @@ class _Declared:
         if not name or name.startswith("."):
             return name[1:]
         while scope:
-            inner = _within(scope, name)
+            inner = full_name(scope, name)
             if inner in self.messages or inner in self.enums:
                 return inner
             scope = scope.rpartition(".")[0]
@@ -261,5 +261,6 @@ def _groups(fields: list[Parsed]) -> set[str]:
     return {text_of(f, 6).rpartition(".")[2] for f in fields if number_of(f, 5) == Kind.GROUP}
 
 
-def _within(scope: str, name: str) -> str:
+def full_name(scope: str, name: str) -> str:
+    """Return the name of a type in a package or message."""
     return f"{scope}.{name}" if scope else name

@@ -17,6 +17,7 @@ from google.protobuf.text_encoding import CEscape
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
+from spark_kafka_sink.formats.protobuf.protobuf_schema import full_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,24 +92,20 @@ def _symbols(file: Any) -> Iterator[str]:
     """Yield all names of a file. Those that a longer name can start with also end in a dot."""
     parts = file.package.split(".")
     starts = [".".join(parts[: end + 1]) for end in range(len(parts))]
-    starts += [_within(file.package, service.name) for service in file.service]
+    starts += [full_name(file.package, service.name) for service in file.service]
     for service in file.service:
-        yield from (f"{_within(file.package, service.name)}.{m.name}" for m in service.method)
+        yield from (f"{full_name(file.package, service.name)}.{m.name}" for m in service.method)
     pending = [(file.package, file.message_type, file.enum_type, file.extension)]
     while pending:
         scope, messages, enums, members = pending.pop()
-        starts += [_within(scope, type_.name) for type_ in (*messages, *enums)]
+        starts += [full_name(scope, type_.name) for type_ in (*messages, *enums)]
         values = (value for enum in enums for value in enum.value)
-        yield from (_within(scope, member.name) for member in (*members, *values))
+        yield from (full_name(scope, member.name) for member in (*members, *values))
         for m in messages:
             members = (*m.field, *m.extension, *m.oneof_decl)
-            pending.append((_within(scope, m.name), m.nested_type, m.enum_type, members))
+            pending.append((full_name(scope, m.name), m.nested_type, m.enum_type, members))
     for start in starts:
         yield from (start, f"{start}.")
-
-
-def _within(scope: str, name: str) -> str:
-    return f"{scope}.{name}" if scope else name
 
 
 def _block(start: str, lines: Iterable[str]) -> list[str]:
@@ -207,7 +204,7 @@ class _Printer:
         return _block(f"{keyword}message {message.name}", self._body(message, outer))
 
     def _body(self, message: Any, outer: str) -> Iterator[str]:
-        scope = _within(outer, message.name)
+        scope = full_name(outer, message.name)
         nested = {inner.name: inner for inner in message.nested_type}
         groups = self._groups((*message.field, *message.extension))
         yield from self._statements(message.options, scope)
@@ -323,7 +320,7 @@ class _Printer:
             yield from _block(f"extend {name}", (line for block in lines for line in block))
 
     def _service(self, service: Any) -> list[str]:
-        scope = _within(self.file.package, service.name)
+        scope = full_name(self.file.package, service.name)
         lines = [*self._statements(service.options, scope)]
         for method in service.method:
             request = self._type_name(method.input_type, scope)
