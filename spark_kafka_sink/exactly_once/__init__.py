@@ -11,7 +11,9 @@ In reading order:
 - `task_transaction`: the open transaction that a task reports to the driver
 - `decision_rules`: the state of a scope, and the next step of planning, a task and the driver
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
-- `decision_record`: a record of the decision log as data, as JSON text and as chunks
+- `json_fields`: reads JSON objects and checks their fields
+- `decision_record`: a record of the decision log as data and as JSON text
+- `decision_messages`: the log's keys and chunks, and the latest record of each scope
 - `decision_log`: creates, reads and appends to the decision log, which is a compacted topic
 - `steps`: the operations on Kafka that make up planning, commit and abort
 - `shared_transaction`: a batch whose tasks share one transaction (atomicBatch=true)

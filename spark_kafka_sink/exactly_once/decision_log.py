@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import UnknownTopicError
-from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Message, scope_of
+from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords, Message, scope_of
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.log_reader import LogReader, PendingTransaction, Position
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin

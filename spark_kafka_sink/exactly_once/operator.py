@@ -15,12 +15,8 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.decision_record import (
-    DecisionRecord,
-    DecisionRecords,
-    Fate,
-    ScopeState,
-)
+from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate, ScopeState
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan

@@ -13,7 +13,6 @@ from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outc
 from spark_kafka_sink.exactly_once.decision_record import (
     DecidedBatch,
     DecisionRecord,
-    DecisionRecords,
     Fate,
     ScopeState,
 )
@@ -24,6 +23,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_n
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction

@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once import decision_record
+from spark_kafka_sink.exactly_once import decision_messages, decision_record
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
 from spark_kafka_sink.exactly_once.steps.alive_checks import check_alive
@@ -193,7 +193,7 @@ class ScopeClient:
                         "deliveryGuarantee=at-least-once.",
                     ) from error
 
-    def read(self, *, create: bool = False) -> decision_record.DecisionRecords:
+    def read(self, *, create: bool = False) -> decision_messages.DecisionRecords:
         """Read the decision log to its end.
 
         Only planning may create a missing topic: later, it is a log whose decisions are lost.
@@ -267,14 +267,14 @@ class ScopeClient:
             hint=_UNRELIABLE,
         )
 
-    def set_stale_chunks(self, records: decision_record.DecisionRecords) -> None:
+    def set_stale_chunks(self, records: decision_messages.DecisionRecords) -> None:
         """Store which chunks of the scope are in the log.
 
         The next `append` removes or replaces these chunks.
         """
         self._chunks |= records.chunk_keys(self.scope)
 
-    def read_unfenced(self, *, create: bool = False) -> decision_record.DecisionRecords:
+    def read_unfenced(self, *, create: bool = False) -> decision_messages.DecisionRecords:
         """Read the decision log without fencing the drivers that append to it.
 
         If a recent append of the scope has no transaction marker yet, wait for the marker.
@@ -317,7 +317,7 @@ class ScopeClient:
             BrokerUnavailableError: the deadline has passed, and the record may have been appended;
                 or the read after fencing was out of date, and the caller must fence and read again.
         """
-        messages = decision_record.replacing(self.scope, record, self._chunks)
+        messages = decision_messages.replacing(self.scope, record, self._chunks)
         deadline = self._deadline
         if seconds:
             deadline = self.deadline_in(seconds)
@@ -330,7 +330,7 @@ class ScopeClient:
         with self.watch.step(step):
             owner = self._append(owner, messages, deadline, check)
         self._first = None
-        self._chunks = decision_record.chunks_of(messages)
+        self._chunks = decision_messages.chunks_of(messages)
         return owner
 
     def check_topics(self, written: Sequence[WrittenTopic]) -> None:
@@ -419,7 +419,7 @@ class ScopeClient:
     def _append(
         self,
         owner: OpenTransaction,
-        messages: Sequence[decision_record.Message],
+        messages: Sequence[decision_messages.Message],
         deadline: float,
         before_commit: Callable[[], None],
     ) -> OpenTransaction:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, DecisionRecords
+from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client

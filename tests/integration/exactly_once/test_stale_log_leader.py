@@ -7,7 +7,8 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, DecisionRecords
+from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.decision_record import (
+from spark_kafka_sink.exactly_once.decision_messages import (
     MAX_VALUE,
-    DecisionRecord,
     DecisionRecords,
     Message,
     chunks_of,
     messages_of,
     replacing,
 )
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
