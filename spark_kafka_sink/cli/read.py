@@ -32,7 +32,7 @@ from spark_kafka_sink.diagnostics.verify_report import (
     verify_report,
 )
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-from spark_kafka_sink.kafka.admin.topic_admin import IsolationLevel
+from spark_kafka_sink.kafka.admin.partition_offsets import IsolationLevel
 from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.tables import make_table, wide_console

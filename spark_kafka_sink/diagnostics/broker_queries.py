@@ -13,6 +13,7 @@ from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 from spark_kafka_sink.kafka.admin import topic_admin
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
+from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
@@ -105,7 +106,7 @@ def create_topics(client: BlockingClient, config: SinkConfig) -> None:
     """
     if config.dry_run:
         return
-    for topic in topic_admin.topics_to_create(config):
+    for topic in topics_to_create(config):
         topic_admin.TopicAdmin(client).create(
             topic, client.deadline(config.producer.max_block_ms / 1000)
         )
@@ -181,7 +182,7 @@ def _ask(
     if not configs.run(deadline) or not described.run(deadline):
         raise client.unavailable("describing the topics", described.latest_code)
     all_facts = []
-    created_by_sink = {topic.name: topic for topic in topic_admin.topics_to_create(intent.config)}
+    created_by_sink = {topic.name: topic for topic in topics_to_create(intent.config)}
     for name in topics:
         by_sink = created_by_sink.get(name)
         topic, settings = described.results[name], configs.results[name]

@@ -5,7 +5,7 @@ The topic stores one record per scope, split into chunks if it is large:
 ====================  ===========================================================================
 key                   value
 ====================  ===========================================================================
-``orders/stream``     a record as above, or null if the record was removed
+``orders/stream``     a record (`decision_record`), or null if it was removed
 ``orders/stream#2``   ``{"version": 1, "set": "1f…", "chunk": 2, "chunks": 3, "text": "…"}``, or
                       null if a later record does not use this chunk
 ====================  ===========================================================================

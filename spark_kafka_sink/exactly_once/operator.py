@@ -23,7 +23,7 @@ from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orph
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient, connected_scope_client
 from spark_kafka_sink.exactly_once.steps.torn import fates_by_partition, torn_error
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
-from spark_kafka_sink.kafka.admin.topic_admin import LATEST, ListOffsetsHandler
+from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
 from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ In reading order:
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `log_reader`: reads the committed records of one partition
 - `topic_reader`: reads the records of topics between offsets, as a consumer without a group
+- `partition_offsets`: the first offset of a partition, and the offset at which readers must stop
 - `topic_admin`: creates and describes topics, and reads topic and broker settings
+- `topic_creator`: creates the missing topics of a write
 - `appender`: appends records to one partition in a transaction
 """

@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import (
     on_topic,
 )
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
-from spark_kafka_sink.kafka.admin.topic_admin import (
+from spark_kafka_sink.kafka.admin.partition_offsets import (
     CONSUMER,
     EARLIEST,
     LATEST,

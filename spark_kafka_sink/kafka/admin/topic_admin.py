@@ -1,8 +1,4 @@
-"""Create and describe topics, read their offsets, and read the configs of topics and brokers.
-
-With topic.create=true, the driver creates the topic and the dead letter topic that are set in the
-options. Topics in a topic column are unknown until a row contains them, so tasks create these
-topics (`TopicCreator`).
+"""Create and describe topics, and read the configs of topics and brokers.
 
 A topic description contains partitions, replicas, and the operations for which this client is
 authorized (KIP-430). Describing a topic never creates it. Source:
@@ -18,20 +14,17 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
-from spark_kafka_sink.common.text import is_topic_name
 from spark_kafka_sink.kafka.admin.api_driver import (
     MANY_KEYS,
     ApiDriver,
     ApiHandler,
     KeyResult,
-    LeaderHandler,
     only,
     request_one,
 )
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
     CallOutcome,
-    borrowed_client,
     denied,
     on_topic,
 )
@@ -42,6 +35,7 @@ from spark_kafka_sink.kafka.admin.lookups import (
     LeaderLookup,
     Lookup,
 )
+from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
@@ -51,10 +45,7 @@ from spark_kafka_sink.kafka.security.acl_commands import Acl
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterable
 
-    from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
-    from spark_kafka_sink.config.topic_creation import TopicCreation
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 CLEANUP: Final = "cleanup.policy"
@@ -76,11 +67,6 @@ _BROKER_DEFAULTS = 4
 """The first version of CreateTopics that can request the broker's num.partitions and
 default.replication.factor; with older versions, 1 is used instead.
 """
-LATEST, EARLIEST = -1, -2
-"""Timestamps for requests of the high watermark and the first offset."""
-CONSUMER = -1
-"""The replica id of clients."""
-_UNKNOWN_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,70 +264,6 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
         code = int(resource.error_code)
         values = {config.name: config.value for config in resource.configs}
         return KeyResult(code=code, value=None if code else values, message=resource.error_message)
-
-
-class IsolationLevel(IntEnum):
-    """Kafka's IsolationLevel in ListOffsets and Fetch."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
-
-
-class ListOffsetsHandler(LeaderHandler[int]):
-    """Returns the first offset of a partition, or the offset at which readers must stop.
-
-    Args:
-        client: the client whose metadata is used.
-        timestamp: `EARLIEST` for the first offset, or `LATEST` for the high watermark (with
-            `READ_COMMITTED`, the last stable offset).
-        isolation: the isolation level.
-    """
-
-    api = ApiKey.LIST_OFFSETS
-
-    def __init__(
-        self,
-        client: BlockingClient,
-        timestamp: int,
-        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-    ) -> None:
-        self._client = client
-        self._timestamp = timestamp
-        self._isolation = isolation
-
-    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
-        """See `ApiHandler`."""
-        (key,) = keys
-        partition = {
-            "partition_index": key.partition,
-            "currentleader_epoch": leader_epoch(self._client, key),
-            "timestamp": self._timestamp,
-        }
-        return {
-            "replica_id": CONSUMER,
-            "isolation_level": int(self._isolation),
-            "topics": [{"name": key.topic, "partitions": [partition]}],
-        }
-
-    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[int]:  # noqa: ARG002
-        """See `ApiHandler`."""
-        partition = only_partition(outcome)
-        return KeyResult(code=int(partition.error_code), value=int(partition.offset))
-
-
-def only_partition(outcome: CallOutcome) -> Any:
-    """Return the partition's part of a response to a request for one partition."""
-    response = outcome.response
-    topics = response.responses if hasattr(response, "responses") else response.topics
-    return only(only(topics, outcome).partitions, outcome)
-
-
-def leader_epoch(client: BlockingClient, topic_partition: TopicPartition) -> int:
-    """Return the leader epoch of a partition, or -1 if it is unknown."""
-    topic = client.cluster.topics.get(topic_partition.topic)
-    if topic is None or topic_partition.partition >= topic.partition_count:
-        return _UNKNOWN_EPOCH
-    return topic.leader_epochs[topic_partition.partition]
 
 
 class TopicAdmin:
@@ -558,61 +480,3 @@ class TopicAdmin:
 
 def _as_number(value: str) -> float:
     return float(value) if value.lstrip("-").isdigit() else 0.0
-
-
-def topics_to_create(config: SinkConfig) -> tuple[NewTopic, ...]:
-    """Return the topics that the driver creates if they are missing."""
-    creation, letters = config.topic_creation, config.dead_letters.dead_letter_topic
-    if not creation.create:
-        return ()
-    topics = [] if config.topic is None else [_wanted_topic(config.topic, creation)]
-    if letters not in {None, config.topic}:
-        # Without the configs, because compaction could delete rows.
-        replication = creation.replication_factor
-        topics.append(NewTopic(name=letters, partitions=None, replication=replication))
-    return tuple(topics)
-
-
-def _wanted_topic(name: str, creation: TopicCreation) -> NewTopic:
-    return NewTopic(
-        name=name,
-        partitions=creation.partitions,
-        replication=creation.replication_factor,
-        configs=dict(creation.configs),
-    )
-
-
-class TopicCreator:
-    """Creates the missing topics of a topic column when they first occur in a task.
-
-    Args:
-        config: the connection settings.
-        creation: the partition count, replication factor and configs of the topics.
-    """
-
-    def __init__(self, config: ProducerConfig, creation: TopicCreation) -> None:
-        self._config = config
-        self._wanted = creation
-        self._seen: set[str] = set()
-
-    def create_missing(self, names: Iterable[str]) -> dict[str, KafkaProdError]:
-        """Create all topics that do not exist; can block for max.block.ms.
-
-        Topics of earlier calls and invalid names are skipped.
-
-        Returns:
-            The reason for each topic that cannot be created.
-
-        Raises:
-            BrokerUnavailableError: no broker has responded within max.block.ms.
-            AuthenticationError: the brokers do not accept this client.
-        """
-        new = [name for name in names if name not in self._seen and is_topic_name(name)]
-        if not new:
-            return {}
-        with borrowed_client(self._config) as client:
-            deadline = client.deadline(self._config.max_block_ms / 1000)
-            topics = [_wanted_topic(name, self._wanted) for name in new]
-            rejected = TopicAdmin(client).create_missing(topics, deadline)
-        self._seen.update(new)
-        return rejected

@@ -30,14 +30,13 @@ from spark_kafka_sink.kafka.admin.log_reader import (
     request_of_leader,
     whole_batches,
 )
-from spark_kafka_sink.kafka.admin.topic_admin import (
+from spark_kafka_sink.kafka.admin.partition_offsets import (
     EARLIEST,
     LATEST,
-    DescribeTopicsHandler,
     IsolationLevel,
     ListOffsetsHandler,
-    TopicAdmin,
 )
+from spark_kafka_sink.kafka.admin.topic_admin import DescribeTopicsHandler, TopicAdmin
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition

@@ -1,8 +1,13 @@
 """Headers and bodies of requests and responses."""
 
-from dataclasses import fields
+import ast
+from dataclasses import fields, is_dataclass
 from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
 
+import kio.schema
 import pytest
 from kio.schema.api_versions.v0 import ApiVersionsRequest as ApiVersionsRequestV0
 from kio.schema.api_versions.v4 import ApiVersionsRequest, ApiVersionsResponse
@@ -13,6 +18,7 @@ from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
 from kio.schema.metadata.v0 import response as metadata_v0
 from kio.schema.metadata.v13 import response as metadata_v13
 
+import spark_kafka_sink
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode, encode
 from spark_kafka_sink.kafka.protocol.frame import MIN_PART_SIZE, RecordBuffers
@@ -28,6 +34,7 @@ from spark_kafka_sink.kafka.protocol.messages import (
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.unit.kafka.protocol.entities import MESSAGES, entity_of
 
+PACKAGE = Path(spark_kafka_sink.__file__).parent
 ZERO = timedelta(0)
 HEALTHY = entity_of(HeartbeatResponse, throttle_time=ZERO, error_code=ErrorCode.none)
 HEARTBEAT = entity_of(
@@ -138,3 +145,29 @@ def test_records_in_pieces_are_sent_without_a_copy() -> None:
     number, decoded = read_response(fetch.FetchResponse, frame[4:])
     assert number == 5
     assert decoded.responses[0].partitions[0].records == small + bytes(big) + small
+
+
+def _keys_of_values(path: Path) -> set[str]:
+    """Return the keys of all dicts in the methods that build a request's values."""
+    methods = [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name == "values"
+    ]
+    dicts = [node for method in methods for node in ast.walk(method) if isinstance(node, ast.Dict)]
+    keys = [key for node in dicts for key in node.keys if isinstance(key, ast.Constant)]
+    return {str(key.value) for key in keys}
+
+
+def test_values_of_requests_are_fields() -> None:
+    """`build` ignores other values, because old versions lack some fields."""
+    requests = [
+        import_module(module.name)
+        for module in walk_packages(kio.schema.__path__, "kio.schema.")
+        if module.name.endswith(".request")
+    ]
+    types = [type_ for module in requests for type_ in vars(module).values()]
+    names = {field.name for type_ in types if is_dataclass(type_) for field in fields(type_)}
+    keys = {path: _keys_of_values(path) for path in PACKAGE.rglob("*.py")}
+    assert sum(map(bool, keys.values())) > 3
+    assert not {path.name: unknown for path, known in keys.items() if (unknown := known - names)}

@@ -1,0 +1,93 @@
+"""The offsets of partitions that ListOffsets returns: the first, and where readers must stop."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.kafka.admin.api_driver import (
+    KeyResult,
+    LeaderHandler,
+    only,
+)
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.kafka.admin.blocking_client import (
+        BlockingClient,
+        CallOutcome,
+    )
+    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+
+LATEST, EARLIEST = -1, -2
+"""Timestamps for requests of the high watermark and the first offset."""
+CONSUMER = -1
+"""The replica id of clients."""
+_UNKNOWN_EPOCH = -1
+
+
+class IsolationLevel(IntEnum):
+    """Kafka's IsolationLevel in ListOffsets and Fetch."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class ListOffsetsHandler(LeaderHandler[int]):
+    """Returns the first offset of a partition, or the offset at which readers must stop.
+
+    Args:
+        client: the client whose metadata is used.
+        timestamp: `EARLIEST` for the first offset, or `LATEST` for the high watermark (with
+            `READ_COMMITTED`, the last stable offset).
+        isolation: the isolation level.
+    """
+
+    api = ApiKey.LIST_OFFSETS
+
+    def __init__(
+        self,
+        client: BlockingClient,
+        timestamp: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> None:
+        self._client = client
+        self._timestamp = timestamp
+        self._isolation = isolation
+
+    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        (key,) = keys
+        partition = {
+            "partition_index": key.partition,
+            "current_leader_epoch": leader_epoch(self._client, key),
+            "timestamp": self._timestamp,
+        }
+        return {
+            "replica_id": CONSUMER,
+            "isolation_level": int(self._isolation),
+            "topics": [{"name": key.topic, "partitions": [partition]}],
+        }
+
+    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[int]:  # noqa: ARG002
+        """See `ApiHandler`."""
+        partition = only_partition(outcome)
+        return KeyResult(code=int(partition.error_code), value=int(partition.offset))
+
+
+def only_partition(outcome: CallOutcome) -> Any:
+    """Return the partition's part of a response to a request for one partition."""
+    response = outcome.response
+    topics = response.responses if hasattr(response, "responses") else response.topics
+    return only(only(topics, outcome).partitions, outcome)
+
+
+def leader_epoch(client: BlockingClient, topic_partition: TopicPartition) -> int:
+    """Return the leader epoch of a partition, or -1 if it is unknown."""
+    topic = client.cluster.topics.get(topic_partition.topic)
+    if topic is None or topic_partition.partition >= topic.partition_count:
+        return _UNKNOWN_EPOCH
+    return topic.leader_epochs[topic_partition.partition]
