@@ -363,7 +363,8 @@ def _serializing(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=name,
         direction=Direction.CHECK,
-        figure=f"serializing took {seconds:,.1f} s of the tasks' {facts.busy:,.1f} s",
+        # The time of a task begins with its first rows that are serialized.
+        figure=f"serializing took {seconds:,.1f} s of the tasks' {max(seconds, facts.busy):,.1f} s",
         sentence="serializing limits the job: use more cores or fewer fields"
         + (", or avro, which is faster than json" if is_json else ""),
     )

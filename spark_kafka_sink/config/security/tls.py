@@ -121,10 +121,13 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
 
     Both options are required.
     """
+    chain_option, key_option = "ssl.keystore.certificate.chain", "ssl.keystore.key"
+    if values.is_set("ssl.certificate.location") or values.is_set("ssl.key.location"):
+        chain_option, key_option = "ssl.certificate.location", "ssl.key.location"
     if key is None:
-        raise _missing_option(values, "ssl.keystore.certificate.chain", "ssl.keystore.key")
+        raise _missing_option(values, chain_option, key_option)
     if chain is None:
-        raise _missing_option(values, "ssl.keystore.key", "ssl.keystore.certificate.chain")
+        raise _missing_option(values, key_option, chain_option)
     _at_most_one(values, "ssl.keystore.location", "ssl.keystore.key", "ssl.key.location")
     if _store_type(values, "ssl.keystore.type", pem=True) is not StoreType.PEM:
         raise _needs_pem(values, key, "ssl.keystore.type")

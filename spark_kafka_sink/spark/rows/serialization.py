@@ -89,17 +89,21 @@ def serialize(
     Raises:
         ColumnError: a field cannot be serialized, and errors are not tolerated.
     """
-    start = clock.monotonic()
+    drafts = (("key", roles.key_plan), ("value", roles.value_plan))
+    plans = {
+        part: _in_session(draft, zone, local_property(_IGNORES_NULLS))
+        for part, draft in drafts
+        if draft is not None
+    }
+    parts = {part: fields_of(batch, plan) for part, plan in plans.items()}
+    encoders = {part: compile_encoder(plan, parts[part].type) for part, plan in plans.items()}
+    start = clock.monotonic()  # The first task of a worker also loads modules, which takes longer.
     problems: dict[int, str] = {}
     columns: dict[str, pa.BinaryArray] = {}
     bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
-    for part, draft in (("key", roles.key_plan), ("value", roles.value_plan)):
-        if draft is None:
-            continue
-        plan = _in_session(draft, zone, local_property(_IGNORES_NULLS))
-        structs = fields_of(batch, plan)
-        faults = RowFaults(batch.num_rows)
-        columns[part] = compile_encoder(plan, structs.type).encode(structs, faults)
+    for part, plan in plans.items():
+        structs, faults = parts[part], RowFaults(batch.num_rows)
+        columns[part] = encoders[part].encode(structs, faults)
         if plan.check is not None:
             plan.check(Cells(structs, faults).without_nulls(), bool(plan.writes_nulls))
         _report(part, faults, checks, problems)

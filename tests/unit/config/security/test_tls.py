@@ -219,6 +219,14 @@ def test_keystore_options(options: dict[str, str], expected: KeyStore | None) ->
             "kafka.ssl.keystore.key is set without kafka.ssl.keystore.certificate.chain",
         ),
         (
+            {"ssl.certificate.location": "/c"},
+            "kafka.ssl.certificate.location is set without kafka.ssl.key.location",
+        ),
+        (
+            {"ssl.key.location": "/k"},
+            "kafka.ssl.key.location is set without kafka.ssl.certificate.location",
+        ),
+        (
             {"ssl.key.location": "/k", "ssl.key.pem": KEY},
             "kafka.ssl.key.pem and kafka.ssl.key.location are mutually exclusive",
         ),

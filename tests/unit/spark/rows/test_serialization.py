@@ -1,0 +1,32 @@
+"""Keys and values that are serialized from columns."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
+from spark_kafka_sink.spark.rows import serialization
+from spark_kafka_sink.spark.rows.row_checks import RowChecks
+from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
+from tests.support.clock import ManualClock
+
+
+def test_time_excludes_the_loading_of_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+
+    def compile_slowly(plan: FieldPlan, type_: pa.StructType) -> object:
+        clock.advance(5.0)
+        return compile_encoder(plan, type_)
+
+    monkeypatch.setattr(serialization, "compile_encoder", compile_slowly)
+    options = {"kafka.bootstrap.servers": "h:1", "topic": "t", "value.format": "json"}
+    schema = StructType([StructField("n", LongType())])
+    roles = ColumnRoles.of(schema, SinkConfig.parse(options))
+    batch = pa.record_batch({"n": [1, 2]})
+    serialized = serialization.serialize(
+        batch, roles, RowChecks(2, tolerant=False), zone="UTC", clock=clock
+    )
+    assert serialized.value is not None
+    assert serialized.value.to_pylist() == [b'{"n":1}', b'{"n":2}']
+    assert serialized.seconds == 0.0
