@@ -32,8 +32,18 @@ if TYPE_CHECKING:
 
     Content = str | bytes
 
-BUILT_IN: Final = ("google/protobuf/", "google/type/", "confluent/")
-"""Prefixes of the files that registries provide."""
+_BUILT_IN: Final = {
+    "google/protobuf": "any api descriptor duration empty field_mask source_context struct "
+    "timestamp type wrappers",
+    "google/type": "calendar_period color date datetime dayofweek decimal expr fraction interval "
+    "latlng money month phone_number postal_address quaternion timeofday",
+    "confluent": "meta",
+    "confluent/type": "decimal variant",
+}
+BUILT_IN: Final = frozenset(
+    f"{folder}/{name}.proto" for folder, names in _BUILT_IN.items() for name in names.split()
+)
+"""The files that registries provide (`ProtobufSchema.KNOWN_DEPENDENCIES` of Confluent)."""
 _PACKAGES: Final = {"google/": "", "confluent/": "confluent_kafka.schema_registry."}
 """Python packages that contain descriptors of well-known files, by prefix."""
 _COMMENT: Final = re.compile(

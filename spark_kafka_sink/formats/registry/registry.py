@@ -324,7 +324,7 @@ class Registry:
             return self._library.Schema(text, "PROTOBUF", used)
 
         for file, text in zip(imported, texts, strict=True):
-            if not file.name.startswith(BUILT_IN):
+            if file.name not in BUILT_IN:
                 version = find(file.name, schema_of(file, text))
                 references[file.name] = self._library.SchemaReference(file.name, file.name, version)
         return schema_of(main, main_text)

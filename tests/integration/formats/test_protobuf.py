@@ -97,6 +97,33 @@ def test_schema_is_registered_with_its_imports(
     assert [(order.id, order.n) for order in decoded] == [("a", 7), ("", 0)]
 
 
+@pytest.mark.parametrize(
+    ("imported", "references"),
+    [
+        ("google/type/money.proto", []),
+        ("google/type/phone_number.proto", []),
+        ("google/protobuf/struct.proto", []),
+        ("confluent/type/decimal.proto", []),
+        ("google/type/localized_text.proto", ["google/type/localized_text.proto"]),
+        ("google/protobuf/compiler/plugin.proto", ["google/protobuf/compiler/plugin.proto"]),
+        ("google/rpc/status.proto", ["google/rpc/status.proto"]),
+    ],
+)
+def test_imports_that_registries_do_not_have_are_references(
+    broker: EmbeddedBroker, registry: SmallRegistry, imported: str, references: list[str]
+) -> None:
+    """The files that Java's deserializer resolves without a reference."""
+    options = {
+        **PROTOBUF,
+        "schema.registry.url": registry.url,
+        "value.schema": f'syntax = "proto3"; import "{imported}"; message M {{ string id = 1; }}',
+    }
+    columns = StructType([StructField("id", StringType())])
+    write_rows(broker, columns, [{"id": "a"}], **options)
+    schema = registry.schemas[-1]
+    assert [reference["name"] for reference in schema.get("references", ())] == references
+
+
 @pytest.mark.parametrize("form", ["text", "descriptor"])
 @pytest.mark.parametrize("message", ["m.First", "m.Order"])
 def test_registered_schema_with_built_in_imports(
