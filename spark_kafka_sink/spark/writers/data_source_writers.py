@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class CommitMessage(WriterCommitMessage):
+class SparkCommitMessage(WriterCommitMessage):
     """A task's message in the class that Spark requires."""
 
     delivery: DeliveryMessage
@@ -45,9 +45,9 @@ class KafkaProdWriter(DataSourceArrowWriter):
         self.end = end
 
     @without_traceback()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> CommitMessage:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> SparkCommitMessage:  # type: ignore[override]
         """Write one task's rows, given as Arrow batches."""
-        return CommitMessage(self.task.run(iterator))
+        return SparkCommitMessage(self.task.run(iterator))
 
     @without_traceback()
     def commit(self, messages: Messages) -> None:
@@ -72,11 +72,11 @@ class KafkaProdStreamWriter(StreamArrowWriter):
         self.end = end
 
     @without_traceback()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> CommitMessage:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> SparkCommitMessage:  # type: ignore[override]
         """Write one task's rows of a micro-batch, given as Arrow batches."""
         if self.task is None:
             raise TypeError("this writer can only commit")
-        return CommitMessage(self.task.run(iterator))
+        return SparkCommitMessage(self.task.run(iterator))
 
     @without_traceback()
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
@@ -92,5 +92,6 @@ class KafkaProdStreamWriter(StreamArrowWriter):
 def _deliveries(messages: Messages) -> list[object]:
     """Return the tasks' own messages; a message of another class, or None, stays as it is."""
     return [
-        message.delivery if isinstance(message, CommitMessage) else message for message in messages
+        message.delivery if isinstance(message, SparkCommitMessage) else message
+        for message in messages
     ]

@@ -54,8 +54,8 @@ def test_abort_accepts_any_messages(messages: Any) -> None:
 
 
 def test_commit_of_reports() -> None:
-    write_end(_task()).commit((KNOWN, KNOWN))
-    write_end(_task()).commit((KNOWN, KNOWN), 3)
+    reports = [write_end(_task()).commit((KNOWN, KNOWN), batch) for batch in (None, 3)]
+    assert [report.tasks for report in reports] == [2, 2]
 
 
 def test_messages_of_tasks_are_small_and_summed() -> None:
