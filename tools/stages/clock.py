@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from spark_kafka_sink.spark.writers.data_source_writers import CommitMessage, KafkaProdWriter
+from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdWriter, SparkCommitMessage
 
 
 class _Nested(threading.local):
@@ -157,13 +157,14 @@ class StagedDataSource(KafkaProdDataSource):
 
 
 def _write(
-    write: Callable[[Iterator[pa.RecordBatch]], CommitMessage], iterator: Iterator[pa.RecordBatch]
-) -> CommitMessage:
+    write: Callable[[Iterator[pa.RecordBatch]], SparkCommitMessage],
+    iterator: Iterator[pa.RecordBatch],
+) -> SparkCommitMessage:
     """Write the rows of one task."""
     clock = _clock()
     clock.seconds.clear()
     batches = clock.timed_items(READ.name, iterator)
-    message: CommitMessage = clock.timed(WRITE.name, write)(batches)
+    message: SparkCommitMessage = clock.timed(WRITE.name, write)(batches)
     path = Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.json"
     path.write_text(json.dumps(clock.seconds), encoding="utf-8")
     return message

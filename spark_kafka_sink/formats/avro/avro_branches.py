@@ -105,14 +105,8 @@ def member_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSc
 
 
 def candidates(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
-    """Return all branches except null; for a struct, the record that the schema selects.
-
-    Raises:
-        ColumnError: the schema selects several records.
-    """
+    """Return all branches except null; for a struct, the records that the schema selects."""
     selected = union.selected(union.branches) if column.shape is Shape.STRUCT else []
-    if len(selected) > 1:
-        raise _ambiguous(column, selected)
     branches = [pair for pair in enumerate(union.branches) if pair[1].kind != "null"]
     return [pair for pair in branches if pair[1] in selected] or branches
 

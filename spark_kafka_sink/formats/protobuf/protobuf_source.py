@@ -46,11 +46,13 @@ BUILT_IN: Final = frozenset(
 """The files that registries provide (`ProtobufSchema.KNOWN_DEPENDENCIES` of Confluent)."""
 _PACKAGES: Final = {"google/": "", "confluent/": "confluent_kafka.schema_registry."}
 """Python packages that contain descriptors of well-known files, by prefix."""
-_COMMENT: Final = re.compile(
-    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?\*/""", re.DOTALL
+_TOKEN: Final = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+    r"|(?P<word>[A-Za-z_][\w.]*)|(?P<sign>\S)",
+    re.DOTALL,
 )
-"""A text, which is the group, or a comment."""
-_IMPORT: Final = re.compile(r"""\bimport\s+(?:public\s+|weak\s+|option\s+)?["']([^"']+)["']""")
+"""A comment, a text, a word, or another character."""
+_IMPORT_KINDS: Final = {"public", "weak", "option"}
 _NAME: Final = re.compile(r"(?!.*\.\.)[\w.][\w./+@ -]*", re.ASCII)
 """File names that protoc can read below a folder."""
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
@@ -187,7 +189,17 @@ def _compiled(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> dict[
 
 def _imports_of(text: str) -> list[str]:
     """Return the names of the files that a `.proto` text imports."""
-    return _IMPORT.findall(_COMMENT.sub(lambda match: match[1] or " ", text))
+    names: list[str] = []
+    name: str | None = None  # None outside of a statement `import`
+    for token in _TOKEN.finditer(text):
+        if token["text"] is not None:
+            name = None if name is None else name + token["text"][1:-1]
+        elif token["word"] == "import":
+            name = ""
+        elif token["word"] is not None or token["sign"] is not None:
+            names += [name] if name else []
+            name = name if token["word"] in _IMPORT_KINDS else None
+    return names
 
 
 @lru_cache(maxsize=16)

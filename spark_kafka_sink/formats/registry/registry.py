@@ -200,15 +200,14 @@ class Registry:
             SchemaRegistryError: it is missing or has a different type, or see `_fail`.
         """
         if len(identifier) == _ID_BYTES:
-            number = int.from_bytes(identifier)
-            return self._by_id(number, f"of the schema with id {number}", format_).text
+            return self._by_id(int.from_bytes(identifier), "", format_).text
         guid = str(UUID(bytes=identifier))
         what = f"read the schema with GUID {guid}"
 
         def fetch(form: str | None) -> _Response:
             return 0, guid, self._call(what, self._client.get_schema_by_guid, guid, fmt=form)
 
-        return self._read(f"of GUID {guid}", format_, fetch).text
+        return self._read("", f"with GUID {guid}", format_, fetch).text
 
     def contains(self, subject: str, candidate: Candidate) -> bool:
         """Return True if the subject has the schema, in any version.
@@ -233,7 +232,8 @@ class Registry:
             fetch = partial(self._version, subject, version)
             schema = fetch()
             if schema.schema_type == _TYPES[Format.PROTOBUF]:
-                yield self._with_imports(subject, schema, partial(fetch, _SERIALIZED))
+                source = f"of subject {subject}"
+                yield self._with_imports(source, schema, partial(fetch, _SERIALIZED))
 
     def has_versions(self, subject: str) -> bool:
         """Return True if the subject already has a schema.
@@ -251,7 +251,7 @@ class Registry:
             latest = self._call(what, self._client.get_latest_version, subject, fmt=form)
             return latest.schema_id, latest.guid, latest.schema
 
-        return self._read(subject, format_, fetch)
+        return self._read(subject, f"of subject {subject}", format_, fetch)
 
     def _by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
         what = f"read the schema with id {schema_id}"
@@ -259,7 +259,7 @@ class Registry:
         def fetch(form: str | None) -> _Response:
             return schema_id, None, self._call(what, self._client.get_schema, schema_id, fmt=form)
 
-        return self._read(subject, format_, fetch)
+        return self._read(subject, f"with id {schema_id}", format_, fetch)
 
     def check(self, subject: str, candidate: Candidate) -> str:
         """Check that a schema can be registered, without registering it; return a description.
@@ -347,15 +347,23 @@ class Registry:
         """Return a registered schema after checking its rules, which require a request by id."""
         self._client.clear_caches()
         what = f"read the schema with id {schema_id}"
-        _reject_rules(self._call(what, self._client.get_schema, schema_id, subject), subject)
+        schema = self._call(what, self._client.get_schema, schema_id, subject)
+        _reject_rules(schema, f"of subject {subject}")
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
     def _read(
-        self, subject: str, format_: Format, fetch: Callable[[str | None], _Response]
+        self, subject: str, source: str, format_: Format, fetch: Callable[[str | None], _Response]
     ) -> Registered:
-        """Return a schema with its references. `fetch` requests it in a form, by default text."""
+        """Return a schema with its references.
+
+        Args:
+            subject: the schema's subject, or "" if it is unknown.
+            source: which schema it is, for messages.
+            format_: the required format.
+            fetch: requests the schema in a form, by default text.
+        """
         schema_id, guid, schema = fetch(None)
-        _reject_rules(schema, subject)
+        _reject_rules(schema, source)
         kind, expected = schema.schema_type or "AVRO", _TYPES[format_.payload]
         if kind != expected:
             raise SchemaRegistryError(
@@ -366,7 +374,7 @@ class Registry:
         text, references = schema.schema_str, schema.references or ()
         texts: dict[str, str] = {}
         if format_.payload is Format.PROTOBUF:
-            text = self._with_imports(subject, schema, lambda: fetch(_SERIALIZED)[2])
+            text = self._with_imports(source, schema, lambda: fetch(_SERIALIZED)[2])
         elif references:
             texts = self._referenced(references)
         if texts and format_.payload is Format.AVRO:
@@ -394,21 +402,21 @@ class Registry:
         collect(references)
         return texts
 
-    def _with_imports(self, subject: str, schema: Any, serialized: Callable[[], Any]) -> str:
+    def _with_imports(self, source: str, schema: Any, serialized: Callable[[], Any]) -> str:
         """Return a descriptor set of a Protobuf schema: of its text, if protoc can compile it."""
         try:
-            return self._descriptor_set(subject, schema)
+            return self._descriptor_set(schema)
         except ConfigError as error:
             self._client.clear_caches()  # They return a schema in the form of the first request.
             with suppress(ConfigError, SchemaRegistryError):
-                return self._descriptor_set(subject, serialized(), _SERIALIZED)
+                return self._descriptor_set(serialized(), _SERIALIZED)
             raise SchemaRegistryError(
-                f"cannot read the schema of subject {subject}: {error.message}", hint=error.hint
+                f"cannot read the schema {source}: {error.message}", hint=error.hint
             ) from None
 
-    def _descriptor_set(self, subject: str, schema: Any, fmt: str | None = None) -> str:
+    def _descriptor_set(self, schema: Any, fmt: str | None = None) -> str:
         texts = self._referenced(schema.references or (), fmt)
-        return descriptor_set(schema.schema_str, texts.get, name=f"{subject}.proto")
+        return descriptor_set(schema.schema_str, texts.get)
 
     def _version(self, subject: str, version: int, fmt: str | None = None) -> Any:
         """Return the schema of a version."""
@@ -456,7 +464,7 @@ class Registry:
         ) from None
 
 
-def _reject_rules(schema: Any, subject: str) -> None:
+def _reject_rules(schema: Any, source: str) -> None:
     """Raise an error if a schema has rules that must be executed before a record is written.
 
     Raises:
@@ -470,7 +478,7 @@ def _reject_rules(schema: Any, subject: str) -> None:
     names = [f"{rule.name} ({rule.type})" for rule in all_rules if not rule.disabled]
     if names:
         raise SchemaRegistryError(
-            f"the schema of subject {subject} has rules, which the sink does not execute: "
+            f"the schema {source} has rules, which the sink does not execute: "
             f"{', '.join(names)}. Encrypted fields would be written in clear",
             hint="Write with a client that executes rules, or use a schema without them.",
         )

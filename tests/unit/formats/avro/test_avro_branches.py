@@ -399,6 +399,10 @@ def encoded_by(plan: FieldPlan, array: Any) -> list[bytes | None]:
         ({"id": "1"}, "Created", "a.Created"),
         ({"id": "1"}, "a.Created", "a.Created"),
         ({"id": 1}, "b.Counted", "b.Counted"),
+        ({"id": 1}, "Counted", "a.Counted"),
+        ({"id": "1", "tags": ["x"]}, "Created,Listed", "b.Listed"),
+        ({"id": "1", "note": "n"}, "b.Listed, a.Created", "a.Created"),
+        ({"id": 1}, "a.Created,b.Counted", "b.Counted"),
     ],
 )
 def test_record_of_an_event(row: dict[str, Any], name: str | None, expected: str) -> None:
@@ -415,7 +419,12 @@ def test_record_of_an_event(row: dict[str, Any], name: str | None, expected: str
             None,
             "several records of the Avro union: a.Created, b.Listed",
         ),
-        ({"id": 1}, EVENTS, "Counted", "several records of the Avro union: a.Counted, b.Counted"),
+        (
+            {"id": "1"},
+            ["null", CREATED, LISTED],
+            "Created,Listed",
+            "several records of the Avro union: a.Created, b.Listed",
+        ),
         (
             {"id": "1", "x": 1},
             EVENTS,

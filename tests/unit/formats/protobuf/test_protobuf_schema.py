@@ -337,11 +337,40 @@ def test_number_in_the_place_of_a_text_is_a_config_error(field: int) -> None:
         given_source(part(base64.b64encode(sized_field(1, file)).decode()))
 
 
-@pytest.mark.parametrize("comment", ['// import "old.proto";', '/* import "old.proto";\n */'])
-def test_imports_in_comments_are_not_read(comment: str) -> None:
-    text = f'syntax = "proto3"; option go_package = "https://x"; {comment}\nmessage E {{}}'
+@pytest.mark.parametrize(
+    "part",
+    [
+        '// import "old.proto";\n',
+        '/* import "old.proto";\n */',
+        '/** "quoted" import "old.proto" */ // \'import "old.proto"',
+        'option java_package = "import \\"old.proto\\"";',
+        "option java_package = 'import \"old.proto\"; //';",
+        'message import { } message F { import i = 1; string import = 2 [json_name = "o.proto"]; }',
+    ],
+)
+def test_text_that_looks_like_an_import(part: str) -> None:
+    text = f'syntax = "proto3"; option go_package = "https://x";\nmessage E {{}} {part}\n'
     files = {"old.proto": "no schema"}
     assert ProtoSchema.parse(descriptor_set(text, files.get)).message(None).name == "E"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'import"dep.proto";',
+        "import'dep.proto' ;",
+        'import /* why */ "dep.proto";',
+        'import // why\n"dep.proto";',
+        "import \"de\" 'p.proto';",
+        'import public\n"dep.proto";',
+        'import weak/**/"dep.proto";',
+    ],
+)
+def test_spellings_of_an_import(statement: str) -> None:
+    text = f'syntax = "proto3";{statement}message E {{ D d = 1; }}'
+    files = {"dep.proto": 'syntax = "proto3"; message D { int32 n = 1; }'}
+    encoded, _ = encode(descriptor_set(text, files.get), pa.array([{"d": {"n": 5}}]), "E")
+    assert encoded == [b"\x0a\x02\x08\x05"]
 
 
 @pytest.mark.parametrize("failure", [OSError("no memory"), subprocess.TimeoutExpired("protoc", 1)])
