@@ -100,9 +100,9 @@ def plan_write(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> W
     if not task.must_write:
         # Planning cannot determine whether foreachBatch of the same query repeats its own batch.
         _LOG.warning(
-            "batchId %s was already written %s under transactionalIdPrefix %s: nothing will be "
-            "written. If these are different rows, use another batchId, or with a new checkpoint "
-            "another transactionalIdPrefix",
+            "batchId %s was already written %s under transactionalIdPrefix %s: this write adds "
+            "nothing, and fails if another query wrote the batch. If these are different rows, use "
+            "another batchId, or with a new checkpoint another transactionalIdPrefix",
             batch_id,
             target,
             prefix,

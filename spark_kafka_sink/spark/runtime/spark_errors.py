@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
+from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.arguments import check_argument
@@ -40,24 +41,25 @@ if TYPE_CHECKING:
 
 _OR_REGISTER: Final = ", or call register(spark), which makes a local session use this Python."
 _NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
+_NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink")
 _REJECTIONS: Final = (
     (
         re.compile(r"\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\][^\n]*kafkaprod"),
         "Spark only supports the save mode append for Python data sources",
-        "add .mode('append')",
+        "Add .mode('append').",
     ),
     (
         re.compile(r"kafkaprod does not support Update mode"),
         "Spark does not support the output mode update for Python data sources",
-        "use .outputMode('append'), or .foreachBatch(micro_batch_writer(options))",
+        "Use .outputMode('append'), or .foreachBatch(micro_batch_writer(options)).",
     ),
     (
         re.compile(r'Cannot safely cast `(?:key|value)` "\w+" to "BINARY"'),
         "a table that was created without columns accepts only BINARY in `key` and `value`",
         (
-            "cast them: INSERT INTO t (key, value) SELECT CAST(key AS BINARY), CAST(value AS "
+            "Cast them: INSERT INTO t (key, value) SELECT CAST(key AS BINARY), CAST(value AS "
             "BINARY); or create the table with columns (key STRING, value STRING), and give the "
-            "options with each write"
+            "options with each write."
         ),
     ),
     (
@@ -66,12 +68,7 @@ _REJECTIONS: Final = (
             r"|kafkaprod does not support async progress tracking"
         ),
         "Spark's real-time mode does not support Python data sources",
-        "use .trigger(processingTime='0 seconds') for minimum latency",
-    ),
-    (
-        re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink"),
-        "the Python interpreter that Spark starts does not have spark-kafka-sink",
-        "install it on the driver and all executors, for the Python of PYSPARK_PYTHON",
+        "Use .trigger(processingTime='0 seconds') for minimum latency.",
     ),
 )
 """Pattern of Spark's error text, explanation, and hint."""
@@ -162,6 +159,12 @@ def _chain(exception: BaseException | None) -> Iterator[BaseException]:
 def _rejected(text: str) -> KafkaProdError | None:
     if _NOT_FOUND.search(text):
         return _not_found()
+    if _NO_MODULE.search(text):
+        return ConfigError(
+            "the Python interpreter that Spark starts does not have spark-kafka-sink",
+            hint="Install it on the driver and all executors, for the Python of PYSPARK_PYTHON; "
+            f"on this machine, that is {_python_of_spark()[1]}.",
+        )
     for look, message, hint in _REJECTIONS:
         if look.search(text):
             return ConfigError(message, hint=hint)
@@ -181,7 +184,7 @@ def _not_found() -> KafkaProdError:
             f"Spark looks up format('kafkaprod') with {taken}, which may not have the package "
             "installed",
             hint=f"Set {name}={sys.executable} before the driver starts"
-            + ("" if os.environ.get("PYSPARK_PYTHON") else _OR_REGISTER),
+            + ("." if os.environ.get("PYSPARK_PYTHON") or is_remote() else _OR_REGISTER),
         )
     return ConfigError(
         "format('kafkaprod') is not registered in this thread",

@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_kafka_sink import ColumnError, ConfigError, UnknownTopicError, error_of
+from spark_kafka_sink.spark.runtime import spark_errors
 from spark_kafka_sink.spark.runtime.spark_errors import without_traceback
 
 TASK = """An error occurred while calling o62.save.
@@ -151,6 +152,29 @@ def test_error_in_a_script_names_sparks_python(
     hint = error.hint or ""
     assert hint.startswith(f"Set {variable}={sys.executable} before the driver starts")
     assert ("or call register(spark)" in hint) == (variable != "PYSPARK_PYTHON")
+
+
+def test_server_of_spark_connect_does_not_follow_register(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    monkeypatch.setattr(spark_errors, "_python_of_spark", lambda: ("PYSPARK_PYTHON", "/other/py"))
+    error = error_of(PySparkException(NOT_FOUND))
+    assert error is not None
+    assert error.hint == f"Set PYSPARK_PYTHON={sys.executable} before the driver starts."
+
+
+def test_missing_package_names_sparks_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/elsewhere/python3")
+    error = error_of(PySparkException("ModuleNotFoundError: No module named 'spark_kafka_sink'"))
+    assert error is not None
+    assert (error.hint or "").endswith("on this machine, that is /elsewhere/python3.")
+
+
+def test_hints_are_sentences() -> None:
+    for _, _, hint in spark_errors._REJECTIONS:
+        assert hint[0].isupper()
+        assert hint.endswith(".")
 
 
 def test_default_python_is_python3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
