@@ -1,7 +1,6 @@
 """Columns written as JSON: keys, values, tombstones, and rows that cannot be serialized."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from tests.integration.support.columnar import write_rows
 ROWS = StructType([StructField("id", StringType()), StructField("text", StringType())])
 JSON = {"value.format": "json"}
 INVALID_UTF8 = b"\xff"
-
-
-@pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(topics={"events": 1, "dead": 1}) as broker:
-        yield broker
 
 
 def test_columns_are_written_as_fields_and_key(broker: EmbeddedBroker, tmp_path: Path) -> None:

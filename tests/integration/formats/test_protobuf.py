@@ -1,7 +1,6 @@
 """Protobuf with a registry: protoc compiles the registered text, and Google reads the records."""
 
 import base64
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,23 +24,11 @@ from spark_kafka_sink.formats.protobuf import protobuf_source
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from tests.integration.support.columnar import write_rows
 from tests.support.protoc import compile_files, message_class
-from tests.support.schema_registry import SmallRegistry, running
+from tests.support.schema_registry import SmallRegistry
 
 ORDER = StructType([StructField("id", StringType()), StructField("n", LongType())])
 ROWS: list[dict[str, Any]] = [{"id": "a", "n": 7}, {"id": None, "n": None}]
 PROTOBUF = {"value.format": "protobuf-confluent"}
-
-
-@pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(topics={"events": 1}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry() -> Iterator[SmallRegistry]:
-    with running() as registry:
-        yield registry
 
 
 def payloads(broker: EmbeddedBroker) -> list[bytes]:

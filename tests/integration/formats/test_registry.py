@@ -5,7 +5,6 @@ Confluent's client reads the records. The registry runs in-process: `tests.suppo
 
 import json
 import pickle
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -25,24 +24,12 @@ from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaReg
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from spark_kafka_sink.spark.schema import format_plans
 from tests.integration.support.columnar import write_rows
-from tests.support.schema_registry import SmallRegistry, guid_of, running
+from tests.support.schema_registry import SmallRegistry, guid_of
 
 ORDER = StructType([StructField("id", StringType()), StructField("price", DoubleType())])
 ROWS: list[dict[str, Any]] = [{"id": "a", "price": 1.5}, {"id": None, "price": None}]
 AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "retries.max.wait.ms": "2"}
 NOT_NULL = StructType([StructField("id", StringType(), nullable=False)])
-
-
-@pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(topics={"events": 1, "dead": 1}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry() -> Iterator[SmallRegistry]:
-    with running() as registry:
-        yield registry
 
 
 def write(

@@ -1,0 +1,20 @@
+"""A broker with topics for records and dead letters, and a schema registry."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from tests.support.schema_registry import SmallRegistry, running
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics={"events": 1, "dead": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def registry() -> Iterator[SmallRegistry]:
+    with running() as registry:
+        yield registry
