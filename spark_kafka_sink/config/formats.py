@@ -275,6 +275,9 @@ def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> 
             "has no schema",
             hint=f"Remove it, or set {part.part}.format to one of: {_WITH_SCHEMA}.",
         )
+    for option in options:
+        if not user_options[option].strip() and option != f"{part.part}.schema.namespace":
+            raise ConfigError(f"option {option} is empty", hint="Set it to a value, or remove it.")
     if part.schema is not None and part.schema_file is not None:
         raise conflict(f"{part.part}.schema", f"{part.part}.schema.file")
     if not _NAMES.fullmatch(part.namespace):

@@ -123,7 +123,13 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
         )
     for name, meaning in ROLES.items():
         if name in schema.names and name not in formats.key.fields:
-            listed = _listed([other for other in schema.names if other != name])
+            others = [other for other in schema.names if other != name]
+            if not others:
+                raise ColumnError(
+                    f"the only column is `{name}`, which could be the value or {meaning}",
+                    hint=f"To write it in the value, set value.fields={name}, or rename it.",
+                )
+            listed = _listed(others)
             key = "; to use it as both, also set key.fields=key" if name == "key" else ""
             raise ColumnError(
                 f"the column `{name}` could be a field of the value or {meaning}",

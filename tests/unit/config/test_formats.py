@@ -69,6 +69,15 @@ def test_schema_options_need_a_format_with_schemas(name: str) -> None:
     assert "to one of: avro, protobuf, json-confluent" in text
 
 
+@pytest.mark.parametrize("part", ["key", "value"])
+@pytest.mark.parametrize("name", ["schema", "schema.file", "schema.name"])
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_blank_schemas_are_rejected(part: str, name: str, blank: str) -> None:
+    """They are empty files and unset variables, not a wish for a derived schema."""
+    options = {f"{part}.format": "avro", f"{part}.fields": "id", f"{part}.{name}": blank}
+    assert f"option {part}.{name} is empty" in refused(**options)
+
+
 def test_schema_is_given_only_once() -> None:
     both = {"value.format": "avro", "value.schema": "{}", "value.schema.file": "f"}
     assert "both set" in refused(**both)

@@ -113,6 +113,13 @@ def test_column_with_two_meanings_is_rejected(name: str, kind: DataType) -> None
     assert "value.fields=id" in str(error)
 
 
+@pytest.mark.parametrize("name", ["key", "topic"])
+def test_only_column_with_two_meanings_is_rejected(name: str) -> None:
+    error = refused({name: StringType()}, **JSON)
+    assert (error.hint or "").startswith(f"To write it in the value, set value.fields={name}")
+    assert roles({name: StringType()}, **JSON, **{"value.fields": name}).value_plan is not None
+
+
 def test_list_of_fields_has_priority() -> None:
     columns = {"id": StringType(), "partition": IntegerType(), "timestamp": TimestampType()}
     role = roles(columns, **JSON, **{"value.fields": "id"}, useTimestampColumn="true")
