@@ -4,7 +4,8 @@ In reading order:
 
 - `sender`: runs the loop (close, drain, send, poll, complete)
 - `drainer`: selects the batches of the next request to each broker
-- `partition_state`: tracks the order, sequences, epochs and gaps of each partition
+- `partition_state`: tracks the order, sequences, epochs and gaps of a partition
+- `partition_states`: the states of all partitions
 - `produce_request`: builds Produce requests
 - `error_policy`: determines the next step for an error code
 - `response_handler`: carries out the next step

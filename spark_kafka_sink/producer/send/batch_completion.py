@@ -19,7 +19,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.producer.send import batch_failure
 from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
-from spark_kafka_sink.producer.send.partition_state import PartitionStates
+from spark_kafka_sink.producer.send.partition_states import PartitionStates
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 

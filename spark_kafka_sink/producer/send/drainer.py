@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.sticky_partitioner import candidates, draw_order
-from spark_kafka_sink.producer.send.partition_state import DrainedBatch
+from spark_kafka_sink.producer.send.partition_states import DrainedBatch
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
-    from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
+    from spark_kafka_sink.producer.send.partition_state import PartitionState
+    from spark_kafka_sink.producer.send.partition_states import PartitionStates
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 _ONE_BATCH_ONLY = 1

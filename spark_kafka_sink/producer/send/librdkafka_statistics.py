@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator, Contents
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.send.partition_state import PartitionStates
+    from spark_kafka_sink.producer.send.partition_states import PartitionStates
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeter

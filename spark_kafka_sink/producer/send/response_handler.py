@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
-    from spark_kafka_sink.producer.send.partition_state import DrainedBatch
+    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
 
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)

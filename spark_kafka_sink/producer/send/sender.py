@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
     from spark_kafka_sink.producer.send.drainer import Drained, Drainer
     from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
-    from spark_kafka_sink.producer.send.partition_state import DrainedBatch
+    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
     from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 

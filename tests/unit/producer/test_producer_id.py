@@ -9,7 +9,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH, ProducerIdState, ProducerState
-from spark_kafka_sink.producer.send.partition_state import PartitionStates
+from spark_kafka_sink.producer.send.partition_states import PartitionStates
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
 

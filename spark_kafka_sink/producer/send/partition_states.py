@@ -1,0 +1,67 @@
+"""The states of all partitions of a session, and a drained batch with the state of its partition.
+
+Used only by the sender thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_kafka_sink.producer.send.partition_state import PartitionState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+
+
+class PartitionStates:
+    """The states of the partitions that a session has sent to."""
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self._retried: set[TopicPartition] = set()
+        """Partitions with retries, and some whose retries were sent since `with_retries`."""
+
+    def __iter__(self) -> Iterator[PartitionState]:
+        return iter(self._states.values())
+
+    def get(self, topic_partition: TopicPartition) -> PartitionState | None:
+        """Return the state of a partition; None before it is first needed."""
+        return self._states.get(topic_partition)
+
+    def of(self, topic_partition: TopicPartition) -> PartitionState:
+        """Return the state of a partition; create it if necessary."""
+        state = self._states.get(topic_partition)
+        if state is None:
+            state = self._states[topic_partition] = PartitionState(topic_partition, self._retried)
+        return state
+
+    def with_retries(self) -> set[TopicPartition]:
+        """Return the partitions that have retries; the cost does not depend on the others."""
+        done = [partition for partition in self._retried if not self._states[partition].has_retries]
+        self._retried.difference_update(done)
+        return self._retried
+
+    def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return the retries of all partitions for which `unwanted` is true."""
+        retried = [self._states[partition] for partition in self.with_retries()]
+        return [batch for state in retried for batch in state.take_retries(unwanted)]
+
+    def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return batches in flight of all partitions for which `unwanted` is true."""
+        busy = [state for state in self if state.is_busy]
+        return [batch for state in busy for batch in state.take_in_flight(unwanted)]
+
+    def seconds_until_retry(self, now: float) -> float:
+        """Return the seconds until the next retry can be sent; infinite if no retry is queued."""
+        times = [self._states[partition].retry_at - now for partition in self.with_retries()]
+        return min([time for time in times if time > 0], default=float("inf"))
+
+
+class DrainedBatch(NamedTuple):
+    """A drained batch, and the state of its partition."""
+
+    state: PartitionState
+    batch: ProducerBatch
