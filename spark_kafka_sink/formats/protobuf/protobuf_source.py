@@ -53,8 +53,8 @@ _TOKEN: Final = re.compile(
 )
 """A comment, a text, a word, or another character."""
 _IMPORT_KINDS: Final = {"public", "weak", "option"}
-_NAME: Final = re.compile(r"(?!.*\.\.)[\w.][\w./+@ -]*", re.ASCII)
-"""File names that protoc can read below a folder."""
+_NAME: Final = re.compile(r"(?![-@/])(?!.*\.\.)[^\x00-\x1f\x7f\\]+")
+"""File names that stay below a folder, and that protoc does not take for options."""
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
 _WARNING: Final = re.compile(r"WARNING|W\d{4} |.*: warning: ")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
@@ -208,11 +208,7 @@ def _protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
     require_extra("protobuf", "a Protobuf schema as text")
     with TemporaryDirectory(prefix="kafkaprod-proto-") as folder:
         for name, text in texts:
-            if not _NAME.fullmatch(name):
-                raise ConfigError(f"the Protobuf file name {shown(name)} is not supported")
-            path = Path(folder, "texts", name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            _write_text(Path(folder, "texts"), name, text)
         Path(folder, "imports").write_bytes(imports)
         options = [
             "--descriptor_set_in=../imports",
@@ -228,6 +224,22 @@ def _protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
                 "or in a descriptor set created with `protoc --include_imports`.",
             )
         return Path(folder, "set").read_bytes()
+
+
+def _write_text(folder: Path, name: str, text: str) -> None:
+    """Write a file below the folder; raise ConfigError if its name does not allow this."""
+    rejected = ConfigError(
+        f"protoc cannot read a Protobuf file with the name {shown(name)}",
+        hint="Rename it, or use a descriptor set created with `protoc --include_imports`.",
+    )
+    if not _NAME.fullmatch(name):
+        raise rejected
+    path = folder / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except (OSError, ValueError):
+        raise rejected from None
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -275,6 +275,21 @@ def test_errors_of_the_compiler_are_quoted(text: str, problem: str) -> None:
     assert ".. " not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["é.proto", "a%20b", "a:b", "a(1)/b,c", "a$b#c~", "x y/~z"])
+def test_names_of_imports(name: str) -> None:
+    text = f'syntax = "proto3"; import "{name}"; message E {{ D d = 1; }}'
+    files = {name: 'syntax = "proto3"; message D { int32 n = 1; }'}
+    encoded, _ = encode(descriptor_set(text, files.get), pa.array([{"d": {"n": 5}}]), "E")
+    assert encoded == [b"\x0a\x02\x08\x05"]
+
+
+@pytest.mark.parametrize("name", ["-a", "@a", "/a", "a/../../b", "n" * 300, "a\\\\b"])
+def test_names_of_imports_that_cannot_be_files(name: str) -> None:
+    text = f'syntax = "proto3"; import "{name}"; message E {{}}'
+    with pytest.raises(ConfigError, match="protoc"):
+        descriptor_set(text, lambda _: 'syntax = "proto3"; message D {}')
+
+
 def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "grpc_tools", None)
     with pytest.raises(ConfigError, match=r"Protobuf schema as text.*grpc_tools.*\[protobuf\]"):
