@@ -87,10 +87,27 @@ def _chosen_record(
     ranked = [entry for entry in ranked if (entry[0].rank < _WITH_DEFAULTS) is has_exact_fields]
     total = [entry for entry in ranked if not entry[0].is_partial]
     lowest = min((fit.rank for fit, _, _ in total), default=None)
-    closest = [entry for entry in total if entry[0].rank == lowest] or ranked
+    closest = [entry for entry in total if entry[0].rank == lowest]
+    closest = _closest_in_each_field(closest, column) or ranked
     if len(closest) > 1:
         raise _ambiguous(column, [branch for _, _, branch in closest])
     return [(index, branch) for _, index, branch in closest]
+
+
+def _closest_in_each_field(
+    records: list[tuple[Closeness, int, AvroSchema]], column: Column
+) -> list[tuple[Closeness, int, AvroSchema]]:
+    """Return the only record that is the closest in each field, or all records if there is none."""
+    ranks = [_ranks_of_fields(record, column) for _, _, record in records]
+    least = [min(ranks_of_field) for ranks_of_field in zip(*ranks, strict=True)]
+    best = [entry for entry, own in zip(records, ranks, strict=True) if own == least]
+    return best if len(best) == 1 else records
+
+
+def _ranks_of_fields(record: AvroSchema, column: Column) -> list[int]:
+    types = {name: type_ for name, type_, _ in record.fields}
+    fits = [closeness(types[part.name], part) for part in column.parts]
+    return [fit.rank for fit in fits if fit is not None]
 
 
 def member_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:

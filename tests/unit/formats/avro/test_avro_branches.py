@@ -411,6 +411,35 @@ def test_record_of_an_event(row: dict[str, Any], name: str | None, expected: str
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (["bytes", "bytes"], ["bytes", "string"], "B"),
+        (["string", "bytes"], ["bytes", "bytes"], "A"),
+        (["bytes", ["null", "bytes"]], ["bytes", ["null", "string"]], "B"),
+        (["bytes", "string", "string"], ["bytes", "string", "bytes"], "A"),
+        (["bytes", "string"], ["string", "bytes"], None),
+        (["bytes", "bytes"], ["bytes", "bytes"], None),
+    ],
+)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_record_that_is_the_closest_in_each_field(
+    first: list[Any], second: list[Any], expected: str | None, *, is_reversed: bool
+) -> None:
+    """The field that is least close is equally close in both records."""
+    records = [
+        {**record(*((f"f{n}", type_) for n, type_ in enumerate(types))), "name": name}
+        for name, types in (("A", first), ("B", second))
+    ]
+    union = records[::-1] if is_reversed else records
+    row = {f"f{n}": "x" for n in range(len(first))}
+    if expected is None:
+        with pytest.raises(ColumnError, match="several records"):
+            event_of(row, union)
+    else:
+        assert event_of(row, union)[0] == f"n.{expected}"
+
+
+@pytest.mark.parametrize(
     ("row", "union", "name", "message"),
     [
         (
