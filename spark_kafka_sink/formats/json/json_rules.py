@@ -127,7 +127,7 @@ def with_rules(draft: Any, ids: tuple[tuple[str, str], ...]) -> Any:
     standard = extended.evolve
 
     def evolve(validator: Validator, **changes: Any) -> Validator:
-        if not isinstance(changes.get("schema", {}), dict):
+        if not isinstance(changes.get("schema", {}), dict | bool):
             raise ConfigError(
                 "the JSON Schema has a reference to something that is not a schema",
                 hint="Refer to an object, true or false.",

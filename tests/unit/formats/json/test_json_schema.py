@@ -63,6 +63,7 @@ def an_object(required: list[str] | None = None, **properties: Any) -> dict[str,
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 NULLABLE = {"type": ["string", "null"]}
+TEXTS: Any = pa.array([{"d": "x"}])
 ROWS: list[Any] = [
     {"a": "x", "b": [1, 2], "c": {"d": "R", "e": None}},
     {"a": None, "b": [1, None], "c": {"d": "B", "e": 1}},
@@ -231,6 +232,30 @@ def test_relative_names_with_dots(reference: str, name: str) -> None:
     for folder in ("a", "..", "../.."):
         schema = an_object(c={"$ref": f"{folder}/{reference}"})
         assert faults_of(ARRAY, schema, {f"{folder}/{name}": BOX}).rows.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf", "allOf"])
+@pytest.mark.parametrize("other", [NULLABLE, {"type": "null"}, TEXT])
+def test_constant_alternatives(keyword: str, other: dict[str, Any], *, constant: bool) -> None:
+    for alternatives in ([other, constant], [constant, other]):
+        schema = an_object(d={keyword: alternatives})
+        for draft in NEW:
+            draft.check_schema(schema)
+            if draft(schema).is_valid({"d": "x"}):
+                assert not faults_of(TEXTS, {**schema, "$schema": DRAFTS[draft]})
+            elif keyword != "oneOf":  # Several matches are not checked.
+                with pytest.raises(ColumnError):
+                    faults_of(TEXTS, {**schema, "$schema": DRAFTS[draft]})
+
+
+@pytest.mark.parametrize("keyword", ["not", "if", "then", "else", "contains"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_constants_of_keywords_that_are_not_checked(keyword: str, *, constant: bool) -> None:
+    for draft in NEW:
+        schema = {**an_object(d={**TEXT, keyword: constant}), "$schema": DRAFTS[draft]}
+        draft.check_schema(schema)
+        assert not faults_of(TEXTS, schema)
 
 
 @pytest.mark.parametrize("name", [".", "..", "x"])
