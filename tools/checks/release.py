@@ -16,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 README_ADDRESS = "localhost:9092"
-BATCH_EXAMPLE = re.compile(r"^## Batch\n.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BATCH_EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""The README's first example in Python."""
 CHECK_REPORT = """
 import json, pathlib
 report = json.loads(pathlib.Path("report.json").read_text())
@@ -74,7 +75,7 @@ def run_example(python: Path, folder: Path, address: str) -> None:
     """Run the README's batch example, and check its report."""
     example = BATCH_EXAMPLE.search((ROOT / "README.md").read_text(encoding="utf-8"))
     if example is None:
-        raise SystemExit("README.md has no Python example in its section Batch")
+        raise SystemExit("README.md has no Python example")
     job = folder / "job.py"
     job.write_text(example[1].replace(README_ADDRESS, address) + CHECK_REPORT, encoding="utf-8")
     run([str(python), str(job)], folder, PYSPARK_PYTHON=str(python), SPARK_LOCAL_IP="127.0.0.1")

@@ -17,6 +17,7 @@ from tests.unit.docs.page_checks import (
     problem,
     without_blocks,
 )
+from tools.checks import release
 from tools.docs.__main__ import GENERATED, MEASURED
 from tools.docs.pages import (
     DOCS,
@@ -152,3 +153,10 @@ def test_outdated_block_is_replaced() -> None:
 )
 def test_invalid_command_is_detected(line: str) -> None:
     assert problem(line.split()) is not None
+
+
+def test_release_check_runs_the_first_example() -> None:
+    example = release.BATCH_EXAMPLE.search((release.ROOT / "README.md").read_text(encoding="utf-8"))
+    assert example is not None
+    for part in ('format("kafkaprod")', release.README_ADDRESS, "report.json"):
+        assert part in example[1]
