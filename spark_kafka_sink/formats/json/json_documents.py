@@ -46,6 +46,12 @@ def drafts_of(schema: Any) -> list[Any]:
     return [draft for draft in drafts if draft is not None]
 
 
+def declares_draft(schema: Any) -> bool:
+    """Return True if a schema declares a draft that the library knows."""
+    library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
+    return library.validators.validator_for(schema, default=None) is not None
+
+
 def check_document(draft: Any, schema: Any) -> None:
     """Check a schema of a draft, and each of its subschemas that declares a draft.
 

@@ -13,6 +13,7 @@ from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.formats.columns.column import Column
 from spark_kafka_sink.formats.json.json_documents import (
     check_document,
+    declares_draft,
     drafts_of,
     load_document,
     registry_of,
@@ -44,45 +45,65 @@ def compile_check(
     """
     schema = load_document(text)
     others = {name: load_document(other) for name, other in references}
-    errors = []
+    errors: list[ConfigError] = []
     for draft in drafts_of(schema):
+        invalid = _invalid_in(draft, schema, others)
+        if invalid is not None:
+            errors.append(invalid)
+            continue
         try:
             return _match_in(draft, schema, others, Column.of(type_))
         except ConfigError as error:
+            # The other drafts would ignore keywords that the declared draft has.
+            if declares_draft(schema):
+                raise
             errors.append(error)
     raise errors[0]
 
 
-def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column) -> Check | None:
-    """Match a column to a schema of a draft.
-
-    Raises:
-        ColumnError: the column contradicts the schema.
-        ConfigError: the schema is invalid in this draft.
-    """
+def _invalid_in(draft: Any, schema: Any, others: Mapping[str, Any]) -> ConfigError | None:
+    """Return why a schema is invalid in a draft, or None."""
     from jsonschema import SchemaError, validators
-    from referencing.exceptions import Unresolvable
 
     try:
         check_document(draft, schema)
         for other in others.values():
             check_document(validators.validator_for(other, default=draft), other)
-        ids, registry = registry_of(draft, schema, others)
-        return match(with_rules(draft, ids)(schema, registry=registry), column)
     except SchemaError as error:
         location = f"{error.json_path}: {shown(error.message)}"
-        raise ConfigError(f"the JSON Schema is invalid at {location}") from None
+        return ConfigError(f"the JSON Schema is invalid at {location}")
+    except RecursionError:
+        return _endless()
+    return None
+
+
+def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column) -> Check | None:
+    """Match a column to a valid schema of a draft.
+
+    Raises:
+        ColumnError: the column contradicts the schema.
+        ConfigError: a reference is missing or endless, or the draft is not supported.
+    """
+    from referencing.exceptions import Unresolvable
+
+    try:
+        ids, registry = registry_of(draft, schema, others)
+        return match(with_rules(draft, ids)(schema, registry=registry), column)
     except Unresolvable as error:
         raise ConfigError(
             f"the JSON Schema has the reference {_reference(error)!r}, which is not in the schema",
             hint="Add what it refers to, for example to `definitions`.",
         ) from None
     except RecursionError:
-        raise ConfigError(
-            "the JSON Schema has references that lead to themselves, or the columns are nested too "
-            "deeply",
-            hint="Change the reference, or write fewer levels of nested columns.",
-        ) from None
+        raise _endless() from None
+
+
+def _endless() -> ConfigError:
+    return ConfigError(
+        "the JSON Schema has references that lead to themselves, or the columns are nested too "
+        "deeply",
+        hint="Change the reference, or write fewer levels of nested columns.",
+    )
 
 
 def _reference(error: Any) -> str:

@@ -249,6 +249,26 @@ def test_constant_alternatives(keyword: str, other: dict[str, Any], *, constant:
                     faults_of(TEXTS, {**schema, "$schema": DRAFTS[draft]})
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"$dynamicRef": "#nope"},
+        {"$dynamicRef": "x.json#nope"},
+        {"$ref": "#nope"},
+        {"if": {"$ref": "#nope"}},
+        {"allOf": [{"if": {"$ref": "#/nope"}, "then": TEXT}]},
+    ],
+)
+@pytest.mark.parametrize("keyword", ["properties", "prefixItems"])
+def test_missing_references_do_not_select_another_draft(part: Any, keyword: str) -> None:
+    """An older draft would ignore the keyword, and others with it."""
+    checked = {"d": part} if keyword == "properties" else {"d": {"prefixItems": [part]}}
+    schema = {**an_object(**checked), "$schema": DRAFTS[NEW[-1]]}
+    column = ["x"] if keyword == "prefixItems" else "x"
+    with pytest.raises(ConfigError, match=r"reference '[^']*nope'|has the reference"):
+        faults_of(pa.array([{"d": column}]), schema)
+
+
 @pytest.mark.parametrize("keyword", ["not", "if", "then", "else", "contains"])
 @pytest.mark.parametrize("constant", [True, False])
 def test_constants_of_keywords_that_are_not_checked(keyword: str, *, constant: bool) -> None:
