@@ -280,6 +280,6 @@ class ProducerSession:
 
     def _append_dead_letters(self, rows: Rows, errors: NDArray[np.int8], arrived_ms: int) -> None:
         """Append dead letters for the rows that were not written."""
-        for letters in self._validator.dead_letters_of(rows, errors):
+        for letters in self._validator.record_bad_rows(rows, errors):
             for part in self._admission.admit(letters):
                 self._write(part, arrived_ms)

@@ -66,7 +66,7 @@ class RowValidator:
             return self._reject_bad_rows(rows, sizes)
         return self._writable(Chunk(rows, self._resolve_topics(rows), sizes))
 
-    def dead_letters_of(self, rows: Rows, errors: NDArray[np.int8]) -> list[Chunk]:
+    def record_bad_rows(self, rows: Rows, errors: NDArray[np.int8]) -> list[Chunk]:
         """Count the rows by `RowError`, shape (n,); return their dead letters as chunks.
 
         The list is empty if there is no dead letter topic.
@@ -90,7 +90,7 @@ class RowValidator:
         errors = find_row_errors(rows, sizes, results, self._largest - HEADER_SIZE)
         letters: list[Chunk] = []
         if errors is not None:
-            letters = self.dead_letters_of(rows, errors)
+            letters = self.record_bad_rows(rows, errors)
             good = np.flatnonzero(errors == RowError.NONE)
             rows, sizes = rows.take(good), sizes[good]
         topics = tuple(topic for topic in results if not isinstance(topic, RowError))
