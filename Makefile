@@ -31,7 +31,7 @@ INSTALL = f() { $$1/bin/uv pip install --quiet --python $$1/bin/python \
 # Otherwise, each Spark worker would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install install-all java needs jars demo test test-quick test-all test-deep test-releases test-spark test-python test-lowest torture torture-eos torture-commits model fuzz stages bench lint format docs notebooks release-check site clean
+.PHONY: help venv install install-all java needs jars demo test test-quick test-all test-deep test-releases test-spark test-python test-lowest torture torture-eos torture-commits model fuzz bench lint format docs notebooks release-check site clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
@@ -79,9 +79,6 @@ test-lowest: $(LOWEST)/bin/python ## run the unit tests with the lowest versions
 	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python pytest-timeout pytest-xdist hypothesis \
 	kafka-python python-snappy aiokafka psutil hatchling 'opentelemetry-sdk<1.25'
 	@$(LOWEST)/bin/python -m pytest tests/unit tests/property --ignore tests/unit/docs
-
-stages: java install jars ## measure the CPU time of each stage of a Spark write
-	@$(PY) -m tools.stages
 
 # uv does not compile packages: the first of two sessions would do so, in each worker.
 bench: java install .venv-pyspark-4.1/.installed jars ## compare this sink with similar sinks

@@ -37,8 +37,6 @@ PARTS: dict[str, Part] = {
     "first-write": (writes.measure_first_writes, Plan(1_000_000, 2)),
     "micro-batches": (micro_batches.measure, Plan(20, 2)),
     "partitions": (writes.measure_partitions, Plan(1_000_000, 3)),
-    "arrow-batches": (writes.measure_arrow_batches, Plan(400_000, 3)),
-    "columns": (writes.measure_columns, Plan(1_000_000, 3)),
     "topics": (writes.measure_topics, Plan(1_000_000, 3)),
     "exactly-once": (costs.measure_exactly_once, Plan(4_000_000, 4)),
     "encryption": (costs.measure_encryption, Plan(4_000_000, 2)),

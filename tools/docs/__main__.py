@@ -36,7 +36,6 @@ MEASURED = (
     "differences",
     "comparison",
     "figures",
-    "stages",
 )
 """Blocks that are only written by measurement commands."""
 

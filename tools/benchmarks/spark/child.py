@@ -14,13 +14,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import psutil
 import pyarrow as pa
@@ -29,10 +28,10 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.functions import expr
 from pyspark.sql.types import StructType
 
-from spark_kafka_sink import micro_batch_writer, warm_up
+from spark_kafka_sink import micro_batch_writer, warm_up, write
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.results import peak_mib
-from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
+from tools.benchmarks.spark.contestants import ARROW_BYTES
 from tools.support.jars import ROOT, SPARK_AVRO, SPARK_SINK, ensure
 
 _RESET_PEAK = "5"
@@ -167,35 +166,11 @@ def _confluent(frame: DataFrame, order: dict[str, Any]) -> None:
         raise RuntimeError(f"confluent-kafka did not deliver {failed} records")
 
 
-phases: dict[str, float] = {}
-"""Seconds of the last `write` by phase: its planning, its Spark job, and all of it."""
-
-
-def _timed(phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def run(*arguments: Any) -> Any:
-        started = time.perf_counter()
-        try:
-            return function(*arguments)
-        finally:
-            phases[phase] = time.perf_counter() - started
-
-    return run
-
-
-def _write_function(frame: DataFrame, order: dict[str, Any]) -> None:
-    """Write with `write`, and measure its phases."""
-    module = import_module("spark_kafka_sink.spark.write")
-    steps = {"plan": module.plan_batch, "job": module._run}
-    timed: dict[str, Any] = {step.__name__: _timed(phase, step) for phase, step in steps.items()}
-    with patch.multiple(module, **timed):
-        _timed("all", module.write)(frame, order["options"])
-
-
 WRITERS: dict[str, Callable[[DataFrame, dict[str, Any]], object]] = {
     "confluent": _confluent,
     "discard": lambda frame, _: _discard(frame),
     "null": _null,
-    "write": _write_function,
+    "write": lambda frame, order: write(frame, order["options"]),
     "noop": _noop,
 }
 """The writers that are not data sources."""
@@ -256,14 +231,12 @@ class _NullWriter(DataSourceArrowWriter):
         return WriterCommitMessage()
 
 
-def start_session(
-    cores: int = 1, conf: Mapping[str, str] | None = None, hidden: Sequence[str] = ()
-) -> SparkSession:
+def start_session(cores: int = 1, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Start a local Spark session with these settings in addition to the defaults.
 
-    The workers' PYTHONPATH starts with the `hidden` folders, which contain stubs.
+    The workers' PYTHONPATH starts with stubs of modules that only tests need.
     """
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (*hidden, AS_USERS_HAVE, ROOT)))
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (AS_USERS_HAVE, ROOT)))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     jars = (path for jars in (SPARK_SINK, SPARK_AVRO) for path in ensure(jars).paths())
     settings: dict[str, str | int | float | bool | None] = {
@@ -282,11 +255,10 @@ def start_session(
 
 def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     """Write a frame, and return the fields of a Sample."""
-    for name in (ARROW_BYTES, ARROW_ROWS):
-        if name in order["conf"]:
-            spark.conf.set(name, order["conf"][name])
-        else:
-            spark.conf.unset(name)
+    if ARROW_BYTES in order["conf"]:
+        spark.conf.set(ARROW_BYTES, order["conf"][ARROW_BYTES])
+    else:
+        spark.conf.unset(ARROW_BYTES)
     frame = _frame(spark, order).selectExpr(*order["select"])
     for name, expression in order["columns"].items():
         frame = frame.withColumn(name, expr(expression))
@@ -332,27 +304,9 @@ def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
         return [progress.durationMs for progress in query.recentProgress if progress.numInputRows]
 
 
-def _daemons(_: SparkSession, __: dict[str, Any]) -> dict[str, list[float]]:
-    """Return the CPU seconds of each Python daemon and of its workers, by the daemon's module."""
-    cpu_seconds = {}
-    for jvm in _jvms():
-        for daemon in jvm.children():
-            # A child may have exited, such as Spark's check of the Python version.
-            with suppress(psutil.NoSuchProcess):
-                module, workers = daemon.cmdline()[-1], daemon.children()
-                cpu_seconds[module] = [_cpu_s(daemon), sum(map(_cpu_s, workers))]
-    return cpu_seconds
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    return float(sum(process.cpu_times()[:2]))
-
-
 _ANSWERS = {
     "query": _query,
     "stream": _stream,
-    "daemons": _daemons,
-    "phases": lambda _, __: phases,
     "events": _write,
 }
 """The function for each kind of order, by a key that only this kind has."""

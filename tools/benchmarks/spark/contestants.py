@@ -119,7 +119,6 @@ class WarmSpark:
 
 CODECS = ("none", "lz4", "zstd")
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 UNLIMITED = "2147483647"
 SMALL_ROWS = {ARROW_BYTES: UNLIMITED}
 """Settings in conf/spark-small-rows.conf that differ from Spark's defaults."""

@@ -1,9 +1,8 @@
 """Compare the sink with its peers: whole Spark writes from Parquet to a real Kafka, `local[1]`.
 
 There are four comparisons: of all peers with all codecs; of `value.format` with `to_json` and
-`to_avro`; of writes to more partitions or topics, or with smaller Arrow batches; and of the first
-writes of a session. All other measured writes follow a small write of the same kind, so that the
-workers are already running.
+`to_avro`; of writes to more partitions or topics; and of the first writes of a session. All other
+measured writes follow a small write of the same kind, so that the workers are already running.
 """
 
 import sys
@@ -20,7 +19,6 @@ from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import FLAT, NESTED, events_file, orders_file
 from tools.benchmarks.results import Sample, Series, attempt, find, ratio
 from tools.benchmarks.spark.contestants import (
-    ARROW_ROWS,
     CODECS,
     CONFLUENT,
     CONTESTANTS,
@@ -31,7 +29,6 @@ from tools.benchmarks.spark.contestants import (
     PYTHON_41,
     SINK,
     SINK_41,
-    SMALL_ROWS,
     TUNED_JVM,
     WRITE,
     SparkContestant,
@@ -258,10 +255,7 @@ def kept(series: Sequence[Series], name: str, points: Sequence[int]) -> float | 
 
 
 KEPT = 0.7
-"""Minimum share of its rate at the first point of a sweep that a write keeps at the last point.
-
-For Arrow batches it is relative to the share that the null Arrow sink keeps.
-"""
+"""Minimum share of its rate at the first point of a sweep that a write keeps at the last point."""
 PARTITION_COUNTS = (8, 100, 1_000)
 _JVM_SHARE = 5
 """Writes of the JVM sinks to many partitions are 20 times slower, and have fewer records."""
@@ -317,78 +311,6 @@ def topic_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
     what = f"Spark, {TOPIC_COUNTS[0]:,} to {TOPIC_COUNTS[1]:,} topics: share of the rate kept"
     target = tables.at_least(what, KEPT, "x", kept(series, OURS, TOPIC_COUNTS))
     return _sweep_figures(title, "topics", about, series, target)
-
-
-BATCH_ROWS = (10_000, 16)
-
-
-def measure_arrow_batches(bench: Workbench, plan: Plan) -> tables.Figures:
-    """Measure writes of large and of small Arrow batches."""
-    writes = [
-        SparkWrite(
-            contestant=replace(contestant, conf={**SMALL_ROWS, ARROW_ROWS: str(point)}),
-            records=plan.records,
-            facts={"point": point},
-        )
-        for contestant in (SINK, NULL_SINK)
-        for point in BATCH_ROWS
-    ]
-    about = (
-        f"{plan.records:,} events per write; the null Arrow sink shows the cost of Spark itself."
-    )
-    return arrow_figures(_measure("arrow-batches", bench, plan, writes), about)
-
-
-def arrow_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
-    """Return one table, and the target for small Arrow batches."""
-    title = "Rows of an Arrow batch: 131-byte JSON events, local[1], warm session"
-    ours, bare = (kept(series, name, BATCH_ROWS) for name in (OURS, NULL_SINK.name))
-    share = ours / bare if ours and bare else None
-    figure = f"{share:.2f}x ({ours:.2f} to {bare:.2f})" if share else ""
-    what = (
-        f"Spark, {BATCH_ROWS[0]:,} to {BATCH_ROWS[1]:,} rows per Arrow batch: share of the rate "
-        "kept, relative to the null Arrow sink's"
-    )
-    target = tables.at_least(what, KEPT, "x", share, figure)
-    return _sweep_figures(title, "rows", about, series, target)
-
-
-COLUMN_COUNTS = (1, 5, 20)
-
-
-def measure_columns(bench: Workbench, plan: Plan) -> tables.Figures:
-    """Measure what it costs that Spark measures its Arrow batches, by the number of columns."""
-    writes = [
-        SparkWrite(
-            contestant=replace(sink, select=_columns(point)),
-            records=plan.records,
-            facts={"point": point},
-        )
-        for point in COLUMN_COUNTS
-        for sink in (NULL_SINK, NULL_SINK.not_measured())
-    ]
-    return column_figures(_measure("columns", bench, plan, writes))
-
-
-def _columns(count: int) -> tuple[str, ...]:
-    return tuple(f"substring(value, {number + 1}, 8) AS c{number}" for number in range(count))
-
-
-def column_figures(series: Sequence[Series]) -> tables.Figures:
-    """Return one table with the JVM's CPU time with and without measuring."""
-
-    def saved(result: Series) -> str:
-        bare = find(series, NULL_SINK.not_measured().name, point=result.facts["point"])
-        if bare is None or bare is result:
-            return "-"
-        cost = result.us("jvm_cpu_s") - bare.us("jvm_cpu_s")
-        return f"{1_000 * cost / result.facts['point']:.0f}"
-
-    columns = (tables.RATE, tables.SPREAD, tables.CPU, _JVM_CPU, ("ns per row and column", saved))
-    names = (_SINK, tables.fact("point", "columns"))
-    title = "Measuring of Arrow batches: columns of 8 bytes, local[1], warm session"
-    table = tables.series_table(title, names, columns, series)
-    return tables.Figures([table], [], [result.to_dict() for result in series])
 
 
 WARM = f"{OURS} after warm_up(spark)"
