@@ -55,6 +55,8 @@ _TOKEN: Final = re.compile(
 _IMPORT_KINDS: Final = {"public", "weak", "option"}
 _NAME: Final = re.compile(r"(?![-@/])(?!.*\.\.)[^\x00-\x1f\x7f\\]+")
 """File names that stay below a folder, and that protoc does not take for options."""
+_NO_NAME: Final = ""
+"""Name of the main file until the names of its imports are known."""
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
 _WARNING: Final = re.compile(r"WARNING|W\d{4} |.*: warning: ")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
@@ -63,15 +65,12 @@ _MAX_CHARS: Final = 1_000
 """Maximum length of a message of protoc, in characters."""
 
 
-def descriptor_set(
-    content: Content, load: Callable[[str], Content | None], name: str = "schema.proto"
-) -> str:
+def descriptor_set(content: Content, load: Callable[[str], Content | None]) -> str:
     """Return a schema with its imports as a descriptor set in base64.
 
     Args:
         content: the main file, or a descriptor set whose last file is the main file.
         load: returns an imported file, or None if it is not found.
-        name: name of the main file.
 
     Raises:
         ConfigError: the schema cannot be read, or protoc or the `protobuf` extra is missing.
@@ -79,8 +78,8 @@ def descriptor_set(
     texts: dict[str, str] = {}
     files: dict[str, ProtoFile] = {}
 
-    def add(name: str, content: Content) -> str:
-        """Add a file and its imports; return its name."""
+    def add(name: str, content: Content) -> None:
+        """Add a file and its imports."""
         parsed = _parsed(content)
         if isinstance(parsed, str):
             texts[name] = parsed
@@ -88,19 +87,36 @@ def descriptor_set(
         else:
             # A descriptor from a registry has a name of the registry's choice.
             *others, main = parsed
-            files.update({file.name: file for file in (*others, _renamed(main, name))})
+            files.update({file.name: file for file in others})
+            files[name] = _renamed(main, name)
             imports = [imported for file in parsed for imported in file.imports]
         for imported in imports:
             if imported not in texts and imported not in files:
                 imported_content = load(imported)
                 if imported_content is not None:
                     add(imported, imported_content)
-        return name
 
-    add(name, content)
+    add(_NO_NAME, content)
+    name = _unused_name(texts, files)
+    if _NO_NAME in texts:
+        texts[name] = texts.pop(_NO_NAME)
+    else:
+        files[name] = _renamed(files.pop(_NO_NAME), name)
     if texts:
         files |= _compiled(texts, files)
     return set_of(file.data for file in _with_imports(name, files))
+
+
+def _unused_name(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> str:
+    """Return a name for the main file that no other file has or imports."""
+    imports = {imported for text in texts.values() for imported in _imports_of(text)}
+    imports.update(imported for file in files.values() for imported in file.imports)
+    # `protoc` reads files and folders, whose names can be the same in another case.
+    used = {path.partition("/")[0].casefold() for path in (*imports, *files)}
+    name = "schema.proto"
+    while name in used:
+        name = f"_{name}"
+    return name
 
 
 def completed(files: list[ProtoFile]) -> list[ProtoFile]:

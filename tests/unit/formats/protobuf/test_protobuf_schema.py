@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import subprocess
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -26,6 +27,9 @@ from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_
 from spark_kafka_sink.formats.registry.schemas_and_subjects import given_source
 from tests.support.protoc import compile_files, message_class
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 E2023 = 'edition = "2023"; package p; '
 DELIMITED = "option features.message_encoding = DELIMITED; "
 CLOSED = "enum Color { option features.enum_type = CLOSED; RED = 0; } "
@@ -33,8 +37,8 @@ INNER = "message S { int32 x = 1; } "
 PROTO2 = 'syntax = "proto2"; package p; '
 
 
-def set_in_base64(text: str) -> str:
-    files = compile_files({"m.proto": text}).values()
+def set_in_base64(text: str, imports: Mapping[str, str] | None = None) -> str:
+    files = compile_files({**(imports or {}), "m.proto": text}).values()
     return base64.b64encode(
         descriptor_pb2.FileDescriptorSet(file=files).SerializeToString()
     ).decode()
@@ -273,6 +277,29 @@ def test_errors_of_the_compiler_are_quoted(text: str, problem: str) -> None:
         given_source(part(text))
     assert "WARNING" not in str(caught.value)
     assert ".. " not in str(caught.value)
+
+
+@pytest.mark.parametrize("as_descriptor", [False, True])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["schema.proto"],
+        ["Schema.proto"],
+        ["schema.proto/a.proto"],
+        ["schema.proto", "_schema.proto"],
+        ["a.proto", "schema.proto"],
+    ],
+)
+def test_imports_with_the_name_of_the_main_file(names: list[str], as_descriptor: bool) -> None:
+    texts = {
+        name: f'syntax = "proto3"; import public "{imported}";'
+        for name, imported in pairwise(names)
+    }
+    texts[names[-1]] = 'syntax = "proto3"; message D { int32 n = 1; }'
+    text = f'syntax = "proto3"; import "{names[0]}"; message E {{ D d = 1; }}'
+    source = set_in_base64(text, texts) if as_descriptor else text
+    encoded, _ = encode(descriptor_set(source, texts.get), pa.array([{"d": {"n": 5}}]), "E")
+    assert encoded == [b"\x0a\x02\x08\x05"]
 
 
 @pytest.mark.parametrize("name", ["é.proto", "a%20b", "a:b", "a(1)/b,c", "a$b#c~", "x y/~z"])
