@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError
+from spark_kafka_sink.common.errors import AuthorizationError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.security.security_config import (
@@ -287,7 +287,3 @@ def test_msk_permissions_are_iam_actions() -> None:
     )
     assert "kafka-cluster:WriteDataIdempotently on the cluster" in advice.hint(CLUSTER, "t")
     assert "kafka-acls" not in advice.hint(CLUSTER, "t")
-
-
-def test_authorization_errors_are_delivery_errors() -> None:
-    assert issubclass(AuthorizationError, DeliveryError)

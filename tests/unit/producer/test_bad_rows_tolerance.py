@@ -150,14 +150,6 @@ def test_rows_after_those_of_a_denied_topic_have_no_sequence_gap() -> None:
         assert sim.cluster.logs["t", 0].end == 1 + 9 + 1
 
 
-def test_without_tolerance_denied_topic_fails_the_task() -> None:
-    with world(cluster()) as sim:
-        sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
-        sim.send([b"a"])
-        with pytest.raises(AuthorizationError):
-            sim.finish()
-
-
 def test_possibly_appended_batch_of_denied_topic_fails_the_task() -> None:
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(lose=True), Fault(error=ErrorCode.topic_authorization_failed))
@@ -298,16 +290,6 @@ def test_possibly_appended_batch_is_never_halved() -> None:
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
         assert caught.value.error == "INVALID_RECORD"
-
-
-def test_without_tolerance_rejected_batch_is_not_halved() -> None:
-    with world(cluster()) as sim:
-        sim.fault(Fault(error=ErrorCode.invalid_record))
-        sim.send([b"a", b"b"])
-        with pytest.raises(DeliveryError) as caught:
-            sim.finish()
-        assert caught.value.error == "INVALID_RECORD"
-        assert len(sim.cluster.seen) == 1
 
 
 # Slow start after throttling.

@@ -70,17 +70,6 @@ def test_retriable_errors_only_cost_time(code: int) -> None:
         assert error_name(code) in dict(sim.report().errors)
 
 
-@pytest.mark.parametrize("position", range(5))
-def test_error_at_any_position_in_flight_keeps_order(position: int) -> None:
-    with world() as sim:
-        first = sim.send_batches(1)
-        sim.finish()
-        sim.fault(*[None] * position, Fault(error=ErrorCode.not_enough_replicas))
-        values = first + sim.send_batches(8)
-        sim.finish()
-        check_log(sim, values)
-
-
 @pytest.mark.parametrize("append", [True, False])
 @pytest.mark.parametrize("position", range(5))
 def test_lost_response_is_retried_with_same_sequence(position: int, append: bool) -> None:
@@ -305,16 +294,6 @@ def test_batch_too_large_is_split_without_loss(codec: str) -> None:
         assert sim.report().splits >= 2
         codecs = {header.codec.name.lower() for header in headers(sim)[1:]}
         assert codecs == {codec}
-
-
-def test_batches_behind_a_split_batch_keep_order() -> None:
-    with world() as sim:
-        first = sim.send_batches(1)
-        sim.finish()
-        sim.fault(Fault(error=ErrorCode.message_too_large))
-        values = first + sim.send_batches(6)
-        sim.finish()
-        check_log(sim, values)
 
 
 def test_request_timeout_closes_connection_and_resends() -> None:

@@ -249,14 +249,6 @@ def test_coordinator_errors_fail_the_session(
     assert not sim.cluster.seen
 
 
-def test_denied_find_coordinator_names_the_permission(sim: World) -> None:
-    sim.cluster.coordinator.faults[FIND].append(CoordinatorFault(error=53))
-    sim.send([b"v"])
-    with pytest.raises(AuthorizationError) as caught:
-        sim.finish()
-    assert f"--operation Write --transactional-id {ID}" in str(caught.value)
-
-
 @pytest.mark.parametrize("api", [FIND, INIT], ids=str)
 def test_permission_is_named_for_the_prefix(api: ApiKey) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, id_prefix="prefix-")
@@ -344,19 +336,6 @@ def test_session_that_fails_while_its_transaction_is_read(
     monkeypatch.setattr(TransactionManager, "transaction", property(read))
     with pytest.raises(TransactionError):
         _ = sim.session.transaction
-
-
-@pytest.mark.parametrize("code", [45, 47, 48, 49, 59, 90, 120, 29, 17, 9_999])
-def test_epoch_is_not_bumped_in_a_transaction(sim: World, code: int) -> None:
-    sim.send_batches(1)
-    sim.finish()
-    sim.fault(Fault(error=code))
-    sim.send_batches(1)
-    with pytest.raises(DeliveryError):
-        sim.finish()
-    with pytest.raises(DeliveryError):
-        _ = sim.session.transaction
-    assert {header.producer_epoch for header in headers(sim)} == {0}
 
 
 def test_concurrent_transactions_error_is_retried(sim: World) -> None:
