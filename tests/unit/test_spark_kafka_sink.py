@@ -1,4 +1,4 @@
-"""The public API: `from spark_kafka_sink import ...`."""
+"""The public API: `from spark_kafka_sink import ...`, also on systems without Unix modules."""
 
 import ast
 import subprocess
@@ -22,6 +22,22 @@ from spark_kafka_sink.producer.row_error import RowError
 
 NAMES = [name for name in spark_kafka_sink.__all__ if name != "__version__"]
 HEAVY = {"kio", "numpy", "pyarrow", "pyspark", "rich", "typer"}
+
+CODE = """
+import mmap, os, pkgutil, sys
+sys.modules["fcntl"] = sys.modules["resource"] = None
+for module, name in ((os, "O_NOFOLLOW"), (os, "O_CLOEXEC"), (os, "pread"), (mmap, "PROT_READ")):
+    delattr(module, name)
+import spark_kafka_sink
+for module in pkgutil.walk_packages(spark_kafka_sink.__path__, "spark_kafka_sink."):
+    try:
+        if not module.name.endswith("__main__"):
+            __import__(module.name)
+    except ModuleNotFoundError as error:
+        if error.name != "gssapi":  # An extra that needs a C library.
+            raise
+print(len(sys.modules))
+"""
 
 
 def run(code: str) -> str:
@@ -273,3 +289,10 @@ def test_every_text_file_has_an_encoding() -> None:
         if isinstance(node, ast.Call) and opens_text_without_encoding(node)
     ]
     assert calls == []
+
+
+@pytest.mark.deep
+def test_no_module_requires_unix_modules() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 300

@@ -1,4 +1,4 @@
-"""Sharing of clients: only tasks with equal settings and equal secrets share one."""
+"""Clients are shared by tasks with equal settings and secrets, also after a transaction."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import (
     Mechanism,
@@ -20,10 +20,19 @@ from spark_kafka_sink.config.security.security_config import (
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.session_context import SessionSettings
-from spark_kafka_sink.producer.session_pool import POOL, borrow_session, give_back_session
+from spark_kafka_sink.producer.session_pool import (
+    POOL,
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.world import world
+
+FIRST = TransactionSettings(transactional_id="p-1-aa-0-0", timeout_ms=1_000)
+SECOND = TransactionSettings(transactional_id="p-2-bb-0-0", timeout_ms=1_000)
 
 
 def settings(
@@ -147,3 +156,41 @@ def test_client_is_closed_if_the_session_cannot_be_created(
         borrow_session(config(client_id=name))
     assert len(clients) == 1
     assert not any(thread.name == "kafkaprod-sender" for thread in enumerate_threads())
+
+
+def test_transactional_identity_is_never_reused() -> None:
+    producer = config(client_id="transactions-pool")
+    first = borrow_session(producer, transaction=FIRST)
+    assert first.producer_state.transactional_id == FIRST.transactional_id
+    give_back_session(first)
+    second = borrow_session(producer, transaction=SECOND)
+    assert second.client is first.client
+    assert second.producer_state.transactional_id == SECOND.transactional_id
+    give_back_session(second)
+    third = borrow_session(producer)
+    assert third.client is first.client
+    assert third.producer_state.transactional_id is None
+    assert third.context.transactions is None
+    assert third.transaction is None
+    discard_session(third)
+
+
+def test_transaction_requires_idempotence() -> None:
+    producer = config(client_id="plain", enable_idempotence="false")
+    with pytest.raises(ConfigError, match="idempotent"):
+        borrow_session(producer, transaction=FIRST)
+
+
+def test_session_without_transaction_has_nothing_to_abort() -> None:
+    session = borrow_session(config(client_id="no-transaction"))
+    assert session.abort_transaction(1.0)
+    session.flush()
+    discard_session(session)
+
+
+def test_unused_session_is_aborted_immediately() -> None:
+    session = borrow_session(config(client_id="aborted"), transaction=FIRST)
+    assert session.abort_transaction(20.0)
+    with pytest.raises(DeliveryError, match="cancelled"):
+        session.flush()
+    discard_session(session)

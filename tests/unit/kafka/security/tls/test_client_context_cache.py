@@ -1,7 +1,8 @@
-"""Contexts are shared, and recreated if their files change."""
+"""Contexts are shared and recreated if their files change; names of cipher suites."""
 
 import logging
 import ssl
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,8 +22,11 @@ from spark_kafka_sink.config.security.security_config import (
 from spark_kafka_sink.kafka.security import credentials
 from spark_kafka_sink.kafka.security.tls.client_context import (
     MAX_CACHED,
+    TLS_1_3_SUITES,
     ContextCache,
+    cipher_suites,
     client_context,
+    openssl_name,
 )
 from tests.support.handshakes import demanding_context, handshake, server_context
 from tools.support.certificates import CertificateAuthority
@@ -273,3 +277,38 @@ def test_concurrent_caller_gets_the_new_context(tmp_path: Path, hanging: Blockin
         assert hanging.begun.wait(PATIENCE_S)
         hanging.released.set()
         assert both[0].result(PATIENCE_S) is both[1].result(PATIENCE_S)
+
+
+def openssl_suites() -> dict[str, str]:
+    """Return IANA and openssl names of all suites that use certificates."""
+    listed = subprocess.run(
+        ["openssl", "ciphers", "-stdname", "-v", "aRSA:aECDSA:!PSK:!kSRP:!ARIA"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    return {row[0]: row[2] for row in rows}
+
+
+def test_every_suite_with_certificates_has_openssls_name() -> None:
+    known = openssl_suites()
+    assert len(known) > 20
+    assert {name: openssl_name(name) for name in known} == known
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("SSL_RSA_WITH_3DES_EDE_CBC_SHA", "DES-CBC3-SHA"),
+        ("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
+    ],
+)
+def test_old_java_names_and_openssl_names(name: str, expected: str) -> None:
+    assert openssl_name(name) == expected
+
+
+def test_suites_are_sorted_by_version() -> None:
+    suites = cipher_suites(["TLS_RSA_WITH_AES_128_CBC_SHA", "TLS_AES_128_GCM_SHA256"])
+    assert suites.tls_1_2 == ("AES128-SHA",)
+    assert suites.tls_1_3 == {"TLS_AES_128_GCM_SHA256"} < TLS_1_3_SUITES

@@ -1,4 +1,4 @@
-"""Each TLS error message, produced by a real connection to openssl's server or to other servers."""
+"""Each TLS error message, from a real connection to openssl's server or to other servers."""
 
 import re
 import socket
@@ -17,8 +17,12 @@ from spark_kafka_sink.config.security.security_config import (
     TlsVersion,
     TrustStore,
 )
-from spark_kafka_sink.kafka.security.tls.client_context import client_context, warn_level
-from spark_kafka_sink.kafka.security.tls.failures import tls_failure
+from spark_kafka_sink.kafka.security.tls.client_context import (
+    PeerCertificateError,
+    client_context,
+    warn_level,
+)
+from spark_kafka_sink.kafka.security.tls.failures import describe, tls_failure
 from tests.support.keytool import openssl
 from tests.support.tls_servers import connection_error, openssl_server, plain_server
 from tools.support.certificates import (
@@ -40,6 +44,15 @@ TRUST = TrustStore(
 )
 CONFIG = TlsConfig(truststore=TRUST)
 TLS_1_2, TLS_1_3 = (TlsVersion.TLS_1_2,), (TlsVersion.TLS_1_3,)
+
+PEER_AUTHORITY = CertificateAuthority("Stranger")
+ODD_NAMES = {
+    "EDIPartyName": bytes.fromhex("3007a505a1030c0178"),
+    "x400Address": bytes.fromhex("3002a300"),
+    "an address of three bytes": bytes.fromhex("30058703010203"),
+    "no DER": b"\xff",
+}
+UNKNOWN_AUTHORITY, OTHER_HOST = 20, 62
 
 
 def keys(client: IssuedCertificate) -> KeyStore:
@@ -309,3 +322,38 @@ def test_connection_reset_is_retriable(reset: bool, words: str) -> None:
     assert isinstance(failure, BrokerUnavailableError)
     assert re.search(words, str(failure))
     assert "TLS listener, and whether the listener requires a client certificate" in str(failure)
+
+
+def certificate_with_names(names: bytes) -> bytes:
+    """Create a server certificate with this subjectAltName."""
+    return PEER_AUTHORITY.server_with_names(names).der
+
+
+def message_for(code: int, names: bytes) -> str:
+    error = PeerCertificateError(1, "certificate verify failed")
+    error.verify_code, error.certificate = code, certificate_with_names(names)
+    return str(tls_failure(error, TlsConfig(), "kafka-1:9093"))
+
+
+@pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
+def test_unreadable_names_are_skipped(names: bytes) -> None:
+    shown = describe(certificate_with_names(names))
+    assert shown is not None
+    assert (shown.names, shown.issuer) == (None, "CN=Stranger")
+
+
+@pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
+def test_message_is_the_usual_one(names: bytes) -> None:
+    unknown = message_for(UNKNOWN_AUTHORITY, names)
+    assert "signed by an authority that is not trusted, CN=Stranger" in unknown
+    other_host = message_for(OTHER_HOST, names)
+    assert "the broker's certificate is not valid for kafka-1 " in other_host
+
+
+def test_invalid_version() -> None:
+    certificate = PEER_AUTHORITY.server("localhost").der
+    version_3, version_10 = bytes.fromhex("a003020102"), bytes.fromhex("a003020109")
+    assert certificate.count(version_3) == 1
+    assert describe(certificate.replace(version_3, version_10)) is None
+    assert describe(b"no certificate") is None
+    assert describe(None) is None

@@ -1,0 +1,302 @@
+"""Records equal those of record-by-record code, and invalid batches raise only ProtocolError."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.kafka.records.columns import Columns, constant_bytes
+from spark_kafka_sink.kafka.records.compression import compress, decompress
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_decoder import (
+    FieldColumns,
+    RecordFields,
+    read_columns,
+    read_few,
+    read_fields,
+    read_records,
+)
+from spark_kafka_sink.kafka.records.record_encoder import encode_records, split_records
+from spark_kafka_sink.kafka.records.varint import varint
+from tests.property import reference
+from tests.property.reference import Message, Producer
+from tools.compat.scenarios.produce import BODIES, HEADER, Raw
+
+FLAWS = (
+    "a third record missing",
+    "a second record not counted",
+    "a record too long",
+    "a record one too long",
+    "a record one too short",
+    "a record of length 0",
+    "a record of length -1",
+    "a record of length 2**31-1",
+    "a key too long",
+    "a varint of six bytes",
+    "a value too long",
+    "a value too short",
+    "too many headers",
+    "too few headers",
+    "-1 headers",
+    "a header key of length -1",
+    "a header key too long",
+    "a header value too long",
+    "zeros after the records",
+    "garbage after the records",
+    "a third record after the records",
+)
+COUNTS = (0, 7, 40, 2000)
+"""Good records before and behind: read one by one, and as columns."""
+
+texts = st.one_of(st.none(), st.binary(max_size=300))
+records = st.lists(
+    st.builds(
+        lambda delta, key, value, headers: Raw(
+            time=delta, key=_sized(key), value=_sized(value), headers=_headers(headers)
+        ),
+        st.integers(-(2**62), 2**62),
+        texts,
+        texts,
+        st.lists(st.tuples(st.text(max_size=5), texts), max_size=3),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+MESSAGES = [
+    Message(b"value", key=b"key", headers=((b"h", b"w"), (b"", None)), timestamp=5),
+    Message(None, timestamp=-70),
+    Message(b"x" * 300, key=b"", timestamp=9),
+]
+PACKED = [codec for codec in Codec if codec is not Codec.NONE]
+
+RECORDS = [b"one", b"", b"three", b"fo", b"five"]
+
+
+def _sized(data: bytes | None) -> bytes:
+    return varint(-1) if data is None else varint(len(data)) + data
+
+
+def _headers(pairs: list[tuple[str, bytes | None]]) -> bytes:
+    return varint(len(pairs)) + b"".join(_sized(k.encode()) + _sized(v) for k, v in pairs)
+
+
+def section_of(raws: list[Raw]) -> bytes:
+    return b"".join(replace(raw, delta=index).bytes() for index, raw in enumerate(raws))
+
+
+def as_batch(section: bytes, count: int) -> bytes:
+    header = BatchHeader(
+        last_offset_delta=count - 1, base_timestamp=0, max_timestamp=0, record_count=count
+    )
+    return header.pack([section]) + section
+
+
+@given(records)
+def test_equals_record_by_record_reading(raws: list[Raw]) -> None:
+    section = section_of(raws)
+    fields = read_fields(section, len(raws))
+    one_by_one = list(read_records(as_batch(section, len(raws))))
+    assert fields.time_deltas.tolist() == [record.timestamp for record in one_by_one]
+    assert fields.offset_deltas.tolist() == [record.offset for record in one_by_one]
+    sizes = [-1 if record.key is None else len(record.key) for record in one_by_one]
+    assert fields.key_sizes.tolist() == sizes
+
+
+@pytest.mark.parametrize("longest", [0, 3, 40, 500])
+def test_many_records(longest: int) -> None:
+    sizes = random.Random(longest)
+    keys = [bytes(sizes.randint(0, longest)) for _ in range(5000)]
+    raws = [
+        Raw(key=_sized(key), headers=HEADER if index % 7 == 0 else varint(0))
+        for index, key in enumerate(keys)
+    ]
+    fields = read_fields(section_of(raws), len(raws))
+    assert fields.offset_deltas.tolist() == list(range(5000))
+    assert fields.key_sizes.tolist() == [len(key) for key in keys]
+
+
+@pytest.mark.parametrize("around", COUNTS)
+@pytest.mark.parametrize("name", FLAWS)
+def test_flaw_is_found_at_any_position(name: str, around: int) -> None:
+    data = BODIES[name].batch(Codec.NONE)
+    good = Raw(headers=HEADER).bytes() * around
+    count = BatchHeader.parse(data).record_count
+    with pytest.raises(ProtocolError):
+        read_fields(good + data[HEADER_SIZE:] + good, count + 2 * around)
+
+
+@pytest.mark.parametrize("around", COUNTS)
+def test_unusual_but_valid_records(around: int) -> None:
+    good = Raw().bytes() * around
+    for name in ("an overlong varint", "a key of length -2", "a header value of length -2"):
+        data = BODIES[name].batch(Codec.NONE)
+        fields = read_fields(good + data[HEADER_SIZE:] + good, 2 + 2 * around)
+        assert (fields.key_sizes[around + 1] < 0) == (name == "a key of length -2")
+
+
+@given(st.binary(max_size=400), st.integers(1, 60))
+def test_garbage_is_rejected_or_read(data: bytes, count: int) -> None:
+    try:
+        fields = read_fields(data, count)
+    except ProtocolError:
+        return
+    assert len(fields.key_sizes) == count
+
+
+def _rows(
+    read: Callable[[memoryview | bytes, int], list[RecordFields] | FieldColumns],
+    section: memoryview | bytes,
+    count: int,
+) -> list[RecordFields] | None:
+    """Return the result of a reader, or None if it rejects the section."""
+    try:
+        decoded = read(section, count)
+    except ProtocolError:
+        return None
+    if isinstance(decoded, list):
+        return decoded
+    columns = (decoded.time_deltas, decoded.offset_deltas, decoded.key_sizes)
+    return [RecordFields(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
+
+@given(records, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=3))
+def test_few_records_are_read_like_columns(raws: list[Raw], changes: list[tuple[int, int]]) -> None:
+    section = bytearray(section_of(raws))
+    for place, byte in changes:
+        section[place % len(section)] = byte
+    for data in (bytes(section), bytes(section[:-1])):
+        few = _rows(read_few, memoryview(data), len(raws))
+        assert few == _rows(read_columns, data, len(raws))
+        assert (few is None) or (len(few) == len(raws))
+
+
+@given(st.binary(max_size=60), st.integers(1, 4))
+def test_small_garbage_is_rejected_or_read(data: bytes, count: int) -> None:
+    assert _rows(read_few, data, count) == _rows(read_columns, data, count)
+
+
+@pytest.mark.parametrize("around", COUNTS)
+def test_every_truncation_is_found(around: int) -> None:
+    section = Raw().bytes() * around + Raw(headers=HEADER, time=10**12).bytes()
+    for cut in range(1, 20):
+        with pytest.raises(ProtocolError):
+            read_fields(section[:-cut], around + 1)
+
+
+def batch(codec: Codec = Codec.NONE) -> bytes:
+    section = compress(codec, reference.records(MESSAGES))
+    return reference.batch(MESSAGES, int(codec), section, Producer())
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_batch_round_trip(codec: Codec) -> None:
+    records = list(read_records(batch(codec)))
+    assert [record.value for record in records] == [m.value for m in MESSAGES]
+    assert [record.key for record in records] == [m.key for m in MESSAGES]
+    assert [record.timestamp for record in records] == [5, -70, 9]
+    assert [record.offset for record in records] == [0, 1, 2]
+    assert records[0].headers == (("h", b"w"), ("", None))
+
+
+def test_header_fields() -> None:
+    data = reference.batch(MESSAGES, 0, reference.records(MESSAGES), Producer(7, 3, 99))
+    header = BatchHeader.parse(data)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 99)
+    assert (header.record_count, header.last_offset_delta, header.last_offset) == (3, 2, 2)
+    assert (header.base_timestamp, header.max_timestamp) == (5, 9)
+    assert header.size == len(data)
+    assert header.crc == checksum(data) == reference.crc32c(data[21:])
+    flags = (header.is_control, header.is_transactional, header.is_log_append_time)
+    assert flags == (False, False, False)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_undefined_codecs(codec: int) -> None:
+    data = bytearray(batch())
+    data[22] |= codec
+    with pytest.raises(ProtocolError, match=f"codec {codec}"):
+        list(read_records(bytes(data)))
+
+
+@given(st.sampled_from(list(Codec)), st.data())
+@settings(max_examples=300, deadline=None)
+def test_damaged_batches(codec: Codec, data: st.DataObject) -> None:
+    damaged = bytearray(batch(codec))
+    for _ in range(data.draw(st.integers(1, 4))):
+        # The codec and the record count stay, as any of them may be valid.
+        at = data.draw(st.integers(HEADER_SIZE, len(damaged) - 1))
+        damaged[at] = data.draw(st.integers(0, 255))
+    del damaged[len(damaged) - data.draw(st.integers(0, 20)) :]
+    try:
+        records = list(read_records(bytes(damaged)))
+    except ProtocolError:
+        return
+    assert len(records) == 3
+
+
+@given(st.binary(max_size=80))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes(data: bytes) -> None:
+    with suppress(ProtocolError):
+        assert list(read_records(data)) == []
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_decompressed_size_beyond_the_limit(codec: Codec) -> None:
+    packed = compress(codec, bytes(1 << 20))
+    assert decompress(codec, packed, 1 << 20) == bytes(1 << 20)
+    with pytest.raises(ProtocolError):
+        decompress(codec, packed, (1 << 20) - 1)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize("level", [None, 1, 3, 9])
+@pytest.mark.parametrize("size", [0, 1, 100, 32 * 1024, 32 * 1024 + 1, 300_000])
+def test_levels_and_sizes(codec: Codec, level: int | None, size: int) -> None:
+    plain = b"".join(b"%09d" % number for number in range(size // 9 + 1))[:size]
+    for data in (plain, memoryview(plain)):
+        assert decompress(codec, compress(codec, data, level), size) == plain
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_bytes_of_another_codec(codec: Codec) -> None:
+    with pytest.raises(ProtocolError, match=codec.name):
+        decompress(codec, b"these bytes are not compressed at all", 1_000)
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_records_are_split_without_a_copy(first: int) -> None:
+    encoded = pa.array(RECORDS, pa.binary()).slice(first)
+    last = len(RECORDS) - first
+    pieces = split_records(encoded, [0, 1, 1, last])
+    rest = RECORDS[first:]
+    assert [bytes(piece) for piece in pieces] == [rest[0], b"", b"".join(rest[1:])]
+    data = encoded.buffers()[2]
+    assert data is not None
+    starts = [
+        np.frombuffer(piece, np.uint8).ctypes.data for piece in (pieces[0], pieces[2]) if piece
+    ]
+    assert {data.address <= start < data.address + data.size for start in starts} == {True}
+
+
+def test_bytes_outside_the_bounds_are_omitted() -> None:
+    encoded = pa.array(RECORDS, pa.binary())
+    assert [bytes(piece) for piece in split_records(encoded, [2, 4])] == [b"threefo"]
+    assert split_records(encoded, [5]) == []
+
+
+def test_constants_of_single_rows_are_not_kept() -> None:
+    blob = bytes(3_000)
+    for size in range(20, 3_000):
+        key, value = pa.array([blob[: size % 30]]), pa.array([blob[:size]])
+        encode_records(Columns(value=value, key=key), np.array([size % 7], np.int32))
+    assert constant_bytes.cache_info().currsize <= 1_024

@@ -1,0 +1,131 @@
+"""Transitions of a transaction, and the actions for its coordinator's errors."""
+
+from itertools import product
+
+import pytest
+
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction, decide
+from spark_kafka_sink.producer.transactions.state import (
+    ENDED,
+    FAILED,
+    AddState,
+    ProducerTransactionState,
+    TransactionPartitions,
+    next_state,
+)
+
+STATE = ProducerTransactionState
+ALLOWED = {
+    (STATE.UNINITIALIZED, STATE.INITIALIZING),
+    (STATE.INITIALIZING, STATE.READY),
+    (STATE.INITIALIZING, STATE.UNINITIALIZED),
+    (STATE.READY, STATE.IN_TRANSACTION),
+    *((alive, STATE.ABORTABLE_ERROR) for alive in STATE if alive not in FAILED),
+    *((alive, STATE.FATAL_ERROR) for alive in STATE if alive not in ENDED),
+    (STATE.ABORTABLE_ERROR, STATE.ABORTING),
+    (STATE.ABORTABLE_ERROR, STATE.ABORTED),
+    (STATE.ABORTING, STATE.ABORTED),
+}
+FIRST, SECOND, OTHER = (
+    TopicPartition("t", 0),
+    TopicPartition("t", 1),
+    TopicPartition("u", 0),
+)
+
+FIND, INIT = ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID
+ADD, END = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
+ALWAYS = {
+    0: CoordinatorAction.DONE,
+    **dict.fromkeys((7, 14, 51), CoordinatorAction.RETRY),
+    **dict.fromkeys((13, 15, 16, *ClientErrorCode), CoordinatorAction.FIND_COORDINATOR),
+    120: CoordinatorAction.ABORT,
+}
+TO_PARTITIONS = {
+    3: CoordinatorAction.RETRY,
+    55: CoordinatorAction.RETRY,
+    29: CoordinatorAction.DENIED,
+}
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(STATE, repeat=2)))
+def test_only_allowed_transitions(before: STATE, after: STATE) -> None:
+    if (before, after) in ALLOWED:
+        assert next_state(before, after) is after
+        return
+    with pytest.raises(AssertionError):
+        next_state(before, after)
+
+
+def test_final_states_have_no_successors_and_failures_do_not_recover() -> None:
+    assert not [pair for pair in ALLOWED if pair[0] in ENDED]
+    assert not [pair for pair in ALLOWED if pair[0] in FAILED and pair[1] not in FAILED]
+
+
+def taken(partitions: TransactionPartitions, ready: int, drawn: list[int]) -> tuple[list[int], int]:
+    """Return the partitions that received a batch and the number to be added."""
+    new: list[TopicPartition] = []
+    batches = list(range(ready))
+    got = []
+    for number in partitions.for_batches("t", drawn, ready, lambda: next(iter(batches), None), new):
+        got.append(number)
+        batches.pop(0)
+    partitions.request(new)
+    return got, len(new)
+
+
+def test_partition_is_added_once() -> None:
+    partitions = TransactionPartitions()
+    partitions.request([FIRST, FIRST, OTHER])
+    assert partitions.in_state(AddState.NEW) == [FIRST, OTHER]
+    assert partitions.take_new() == [FIRST, OTHER]
+    partitions.request([FIRST, SECOND])
+    assert partitions.take_new() == [SECOND]
+    assert not partitions.is_added(FIRST)
+    partitions.mark_added(FIRST)
+    assert partitions.is_added(FIRST)
+    assert (partitions.pending("t"), partitions.pending("u")) == (1, 1)
+
+
+def test_pending_additions_are_requested_again_after_a_loss() -> None:
+    partitions = TransactionPartitions()
+    partitions.request([FIRST, SECOND])
+    partitions.take_new()
+    partitions.mark_added(FIRST)
+    partitions.retry_adding()
+    assert partitions.take_new() == [SECOND]
+
+
+def test_rejected_partition_can_be_requested_again() -> None:
+    partitions = TransactionPartitions()
+    partitions.request([FIRST])
+    partitions.take_new()
+    partitions.drop(FIRST)
+    partitions.request([FIRST])
+    assert partitions.take_new() == [FIRST]
+
+
+def test_one_batch_adds_one_partition() -> None:
+    partitions = TransactionPartitions()
+    assert taken(partitions, 1, [7, 3, 5]) == ([], 1)
+    assert taken(partitions, 1, [5, 7, 3]) == ([], 0)
+    partitions.mark_added(*partitions.take_new())
+    assert taken(partitions, 1, [5, 3, 7]) == ([7], 0)
+
+
+def test_partitions_are_added_in_drawing_order() -> None:
+    partitions = TransactionPartitions()
+    assert taken(partitions, 3, list(range(10))) == ([], 3)
+    for partition in partitions.take_new():
+        partitions.mark_added(partition)
+        partitions.mark_used([partition])
+    assert taken(partitions, 3, [2, 9, 1, 8]) == ([2, 1], 1)
+
+
+@pytest.mark.parametrize("api", [FIND, INIT, ADD, END])
+def test_action_for_every_error(api: ApiKey) -> None:
+    expected = ALWAYS | (TO_PARTITIONS if api is ADD else {})
+    for code in (*map(int, ErrorCode), *ClientErrorCode, 9_999):
+        assert decide(api, code) is expected.get(code, CoordinatorAction.FAIL)

@@ -1,0 +1,173 @@
+"""Secrets in the options of writes and tables: shown by Spark, stored, or sent to the tasks."""
+
+import pickle
+
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType
+
+from spark_kafka_sink import KafkaProdDataSource
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.option import OptionType
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
+from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.spark import write_plan
+from spark_kafka_sink.spark.write_plan import (
+    displayed_secrets,
+    table_schema,
+    warn_of_displayed_secrets,
+    write_options,
+)
+
+SECURED = {
+    "kafka.bootstrap.servers": "broker:9092",
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "alice",
+    "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
+}
+
+SENTINEL = "s3nt1nel"
+KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----"
+MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "topic": "t"}
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.sasl.password",
+        "kafka.SASL.jaas.config",
+        "kafka.ssl.key.pem",
+        "kafka.sasl.oauthbearer.client.secret",
+    ],
+)
+def test_secret_in_table_options_is_rejected(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name.lower()} is a secret") as caught:
+        table_schema(SECURED | {name: "sentinel"})
+    assert "sentinel" not in str(caught.value)
+    assert "INSERT INTO t WITH" in str(caught.value)
+
+
+@pytest.mark.parametrize("reference", ["env:KAFKA_PASSWORD", "file:/run/secrets/kafka"])
+def test_reference_is_kept(reference: str) -> None:
+    options = SECURED | {"kafka.sasl.password": reference}
+    assert write_options(table_schema(options), {}) == options
+
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        f'{SCRAM} username="alice" password="file:/run/secrets/kafka";',
+        f"{SCRAM} username=alice password='env:PASSWORD' tokenauth=true;",
+        f'{KERBEROS} useKeyTab=true keyTab="/etc/alice.keytab" principal="alice";',
+        f'{SCRAM} username=a password="env:P" ssl.truststore.location="/etc/ca.jks";',
+    ],
+)
+def test_login_with_references_only_is_kept(login: str) -> None:
+    options = SECURED | {"kafka.sasl.jaas.config": login}
+    assert write_options(table_schema(options), {}) == options
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        f'{SCRAM} username="alice" password="sentinel";',
+        f'{SCRAM} username="alice" passwrod="sentinel";',
+        f'{SCRAM} username="alice" password="env:P" ssl.truststore.password="sentinel";',
+        f'{SCRAM} username="alice" password="env:P" "sentinel;',
+    ],
+)
+def test_login_with_a_secret_is_rejected(login: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        table_schema(SECURED | {"kafka.sasl.jaas.config": login})
+    assert "sentinel" not in str(caught.value)
+
+
+SECRETS = {option.name for option in SECURITY_OPTIONS if option.kind is OptionType.PASSWORD}
+PUBLIC = {
+    "sasl.username",
+    "ssl.truststore.certificates",
+    "ssl.keystore.certificate.chain",
+    "https.ca.pem",
+}
+"""Texts that are long or personal, and may be seen."""
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS - PUBLIC))
+def test_every_secret_option_is_rejected(name: str) -> None:
+    with pytest.raises(ConfigError, match="is a secret"):
+        table_schema({f"kafka.{name}": "sentinel"})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "shown"),
+    [
+        ("kafka.ssl.keystore.key", KEY, True),
+        ("kafka.ssl.keystore.key", f"# secret\n{KEY}", False),
+        ("kafka.ssl.keystore.key", "file:/run/key.pem", False),
+        ("kafka.ssl.key.pem", KEY, True),
+        ("kafka.ssl.keystore.certificate.chain", KEY.replace("PRIVATE KEY", "CERTIFICATE"), False),
+        ("kafka.sasl.password", SENTINEL, False),
+        ("kafka.sasl.username", SENTINEL, False),
+        ("kafka.sasl.oauthbearer.client.credentials.client.id", SENTINEL, False),
+        ("kafka.sasl.oauthbearer.client.credentials.client.secret", SENTINEL, False),
+        ("kafka.sasl.jaas.config", f'{PLAIN} username="a" password="{SENTINEL}";', False),
+    ],
+)
+def test_secrets_that_spark_does_not_redact(option: str, value: str, shown: bool) -> None:
+    assert displayed_secrets(MINIMAL | {option: value}) == ([option] if shown else [])
+
+
+def test_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    name = "kafka.ssl.key.pem"  # used by no other test of this process
+    for _ in range(2):
+        warn_of_displayed_secrets(MINIMAL | {name: KEY})
+    (record,) = caplog.records
+    assert name in record.getMessage()
+    assert "file:PATH or env:NAME" in record.getMessage()
+    assert SENTINEL not in caplog.text
+
+
+def test_write_does_not_warn_because_its_options_are_in_no_plan(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write_plan._warn.cache_clear()
+    options = MINIMAL | {"preflight": "off", "kafka.ssl.key.pem": KEY}
+    schema = StructType([StructField("value", StringType())])
+    write_plan.plan_batch(options, schema)
+    assert "contains a secret" not in caplog.text
+    KafkaProdDataSource(options).writer(schema, False)
+    assert "Option kafka.ssl.key.pem contains a secret" in caplog.text
+
+
+def test_writer_pickles_literal_secrets_and_keeps_references(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A task needs the literal secret; unused secrets are not sent."""
+    monkeypatch.setenv("LEAK_SHOWN", SENTINEL)
+    login = {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "alice"}
+    schema = StructType([StructField("value", StringType())])
+
+    def pickled(protocol: str, password: str) -> bytes:
+        options = login | {"kafka.security.protocol": protocol, "kafka.sasl.password": password}
+        source = KafkaProdDataSource(MINIMAL | options)
+        writer = source.writer(schema, False)
+        assert SENTINEL not in f"{source!r} {writer!r} {vars(writer)!r}"
+        return pickle.dumps(writer)
+
+    assert SENTINEL.encode() in pickled("SASL_PLAINTEXT", SENTINEL)
+    assert SENTINEL.encode() not in pickled("SASL_PLAINTEXT", "env:LEAK_SHOWN")
+    assert b"env:LEAK_SHOWN" in pickled("SASL_PLAINTEXT", "env:LEAK_SHOWN")
+    assert SENTINEL.encode() not in pickled("PLAINTEXT", SENTINEL)
+
+
+@pytest.mark.parametrize("option", ["kafka.acks", "kafka.linger.ms", "kafka.security.protocol"])
+def test_value_that_spark_would_redact_is_not_repeated(option: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SinkConfig.parse(MINIMAL | {option: f"password={SENTINEL}"})
+    assert option in str(caught.value)
+    assert SENTINEL not in f"{caught.value!s} {caught.value!r}"
