@@ -402,7 +402,7 @@ def next_abort_step(
 def abort_needs_fence(*, complete: bool) -> bool:
     """Return True if abort() must fence and read the log before it aborts the tasks' transactions.
 
-    Spark calls commit() only with the messages of all tasks. If a message is missing (not
+    Spark calls commit() only with the commit messages of all tasks. If a message is missing (not
     `complete`), commit() was not called, no decision can be in progress, and fencing would only
     stop another driver.
     """

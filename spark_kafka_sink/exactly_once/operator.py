@@ -13,7 +13,6 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
     UnknownTopicError,
 )
-from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate, ScopeState
@@ -22,6 +21,13 @@ from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient, connected_scope_client
 from spark_kafka_sink.exactly_once.steps.torn import fates_by_partition, torn_error
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    driver_id,
+    parse_driver_id,
+    parse_task_id,
+    prefix_pattern,
+)
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
 from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
@@ -60,7 +66,7 @@ class OpenTransactionView:
     """An open transaction, according to its coordinator and the decision log."""
 
     description: TransactionDescription
-    scope: ids.Scope
+    scope: Scope
     batch: str
     """Number or name of the batch; empty for the driver's transactions, including a transaction
     that all tasks share.
@@ -79,8 +85,8 @@ def _view(
     records: DecisionRecords, description: TransactionDescription, coordinator: int
 ) -> OpenTransactionView | None:
     """Return the view, or None if the id does not belong to a scope."""
-    task = ids.parse_task_id(description.transactional_id)
-    scope = task.scope if task is not None else ids.parse_driver_id(description.transactional_id)
+    task = parse_task_id(description.transactional_id)
+    scope = task.scope if task is not None else parse_driver_id(description.transactional_id)
     if scope is None:
         return None
     record = records.latest(scope)
@@ -330,7 +336,7 @@ class TransactionOperator:
         with self._driver() as scope_client:
             records = self._records(scope_client)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
-        named = ((ids.driver_id(scope), record) for scope, record in latest.items())
+        named = ((driver_id(scope), record) for scope, record in latest.items())
         return {name: record for name, record in sorted(named) if record is not None}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
@@ -357,12 +363,12 @@ class TransactionOperator:
             TransactionError: the scope has a different prefix, or its latest batch does not need to
                 be marked.
         """
-        scope = ids.parse_driver_id(scope_id)
+        scope = parse_driver_id(scope_id)
         if scope is None or scope.prefix != self._prefix:
             raise TransactionError(
                 f"{scope_id} is not a scope of {self._prefix}",
                 hint="Use a name that `kafkaprod transactions describe` shows, for example "
-                f"{ids.driver_id(ids.Scope.stream(self._prefix))}",
+                f"{driver_id(Scope.stream(self._prefix))}",
             )
         with self._driver() as scope_client:
             return accept_loss(scope_client.of(scope))
@@ -385,9 +391,7 @@ class TransactionOperator:
         with self._driver() as scope_client:
             views = self._views(scope_client)
             if undecided:
-                tasks = [
-                    view for view in views if ids.parse_driver_id(view.transactional_id) is None
-                ]
+                tasks = [view for view in views if parse_driver_id(view.transactional_id) is None]
                 scopes = {task.scope for task in tasks if task.standing is Standing.UNDECIDED}
                 for scope in sorted(scopes, key=str):
                     scope_client.of(scope).fence()
@@ -402,7 +406,7 @@ class TransactionOperator:
 
     @contextmanager
     def _driver(self) -> Iterator[ScopeClient]:
-        with connected_scope_client(self._config, ids.Scope.stream(self._prefix)) as scope_client:
+        with connected_scope_client(self._config, Scope.stream(self._prefix)) as scope_client:
             yield scope_client
 
     def _records(self, scope_client: ScopeClient) -> DecisionRecords:
@@ -415,7 +419,7 @@ class TransactionOperator:
             return DecisionRecords(self._config.exactly_once.decision_log_topic)
 
     def _listed(self, scope_client: ScopeClient) -> Sequence[ListedTransaction]:
-        pattern = ids.prefix_pattern(self._prefix)
+        pattern = prefix_pattern(self._prefix)
         return scope_client.admin.list(pattern, scope_client.client.deadline(SECONDS))
 
     def _views(self, scope_client: ScopeClient) -> list[OpenTransactionView]:

@@ -1,11 +1,11 @@
 """Serialize columns as JSON, Avro or Protobuf, without Python code per record.
 
-The driver creates plans for the key and the value. Tasks compile each plan once and use it to
-encode every Arrow batch. The package is loaded only if `value.format` or `key.format` is set.
+The driver creates an `EncoderSpec` for the key and the value. Tasks compile it once to an encoder
+for all Arrow batches. The package is loaded only if `value.format` or `key.format` is set.
 
 In reading order:
 
-- `plan`: framing, the picklable plan, and `compile_encoder`
+- `encoder_spec`: framing, the picklable `EncoderSpec`, and `compile_encoder`
 - `columns`: the columns of a batch, their types and entries, for all formats
 - `encoding`: rows of bytes, numbers, times and strings, for all formats
 - `json`: JSON as Spark's `to_json` writes it, and JSON Schema

@@ -13,7 +13,7 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
-from spark_kafka_sink.formats.plan import Source
+from spark_kafka_sink.formats.encoder_spec import Source
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
 from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
@@ -175,7 +175,7 @@ def decode(format_: Format, source: Source | None, payload: bytes) -> Any:
     assert source is not None
     if format_.payload is Format.AVRO:
         if format_.has_registry and AvroSchema.parse(source.schema).kind == "bytes":
-            return payload  # See `avro_encoder.compile_plan`.
+            return payload  # See `avro_encoder.compile_spec`.
         return _avro(source.schema)(payload)
     return _protobuf(source.schema, source.message or "")(payload)
 

@@ -1,6 +1,6 @@
 """Dead letters: bad rows sent to another topic, with headers that describe the error.
 
-Dead letters are ordinary rows of the dead letter topic: they are planned, encoded and acknowledged
+Dead letters are ordinary rows of the dead letter topic: they are laid out, encoded and acknowledged
 like all others. A dead letter that is too large omits parts of its row: first the value, then the
 larger of key and headers, then both. Parts are bit flags, so that one array describes the parts of
 all rows.

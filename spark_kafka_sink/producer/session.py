@@ -1,7 +1,7 @@
 """One task's producer session, and its progress.
 
 The writer thread calls `ProducerSession`. Each chunk of rows passes through the stages of `append`
-once: validate, admit, route, plan, encode, append.
+once: validate, admit, route, lay out, encode, append.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class ProducerSession:
             self._accumulator.close()
 
     def _write(self, chunk: AdmittedChunk, arrived_ms: int) -> NDArray[np.int8] | None:
-        """Route, plan, encode and append an admitted chunk.
+        """Route, lay out, encode and append an admitted chunk.
 
         Return the `RowError` of each row, shape (n,), or None if all rows were written.
         """

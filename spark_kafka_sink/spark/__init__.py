@@ -5,8 +5,8 @@ to the tasks, which write Arrow batches, and commits or aborts on the driver.
 
 A writer's `commit` and `abort` run in a Python worker on the driver. Both can find the folder of
 the files that Spark ships. Spark creates this folder for each application (with Spark Connect, for
-each session) and deletes it when the application or session ends. The latest reports are stored in
-that folder.
+each Spark session) and deletes it when the application or session ends. The latest reports are
+stored in that folder.
 
 In reading order:
 
@@ -22,8 +22,8 @@ In reading order:
 - `runtime`: what the sink knows of Spark: releases, internals, workers, sessions, errors
 - `arrow_batches`: the limit of the Arrow batches of `write`
 - `micro_batches`: `micro_batch_writer`, for `foreachBatch`
-- `registration`: registers the format with a session
-- `warm_up`: starts the Python workers of a session
+- `registration`: registers the format with a Spark session
+- `warm_up`: starts the Python workers of a Spark session
 - `kafka_partitions`: repartitions a DataFrame so that each Kafka partition is in one task
 - `partition_functions`: functions of `kafka_partitions` that PySpark before 4.1 does not have
 """

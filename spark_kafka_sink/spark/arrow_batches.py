@@ -2,7 +2,7 @@
 
 Since 4.0, Spark measures a batch after every row, one column at a time, to keep it below
 `maxBytesPerBatch`. If no row can exceed a fixed size, the limit in rows suffices. Executors read
-both limits from the job's local properties, which a session's own settings replace
+both limits from the job's local properties, which a Spark session's own settings replace
 (`SQLExecution.withSQLConfPropagated`).
 """
 
@@ -45,7 +45,8 @@ _WIDTHS: Final[dict[type[types.DataType], int]] = {
 def without_measuring(df: DataFrame) -> Iterator[None]:
     """Within this context, jobs of this thread do not measure the batches of such a DataFrame.
 
-    Has no effect if a row's size is not limited, on a session's setting, and with Spark Connect.
+    Has no effect if a row's size is not limited, on a Spark session's setting, and with Spark
+    Connect.
     """
     spark = df.sparkSession
     if not isinstance(spark, SparkSession) or not _is_bounded(spark, df.schema):

@@ -150,8 +150,8 @@ class WarmUpWriter(DataSourceArrowWriter):
 
     It imports the modules of a write and discards all rows. It opens no connection.
 
-    Spark starts four kinds of Python workers for a session's first write, one after another: to
-    look up the format, to plan, to write and to commit. Workers are shared only by data sources
+    Spark starts four kinds of Python workers for a Spark session's first write, one after another:
+    to look up the format, to plan, to write and to commit. Workers are shared only by data sources
     with the same Python and environment variables, which differ between formats that Spark finds
     automatically and registered formats. `warm_up` therefore writes to `format("kafkaprod")`
     itself, with an option that is not public.

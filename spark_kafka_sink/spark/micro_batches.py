@@ -12,7 +12,13 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
-from spark_kafka_sink.spark.reports import report_folder as folders
+from spark_kafka_sink.spark.reports.report_folder import (
+    ReportFolder,
+    StreamIdentity,
+    micro_batch_path,
+    own_report_path,
+    warn_of_own_path,
+)
 from spark_kafka_sink.spark.runtime.internals import QUERY_ID
 from spark_kafka_sink.spark.write import options_of, write
 
@@ -61,14 +67,14 @@ def _with_own_reports(options_by_name: dict[str, str], frame: DataFrame) -> dict
     """Return the options with a report path that no other query of the application uses."""
     path, folder, query = (
         options_by_name.get(_REPORT),
-        folders.ReportFolder.here(),
+        ReportFolder.here(),
         _query_of(frame),
     )
     if path is None or folder is None or not query:
         return options_by_name
-    own = folders.own_report_path(path, folders.StreamIdentity("", query), folder.application)
+    own = own_report_path(path, StreamIdentity("", query), folder.application)
     if own != path:
-        folders.warn_of_own_path(path, own, folder.application)
+        warn_of_own_path(path, own, folder.application)
     return {**options_by_name, _REPORT: own}
 
 
@@ -84,7 +90,7 @@ def batch_options(options_by_name: Mapping[str, str], batch_id: int) -> dict[str
     """Return the options of one micro-batch, with lower-case names."""
     options = dict(options_by_name)
     if _REPORT in options:
-        options[_REPORT] = folders.micro_batch_path(options[_REPORT], batch_id)
+        options[_REPORT] = micro_batch_path(options[_REPORT], batch_id)
     if options.get(_GUARANTEE, "").strip() == DeliveryGuarantee.EXACTLY_ONCE:
         options[_BATCH_ID] = str(batch_id)
     return options

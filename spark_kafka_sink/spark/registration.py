@@ -1,10 +1,10 @@
-"""Register the data source with a session.
+"""Register the data source with a Spark session.
 
-Spark looks up a Python data source in the session that is active in the calling thread
-(`DataSource.lookupDataSource` uses `SparkSession.getActiveSession`). PySpark makes a session active
-only in the thread that created it. Spark finds sources automatically only in the driver's Python
-(`DataSourceManager`), without packages shipped with `--py-files`. In all other cases `register` is
-required.
+Spark looks up a Python data source in the Spark session that is active in the calling thread
+(`DataSource.lookupDataSource` uses `SparkSession.getActiveSession`). PySpark makes a Spark session
+active only in the thread that created it. Spark finds sources automatically only in the driver's
+Python (`DataSourceManager`), without packages shipped with `--py-files`. In all other cases
+`register` is required.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink.spark.runtime.internals import use_this_python
-from spark_kafka_sink.spark.runtime.sessions import check_session, reject_wheel
+from spark_kafka_sink.spark.runtime.session_checks import check_session, reject_wheel
 from spark_kafka_sink.spark.runtime.spark_releases import (
     HAS_DATA_SOURCES,
     condition,
@@ -37,10 +37,10 @@ _known: WeakSet[SparkSession | ConnectSession] = WeakSet()
 def register(spark: SparkSession | ConnectSession) -> None:
     """Make `format("kafkaprod")` available in a session and in the calling thread.
 
-    This is required in each thread that did not create the session, and if the package was shipped
-    with `--py-files`; otherwise, writes fail with DATA_SOURCE_NOT_FOUND. In a local session without
-    PYSPARK_PYTHON, Python workers started from now on run this Python, so that `venv/bin/python
-    job.py` does not need an activated environment. It can be called repeatedly::
+    This is required in each thread that did not create the Spark session, and if the package was
+    shipped with `--py-files`; otherwise, writes fail with DATA_SOURCE_NOT_FOUND. In a local session
+    without PYSPARK_PYTHON, Python workers started from now on run this Python, so that
+    `venv/bin/python job.py` does not need an activated environment. It can be called repeatedly::
 
         with ThreadPoolExecutor(8, initializer=register, initargs=(spark,)) as pool:
             pool.map(write_one, topics)

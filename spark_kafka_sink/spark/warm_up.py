@@ -1,4 +1,4 @@
-"""Start the Python workers of a session before its first write."""
+"""Start the Python workers of a Spark session before its first write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink.spark.runtime.internals import use_this_python
 from spark_kafka_sink.spark.runtime.preloading import COMMIT, PLANNING, load
-from spark_kafka_sink.spark.runtime.sessions import check_session
+from spark_kafka_sink.spark.runtime.session_checks import check_session
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.writers.map_task import SCHEMA, load_task_modules
 
@@ -24,13 +24,14 @@ _IDLE_S = 30.0
 """Seconds after which idle workers are used again; Spark stops them after a minute."""
 _lock = Lock()
 _warming_up: WeakKeyDictionary[SparkSession | ConnectSession, Thread] = WeakKeyDictionary()
-"""The latest warm-up of each session. Guarded by `_lock`."""
+"""The latest warm-up of each Spark session. Guarded by `_lock`."""
 
 
 def warm_up(spark: SparkSession | ConnectSession) -> Thread:
     """Start the Python workers of a session in the background, so that its first write is faster.
 
-    It returns immediately; call it after creating the session, while the job prepares its rows::
+    It returns immediately; call it after creating the Spark session, while the job prepares its
+    rows::
 
         warm_up(spark)
 
@@ -42,13 +43,13 @@ def warm_up(spark: SparkSession | ConnectSession) -> Thread:
     Spark UI shows a job named "start Python workers of kafkaprod" with one task for each core.
 
     Args:
-        spark: a session, classic or of Spark Connect.
+        spark: a Spark session, classic or of Spark Connect.
 
     Returns:
         The thread; `join` it to wait until the workers have started.
 
     Raises:
-        ConfigError: the argument is not a session, or the session is stopped.
+        ConfigError: the argument is not a Spark session, or the session is stopped.
     """
     check_session("warm_up(spark)", spark)
     with _lock:

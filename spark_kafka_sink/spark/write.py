@@ -28,7 +28,11 @@ from spark_kafka_sink.spark.arrow_batches import without_measuring
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, batch_number
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, use_this_python
-from spark_kafka_sink.spark.runtime.sessions import check_session, reject_wheel, require_pandas
+from spark_kafka_sink.spark.runtime.session_checks import (
+    check_session,
+    reject_wheel,
+    require_pandas,
+)
 from spark_kafka_sink.spark.runtime.spark_errors import error_of
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.write_plan import plan_batch, warn_of_displayed_secrets, write_options
@@ -60,8 +64,8 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
     """Write a DataFrame to Kafka, and return the delivery report.
 
     Options, columns and guarantees are those of `df.write.format("kafkaprod")`. This process plans
-    and commits the write, instead of Python workers of the driver. A session's first write and
-    short micro-batches therefore take less time, and errors are raised as they occurred::
+    and commits the write, instead of Python workers of the driver. A Spark session's first write
+    and short micro-batches therefore take less time, and errors are raised as they occurred::
 
         report = write(events, {"kafka.bootstrap.servers": "localhost:9092", "topic": "events"})
 
@@ -132,7 +136,7 @@ def options_of(call: str, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _run(df: DataFrame, job: WriteJob) -> list[object]:
-    """Run the tasks and return their messages. If the job fails, abort the write."""
+    """Run the tasks and return their commit messages. If the job fails, abort the write."""
     spark: SparkSession | ConnectSession = df.sparkSession
     write_id = uuid.uuid4().hex
     with _collecting(spark, write_id) as (finished, messages), without_measuring(df):
@@ -157,7 +161,7 @@ def _run(df: DataFrame, job: WriteJob) -> list[object]:
 def _collecting(
     spark: SparkSession | ConnectSession, write_id: str
 ) -> Iterator[tuple[Finished | None, list[bytes]]]:
-    """Yield the accumulator of the application, and the list of this write's messages in it."""
+    """Yield the application's accumulator, and the list of this write's commit messages in it."""
     if not isinstance(spark, SparkSession):
         yield None, []
         return

@@ -9,8 +9,8 @@ Spark does not ask for a schema: the options must be set in each ``INSERT INTO t
 
 Secrets: Spark includes the options of a SQL statement in its plans, and therefore in its UI and
 event log. It redacts options whose name or value matches spark.redaction.regex. A Python data
-source cannot read the session's settings on the driver, so the default of spark.redaction.regex is
-assumed.
+source cannot read the Spark session's settings on the driver, so the default of
+spark.redaction.regex is assumed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
-from spark_kafka_sink.spark.reports import report_folder as folders
+from spark_kafka_sink.spark.reports.report_folder import (
+    ReportFolder,
+    StreamIdentity,
+    own_report_path,
+    warn_of_own_path,
+)
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime.continuous_processing import reject_continuous
 from spark_kafka_sink.spark.runtime.internals import latest_query_start, only_errors_are_logged
@@ -102,7 +107,7 @@ def plan_stream(
 
     There is no task writer if an exactly-once micro-batch is being committed.
     """
-    stream, options = folders.StreamIdentity.of(user_options), write_options(schema, user_options)
+    stream, options = StreamIdentity.of(user_options), write_options(schema, user_options)
     config = SinkConfig.parse(options)
     prefix = config.exactly_once.transactional_id_prefix
     origin = WriteOrigin.of_stream(stream, prefix, planning=planning)
@@ -137,26 +142,26 @@ def _with_schemas(
     roles: ColumnRoles,
     schema: types.StructType,
     config: SinkConfig,
-    stream: folders.StreamIdentity | None = None,
+    stream: StreamIdentity | None = None,
 ) -> tuple[ColumnRoles, SinkConfig]:
     """Return the columns' roles with the schemas of their formats, and the settings for tasks.
 
     Tasks never contact the registry, so the registry options are removed from their settings.
 
     Raises:
-        KafkaProdError: see `format_plans.with_schemas`.
+        KafkaProdError: see `encoder_specs.with_schemas`.
     """
     if config.formats is None:
         return roles, config
-    from spark_kafka_sink.spark.schema import format_plans  # needed only for formats
+    from spark_kafka_sink.spark.schema import encoder_specs  # needed only for formats
 
     located = replace(config, producer=with_shipped_files(config.producer))
     start = None
     if stream is not None:
         name = f"{stream.query_name}\n{stream.checkpoint}"
-        start = format_plans.StreamStart(name, latest_query_start())
-    planned = format_plans.with_schemas(roles, schema, located, start)
-    return planned, replace(config, formats=None)
+        start = encoder_specs.StreamStart(name, latest_query_start())
+    completed = encoder_specs.with_schemas(roles, schema, located, start)
+    return completed, replace(config, formats=None)
 
 
 def _check_stream(config: SinkConfig, roles: ColumnRoles, options: Mapping[str, str]) -> None:
@@ -235,22 +240,20 @@ def _warn_of_small_buffer(buffer: int, largest: int) -> None:
         )
 
 
-def _with_own_reports(
-    config: SinkConfig, stream: folders.StreamIdentity, *, planning: bool
-) -> SinkConfig:
+def _with_own_reports(config: SinkConfig, stream: StreamIdentity, *, planning: bool) -> SinkConfig:
     """Return a stream's settings with a report path that no other stream uses.
 
     If the options do not identify the stream, its path is chosen when a report is written, by the
     id of the query.
     """
-    folder = folders.ReportFolder.here()
+    folder = ReportFolder.here()
     if config.report_path is None or folder is None or not stream.is_known:
         return config
-    path = folders.own_report_path(config.report_path, stream, folder.application)
+    path = own_report_path(config.report_path, stream, folder.application)
     if path == config.report_path:
         return config
     if planning:
-        folders.warn_of_own_path(config.report_path, path, folder.application)
+        warn_of_own_path(config.report_path, path, folder.application)
     return replace(config, report_path=path)
 
 

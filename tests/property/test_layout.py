@@ -1,4 +1,4 @@
-"""Rows through a whole session (route, plan, encode, split) against the per-record reference."""
+"""Rows through a whole session (route, lay out, encode, split) against the per-record reference."""
 
 from itertools import pairwise
 

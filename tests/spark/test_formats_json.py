@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from tests.spark.support.append import append
 from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json.json_reference import ZONE
@@ -39,8 +39,8 @@ def in_berlin(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def _encoded(array: pa.StructArray) -> list[str | None]:
-    plan = FieldPlan(format=Format.JSON, zone=ZONE)
-    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(len(array)))
+    spec = EncoderSpec(format=Format.JSON, zone=ZONE)
+    encoded = compile_encoder(spec, array.type).encode(array, RowFaults(len(array)))
     return [None if text is None else text.decode() for text in encoded.to_pylist()]
 
 

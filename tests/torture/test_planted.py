@@ -13,9 +13,9 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.send import response_handler
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
-    Decision,
+    BatchStep,
     RejectionFacts,
-    decide,
+    next_step,
 )
 from spark_kafka_sink.producer.send.partition_state import PartitionState
 from spark_kafka_sink.producer.send.record_errors import Answer
@@ -91,12 +91,12 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
 def duplicate_is_a_failure() -> Iterator[None]:
     """Treat DUPLICATE_SEQUENCE_NUMBER like any other error."""
 
-    def wrong(code: int, facts: RejectionFacts) -> Decision:
+    def wrong(code: int, facts: RejectionFacts) -> BatchStep:
         if code == DUPLICATE_SEQUENCE:
-            return Decision(BatchAction.FAIL)
-        return decide(code, facts)
+            return BatchStep(BatchAction.FAIL)
+        return next_step(code, facts)
 
-    with patch.object(response_handler, "decide", wrong):
+    with patch.object(response_handler, "next_step", wrong):
         yield
 
 

@@ -143,8 +143,8 @@ def test_committing_worker_loads_no_arrow(pyspark: set[str]) -> None:
     code = (
         f"import pickle; writer = pickle.loads(bytes.fromhex('{pickled}')); "
         "from spark_kafka_sink import DeliveryReport; "
-        "from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage; "
-        "writer.commit([DeliveryMessage(DeliveryReport())])"
+        "from spark_kafka_sink.spark.writers.commit_messages import CommitMessage; "
+        "writer.commit([CommitMessage(DeliveryReport())])"
     )
     assert loaded(code) & (HEAVY | PRODUCING) == pyspark
 

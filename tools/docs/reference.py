@@ -48,11 +48,11 @@ from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS, 
 from spark_kafka_sink.config.throttling import ThrottlingOptions
 from spark_kafka_sink.config.topic_creation import TopicCreation
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder, derive_schema
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import RowError
-from spark_kafka_sink.producer.send.error_policy import BatchAction, RejectionFacts, decide
+from spark_kafka_sink.producer.send.error_policy import BatchAction, RejectionFacts, next_step
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,
@@ -68,7 +68,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
-from spark_kafka_sink.spark.schema.format_plans import arrow_schema
+from spark_kafka_sink.spark.schema.encoder_specs import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
 _PREFIX = "kafka."
@@ -294,11 +294,11 @@ def render_broker_errors() -> str:
     """Return a table of the producer's reactions to Produce errors; other errors fail the batch."""
     names: dict[BatchAction, list[str]] = {action: [] for action in _DOES}
     for code in ErrorCode:
-        action = decide(code.value, _USUAL).action
+        action = next_step(code.value, _USUAL).action
         if code.value != 0 and action in names:
             names[action].append(f"`{error_name(code.value)}`")
     gap = ErrorCode.out_of_order_sequence_number.value
-    behind = decide(gap, replace(_USUAL, head=False))
+    behind = next_step(gap, replace(_USUAL, head=False))
     names[behind.action].append(f"`{error_name(gap)}` while an earlier batch is unanswered")
     rows = [(", ".join(names), _DOES[action]) for action, names in names.items() if names]
     return table(("error", "what the producer does"), rows)
@@ -504,9 +504,9 @@ def _or_unsupported(
 
 
 def _json(type_: pa.StructType, value: Any) -> str:
-    plan = FieldPlan(format=Format.JSON, zone="Europe/Berlin", writes_nulls=True)
+    spec = EncoderSpec(format=Format.JSON, zone="Europe/Berlin", writes_nulls=True)
     array: Any = pa.array([{"c": value}], type_)
-    encoded = compile_encoder(plan, type_).encode(array, RowFaults(1))
+    encoded = compile_encoder(spec, type_).encode(array, RowFaults(1))
     text: str = encoded[0].as_py().decode()
     return text.removeprefix('{"c":').removesuffix("}")
 

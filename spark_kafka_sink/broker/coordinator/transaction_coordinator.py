@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator import transaction_state as transitions
+from spark_kafka_sink.broker.coordinator import transaction_state
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.transaction_state import (
     NO_EPOCH,
@@ -313,8 +313,10 @@ class TransactionCoordinator:
         """Return the state of a transactional id, or None if the id is unknown."""
         return self._by_id.get(transactional_id)
 
-    def _now(self) -> transitions.Now:
-        return transitions.Now(ms=self._clock.wall_ms(), new_producer_id=self.producer_ids.next)
+    def _now(self) -> transaction_state.Now:
+        return transaction_state.Now(
+            ms=self._clock.wall_ms(), new_producer_id=self.producer_ids.next
+        )
 
     def _save(self, txn: TransactionMetadata) -> None:
         value = {field.name: getattr(txn, field.name) for field in fields(txn)}
@@ -339,16 +341,16 @@ class TransactionCoordinator:
             txn = TransactionMetadata(
                 id=transactional_id, producer_id=self.producer_ids.next(), timeout_ms=timeout_ms
             )
-        if error := transitions.may_initialize(txn, expected):
+        if error := transaction_state.may_initialize(txn, expected):
             return error
         if txn.state is TransactionState.ONGOING:
             self._fence(txn, now)
             return ErrorCode.concurrent_transactions
-        decision = transitions.initialize(txn, expected, timeout_ms, now)
-        if isinstance(decision, ErrorCode):
-            return decision
-        self._save(decision)
-        return ProducerIdAndEpoch(decision.producer_id, decision.epoch)
+        transition = transaction_state.initialize(txn, expected, timeout_ms, now)
+        if isinstance(transition, ErrorCode):
+            return transition
+        self._save(transition)
+        return ProducerIdAndEpoch(transition.producer_id, transition.epoch)
 
     def add(
         self,
@@ -360,9 +362,9 @@ class TransactionCoordinator:
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
-        error = transitions.check_producer(txn, producer)
+        error = transaction_state.check_producer(txn, producer)
         if txn is not None and not error:
-            changed = transitions.add(txn, topic_partitions, self._now())
+            changed = transaction_state.add(txn, topic_partitions, self._now())
             if changed is not txn:
                 self._save(changed)
         return error
@@ -374,7 +376,7 @@ class TransactionCoordinator:
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
-        if error := transitions.check_producer(txn, producer):
+        if error := transaction_state.check_producer(txn, producer):
             return error
         known = txn is not None and topic_partition in txn.partitions
         return ErrorCode.none if known else ErrorCode.transaction_abortable
@@ -421,17 +423,17 @@ class TransactionCoordinator:
         txn = self._by_id.get(transactional_id)
         if txn is None:
             return ErrorCode.invalid_producer_id_mapping
-        decide = transitions.end_v2 if bumps else transitions.end_v1
-        decision = decide(txn, producer, self._now(), commit=commit)
-        if isinstance(decision, ErrorCode):
-            return decision or ProducerIdAndEpoch(txn.producer_id, txn.epoch)
-        self._finish(decision)
-        if decision.next_producer_id >= 0:
-            return ProducerIdAndEpoch(decision.next_producer_id, 0)
-        return ProducerIdAndEpoch(decision.producer_id, decision.epoch)
+        end = transaction_state.end_v2 if bumps else transaction_state.end_v1
+        transition = end(txn, producer, self._now(), commit=commit)
+        if isinstance(transition, ErrorCode):
+            return transition or ProducerIdAndEpoch(txn.producer_id, txn.epoch)
+        self._finish(transition)
+        if transition.next_producer_id >= 0:
+            return ProducerIdAndEpoch(transition.next_producer_id, 0)
+        return ProducerIdAndEpoch(transition.producer_id, transition.epoch)
 
-    def _fence(self, txn: TransactionMetadata, now: transitions.Now) -> None:
-        self._finish(transitions.fence(txn, now, bumps=self._config.transaction_level > 1))
+    def _fence(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
+        self._finish(transaction_state.fence(txn, now, bumps=self._config.transaction_level > 1))
 
     def _finish(self, prepared: TransactionMetadata) -> None:
         self._save(prepared)
@@ -451,7 +453,7 @@ class TransactionCoordinator:
         self._markers[txn.id] = left
         if left:
             return
-        self._save(transitions.complete(txn, self._now()))
+        self._save(transaction_state.complete(txn, self._now()))
         del self._markers[txn.id]
 
     def _marker_end(
@@ -517,7 +519,7 @@ class TransactionCoordinator:
             if ends and NOT_WRITTEN not in ends.values()
         ]
 
-    def _advance(self, txn: TransactionMetadata, now: transitions.Now) -> None:
+    def _advance(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
         expiration_ms = self._config.transactional_id_expiration_ms
         if txn.id in self._markers:
             self._write_markers(txn)

@@ -109,7 +109,7 @@ class TransactionMetadata:
         return replace(self, state=state, **changes)
 
 
-Decision: TypeAlias = TransactionMetadata | ErrorCode
+Transition: TypeAlias = TransactionMetadata | ErrorCode
 """The next state, or the error for the response."""
 
 
@@ -123,7 +123,7 @@ class Now:
 
 def initialize(
     txn: TransactionMetadata, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
-) -> Decision:
+) -> Transition:
     """Handle InitProducerId without an open transaction: assign a new epoch or producer id.
 
     `expected` is the producer id and epoch in the request (KIP-360).
@@ -186,7 +186,7 @@ def add(
 
 def end_v1(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
-) -> Decision:
+) -> Transition:
     """Handle EndTxn of transactions V1. The epoch does not change, and retries have no effect."""
     if txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
@@ -203,7 +203,7 @@ def end_v1(
 
 def end_v2(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
-) -> Decision:
+) -> Transition:
     """Handle EndTxn of transactions V2 (KIP-890), which increments the epoch.
 
     Therefore, each epoch ends only one transaction, and a request with the previous epoch is a

@@ -75,7 +75,7 @@ class _CommitCall:
         """Abort the call's transactions that can no longer be decided; fencing is not necessary.
 
         `state` is the state of the log. No other call can decide the transactions: a decision
-        consists of the messages of one planning, and Spark passes these to commit() once.
+        consists of the commit messages of one planning, and Spark passes these to commit() once.
         """
         if self.may_be_decided:
             return

@@ -10,7 +10,7 @@ from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
 from spark_kafka_sink.formats.columns.column import Column, unsupported
 from spark_kafka_sink.formats.columns.names import Names
 from spark_kafka_sink.formats.columns.shape import Shape
-from spark_kafka_sink.formats.plan import Source
+from spark_kafka_sink.formats.encoder_spec import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ _DERIVED: Final[dict[Shape, Any]] = {
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
-    """Derive the schema of a record; see `plan.derive_schema`.
+    """Derive the schema of a record; see `encoder_spec.derive_schema`.
 
     A nullable column becomes a union of null and its type, with null as default, so that a registry
     accepts added, dropped and reordered columns as backward compatible. The namespace of a nested

@@ -59,9 +59,9 @@ from spark_kafka_sink.kafka.records.varint import varint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.formats.plan import FieldPlan
+    from spark_kafka_sink.formats.encoder_spec import EncoderSpec
 
-__all__ = ["compile_plan", "derive"]
+__all__ = ["compile_spec", "derive"]
 
 _BITS: Final = {"int": 32, "long": 64}
 _MAX_REASONS: Final = 5
@@ -89,24 +89,24 @@ microseconds, to the unit of a logical type. Both are 1 for other types.
 """
 
 
-def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
-    """See `plan.compile_encoder`."""
-    schema = AvroSchema.parse(plan.schema or "", plan.message)
+def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
+    """See `encoder_spec.compile_encoder`."""
+    schema = AvroSchema.parse(spec.schema or "", spec.message)
     column = Column.of(type_)
-    if not plan.is_single and not (plan.fields is not None and _is_single(schema)):
-        return RowEncoder(_value(schema, column), plan.framing.prefix)
+    if not spec.is_single and not (spec.fields is not None and _is_single(schema)):
+        return RowEncoder(_value(schema, column), spec.framing.prefix)
     if len(column.parts) != 1:
         raise ColumnError(
             f"the Avro type {schema.full_name} is written from one column, but there are "
             f"{len(column.parts)}: {', '.join(part.name for part in column.parts)}",
             hint="List one column in value.fields or key.fields, or use the schema of a record.",
         )
-    if plan.format.has_registry and schema.kind == "bytes":
+    if spec.format.has_registry and schema.kind == "bytes":
         # With a registry, clients in Java and Python write and read bytes without their length.
         node = _bare_bytes(column.parts[0])
     else:
         node = _value(schema, column.parts[0])
-    return RowEncoder(node, plan.framing.prefix, is_single=True)
+    return RowEncoder(node, spec.framing.prefix, is_single=True)
 
 
 def _is_single(schema: AvroSchema) -> bool:

@@ -24,7 +24,7 @@ _PATTERN_PARTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Mask
     from spark_kafka_sink.formats.columns.column import Column
-    from spark_kafka_sink.formats.plan import Check
+    from spark_kafka_sink.formats.encoder_spec import Check
 
 
 @dataclass(frozen=True, slots=True)

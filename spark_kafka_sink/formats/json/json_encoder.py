@@ -1,6 +1,6 @@
 """JSON as Spark's `to_json` writes it, and JSON Schema.
 
-Null fields are omitted unless the plan includes them; nulls in arrays and maps are written.
+Null fields are omitted unless `writes_nulls` is set; nulls in arrays and maps are written.
 Timestamps have milliseconds and the zone's offset, and decimals keep their scale. Binary values are
 base64, NaN and infinities are strings. Decimals have no exponent, which Spark writes if they have
 more than six zeros after the point. Map keys that are dates or times are text, not Spark's internal
@@ -19,6 +19,7 @@ import numpy as np
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.columns.column import Column, unsupported
 from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.encoder_spec import Source
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
 from spark_kafka_sink.formats.encoding.row_encoder import Node, RowEncoder, write_valid
@@ -32,14 +33,13 @@ from spark_kafka_sink.formats.encoding.time_text import (
     write_times,
     write_timestamps,
 )
-from spark_kafka_sink.formats.plan import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
+    from spark_kafka_sink.formats.encoder_spec import EncoderSpec
     from spark_kafka_sink.formats.encoding.row_writer import Numbers
-    from spark_kafka_sink.formats.plan import FieldPlan
 
 _PLAIN: Final[dict[Shape, Node]] = {
     Shape.NULL: write_nothing,
@@ -61,10 +61,10 @@ _SCHEMAS: Final[dict[Shape, dict[str, Any]]] = {
 """JSON Schemas of plain values. All other plain values are strings."""
 
 
-def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
-    """See `plan.compile_encoder`."""
-    root = _Compiler(plan.zone, bool(plan.writes_nulls)).node(Column.of(type_))
-    return RowEncoder(root, plan.framing.prefix)
+def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
+    """See `encoder_spec.compile_encoder`."""
+    root = _Compiler(spec.zone, bool(spec.writes_nulls)).node(Column.of(type_))
+    return RowEncoder(root, spec.framing.prefix)
 
 
 def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
@@ -209,7 +209,7 @@ class _Compiler:
         if column.shape is Shape.TEXT:
             return partial(_write_text, column.path)
         if column.shape is Shape.TIMESTAMP:
-            check_zone(self.zone)  # once per plan, and only if a column needs it
+            check_zone(self.zone)  # once per encoder, and only if a column needs it
             return partial(_write_timestamp, self.zone)
         return _QUOTED.get(column.shape)
 
@@ -235,7 +235,7 @@ def names_of(key: Column, cells: Cells) -> pa.BinaryArray:
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
-    """Derive a JSON Schema; see `plan.derive_schema`.
+    """Derive a JSON Schema; see `encoder_spec.derive_schema`.
 
     Objects are closed (`additionalProperties` is false), so that a registry accepts a new optional
     field as backward compatible.

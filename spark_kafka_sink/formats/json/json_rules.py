@@ -43,7 +43,7 @@ from spark_kafka_sink.formats.json.json_documents import without_dots
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.formats.plan import Check
+    from spark_kafka_sink.formats.encoder_spec import Check
 
     Validator: TypeAlias = Any
     """A validator of jsonschema with the rules; its stubs allow only JSON values as instances."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_kafka_sink.formats.plan import Check
+    from spark_kafka_sink.formats.encoder_spec import Check
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.formats.columns.column import Column, unsupported
 from spark_kafka_sink.formats.columns.names import Names
 from spark_kafka_sink.formats.columns.shape import Shape
-from spark_kafka_sink.formats.plan import Source
+from spark_kafka_sink.formats.encoder_spec import Source
 from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
 from spark_kafka_sink.formats.protobuf.protobuf_numbers import FieldType, Versions, numbering
 from spark_kafka_sink.formats.protobuf.protobuf_schema import DURATION, TIMESTAMP
@@ -54,7 +54,7 @@ _KEYS: Final = (
 
 
 def derive(type_: pa.StructType, name: str, namespace: str, versions: Iterable[str] = ()) -> Source:
-    """Derive the descriptor of a file with one message; see `plan.derive_schema`.
+    """Derive the descriptor of a file with one message; see `encoder_spec.derive_schema`.
 
     Fields are numbered in column order, except those that `versions` have. These are earlier
     versions of the schema, newest first. A nullable column is `optional`.

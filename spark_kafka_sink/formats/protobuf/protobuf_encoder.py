@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.formats.columns.cells import Cells
-    from spark_kafka_sink.formats.plan import FieldPlan
+    from spark_kafka_sink.formats.encoder_spec import EncoderSpec
 
-__all__ = ["compile_plan", "derive"]
+__all__ = ["compile_spec", "derive"]
 _VARINT, _EIGHT, _SIZED, _START, _END, _FOUR = range(6)
 """Wire types."""
 _WIRE_TYPES: Final = {
@@ -79,11 +79,11 @@ _FIXED: Final = {Kind.FIXED32: 4, Kind.SFIXED32: 4, Kind.FIXED64: 8, Kind.SFIXED
 _SIGNED: Final = (Kind.SINT32, Kind.SINT64)
 
 
-def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
-    """See `plan.compile_encoder`."""
-    schema = ProtoSchema.parse(plan.schema or "")
-    root = _Compiler(schema).message(schema.message(plan.message), Column.of(type_))
-    return RowEncoder(root, plan.framing.prefix)
+def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
+    """See `encoder_spec.compile_encoder`."""
+    schema = ProtoSchema.parse(spec.schema or "")
+    root = _Compiler(schema).message(schema.message(spec.message), Column.of(type_))
+    return RowEncoder(root, spec.framing.prefix)
 
 
 def _tag(field: ProtoField) -> bytes:

@@ -16,7 +16,7 @@ from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SubjectStrategy
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema, without_comments
-from spark_kafka_sink.formats.plan import Source, derive_schema
+from spark_kafka_sink.formats.encoder_spec import Source, derive_schema
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import PartFormat

@@ -29,7 +29,6 @@ from spark_kafka_sink.kafka.admin.api_driver import (
 )
 from spark_kafka_sink.kafka.admin.blocking_client import denied, on_topic, on_transactional_id
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, Lookup
-from spark_kafka_sink.kafka.protocol import transactions as requests
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import (
     CONNECTION_LOST,
@@ -45,6 +44,9 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     OPEN_STATES,
     OpenTransaction,
     TransactionState,
+    by_topic,
+    end_txn,
+    init_producer_id,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 
@@ -150,7 +152,7 @@ class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
                 "the broker cannot bump the epoch of an existing producer",
                 hint="Upgrade it to Kafka 2.5 or later.",
             )
-        return requests.init_producer_id(keys[0], self._timeout_ms, current=current)
+        return init_producer_id(keys[0], self._timeout_ms, current=current)
 
     def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
         """See `ApiHandler`."""
@@ -189,7 +191,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
-        return requests.end_txn(self._transactions[keys[0]], commit=self._commit)
+        return end_txn(self._transactions[keys[0]], commit=self._commit)
 
     def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
         """See `ApiHandler`."""
@@ -335,7 +337,7 @@ class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
-        return {"topics": requests.by_topic(keys, "partition_indexes")}
+        return {"topics": by_topic(keys, "partition_indexes")}
 
     def results(
         self,

@@ -13,8 +13,8 @@ import numpy as np
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.producer.append.batch_layout import ranges_within
 from spark_kafka_sink.producer.append.chunk import Admission, AdmittedChunk
-from spark_kafka_sink.producer.append.planner import ranges_within
 from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
 from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITIONS_PART
 

@@ -1,4 +1,4 @@
-"""Encode a chunk as planned, and cut it into slices, one for each batch."""
+"""Lay out a chunk in batches, encode it, and cut it into slices, one for each batch."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import numpy as np
 
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, split_records
-from spark_kafka_sink.producer.append.planner import MAX_BATCH_RECORDS, BatchLimits, Segment, plan
+from spark_kafka_sink.producer.append.batch_layout import (
+    MAX_BATCH_RECORDS,
+    BatchLimits,
+    Segment,
+    lay_out,
+)
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
 from spark_kafka_sink.producer.rows import RowNumbers
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.producer.append.batch_layout import Order, Timestamps
     from spark_kafka_sink.producer.append.chunk import RoutedChunk
-    from spark_kafka_sink.producer.append.planner import Order, Timestamps
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 
@@ -26,7 +31,7 @@ _NUMBERED_SIZE = 1024
 
 
 class ChunkEncoder:
-    """Plans and encodes the chunks of one session; writer thread only."""
+    """Lays out and encodes the chunks of one session; writer thread only."""
 
     def __init__(self, client: Client, accumulator: Accumulator) -> None:
         self._client = client
@@ -49,7 +54,7 @@ class ChunkEncoder:
         timestamps = arrived_ms if own is None else own
         names = self._names_of(chunk.route)
         open_batch = self._accumulator.begin()
-        layout = plan(
+        layout = lay_out(
             chunk.route.targets,
             chunk.sizes,
             timestamps,

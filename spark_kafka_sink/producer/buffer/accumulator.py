@@ -109,9 +109,9 @@ class Accumulator:
         self._incomplete: set[ProducerBatch] = set()
         """All batches that are charged to the buffer, in any state."""
         self._began: float | None = None
-        """Start time of the current plan, or None. Open batches must not change during a plan."""
+        """Start time of the current layout, or None. Open batches do not change during a layout."""
         self._is_close_missed = False
-        """True if a batch became due during the current plan."""
+        """True if a batch became due during the current layout."""
         self._open_bytes = 0
         """Sum of `payload_size` of the open batches."""
         self._created = 0
@@ -166,20 +166,20 @@ class Accumulator:
             return topic in self._assigned_topics
 
     def begin(self) -> Callable[[TopicPartition], ProducerBatch | None]:
-        """Start a plan; return the lookup of open batches, which do not change until `append`.
+        """Start a layout; return the lookup of open batches, which do not change until `append`.
 
-        The lookup needs no lock, because `close_due` closes no batch during a plan.
+        The lookup needs no lock, because `close_due` closes no batch during a layout.
         """
-        with self._lock:  # No batch closes from here to `append` (design.md: plan-before-encode).
+        with self._lock:  # No batch closes from here to `append` (design.md: layout-before-encode).
             self.state.raise_error()
             self._began = self.state.clock.monotonic()
             return self._open.get
 
     def append(self, slices: Sequence[EncodedSlice], chunk: Charge, reserved: int) -> None:
-        """Append a chunk's encoded slices to their batches, as planned.
+        """Append a chunk's encoded slices to their batches, as laid out.
 
         Args:
-            slices: in the order of the plan.
+            slices: in the order of the layout.
             chunk: the charge for the chunk's buffer, which has no holders yet.
             reserved: bytes that were reserved in the pool for the chunk.
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class EncodedSlice(NamedTuple):
-    """Encoded records for one planned batch: `data` is a slice of the chunk's buffer.
+    """Encoded records for one batch of the layout: `data` is a slice of the chunk's buffer.
 
     `opens_batch`: the slice starts a new batch. Timestamps are in milliseconds. `rows`: the row
     numbers of the records, or None if unknown.
@@ -55,7 +55,7 @@ class EncodedSlice(NamedTuple):
 
 
 class OpenBatch(NamedTuple):
-    """The properties of an open batch, for the planner; `size` in bytes includes the header."""
+    """The properties of an open batch, for `batch_layout`; `size` in bytes includes the header."""
 
     records: int
     size: int

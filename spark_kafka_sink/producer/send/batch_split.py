@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.records import record_decoder, record_encoder
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, BatchHeader
-from spark_kafka_sink.producer.append.planner import BatchLimits, plan
+from spark_kafka_sink.producer.append.batch_layout import BatchLimits, lay_out
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
 
@@ -37,7 +37,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     whole = b"".join(bytes(part) for part in batch.encode())
     header = BatchHeader.parse(whole)
     columns, sizes = record_decoder.read_rows(record_decoder.records_section(whole, header), header)
-    layout = plan(np.zeros(batch.records, np.int8), sizes, 0, lambda _: None, BatchLimits(size))
+    layout = lay_out(np.zeros(batch.records, np.int8), sizes, 0, lambda _: None, BatchLimits(size))
     pieces = []
     for number, (_, start, stop, *_) in enumerate(layout.segments):
         piece = closed_batch(batch.topic_partition, batch.created_at, columns.slice(start, stop))

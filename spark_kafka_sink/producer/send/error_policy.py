@@ -1,6 +1,6 @@
-"""Decide on the next step after the response to a batch.
+"""Determine the next step after the response to a batch.
 
-`decide` has no side effects:
+`next_step` has no side effects:
 
     NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
     MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
@@ -49,7 +49,7 @@ class BatchAction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectionFacts:
-    """The inputs of the decision other than the error code.
+    """The facts that determine the next step, besides the error code.
 
     - `idempotent`: the producer is idempotent.
     - `head`: no earlier batch of the partition is incomplete or has left a gap.
@@ -77,43 +77,42 @@ class RejectionFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class BatchStep:
     """An action, and the delivery status of the records if the action completes them."""
 
     action: BatchAction
     status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
 
 
-def decide(code: int, facts: RejectionFacts) -> Decision:
+def next_step(code: int, facts: RejectionFacts) -> BatchStep:
     """Return the next step for a batch with this result: a Kafka error or a `ClientErrorCode`."""
     if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
-        return Decision(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
+        return BatchStep(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
     if code == ErrorCode.message_too_large:
         return _too_large(code, facts)
     if code in error_codes.FENCED and facts.own_epoch and not (facts.ambiguous or facts.expired):
-        return Decision(
-            BatchAction.BUMP_AND_RETRY
-        )  # The broker knows only epochs that it has returned.
+        # The broker knows only epochs that it has returned.
+        return BatchStep(BatchAction.BUMP_AND_RETRY)
     if code in error_codes.FATAL_TO_PRODUCER:
-        return Decision(BatchAction.FATAL, _status(code, facts))
+        return BatchStep(BatchAction.FATAL, _status(code, facts))
     action = _retriable(code, facts)
     if action is not None and not facts.expired and facts.attempts_left:
-        return Decision(action)
+        return BatchStep(action)
     if facts.gapless and not (action is not None and facts.expired):
-        return Decision(BatchAction.FATAL, _status(code, facts))
-    return Decision(BatchAction.FAIL, _status(code, facts))
+        return BatchStep(BatchAction.FATAL, _status(code, facts))
+    return BatchStep(BatchAction.FAIL, _status(code, facts))
 
 
-def _too_large(code: int, facts: RejectionFacts) -> Decision:
+def _too_large(code: int, facts: RejectionFacts) -> BatchStep:
     """Return SPLIT, which does not count as a retry, or fail a batch of a single record.
 
     The log may contain an ambiguous batch. Its pieces keep its sequence numbers: a broker that has
     appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
     """
     if facts.records > 1 and not facts.expired:
-        return Decision(BatchAction.SPLIT)
+        return BatchStep(BatchAction.SPLIT)
     gap = facts.gapless and not facts.expired
-    return Decision(BatchAction.FATAL if gap else BatchAction.FAIL, _status(code, facts))
+    return BatchStep(BatchAction.FATAL if gap else BatchAction.FAIL, _status(code, facts))
 
 
 def _retriable(code: int, facts: RejectionFacts) -> BatchAction | None:

@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.records import record_encoder
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.producer.append.planner import ranges_within
+from spark_kafka_sink.producer.append.batch_layout import ranges_within
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic, is_letter
 from spark_kafka_sink.producer.row_error import TOPIC_ROW_ERRORS, RowError
 from spark_kafka_sink.producer.rows import RowNumbers, Rows

@@ -23,10 +23,10 @@ from spark_kafka_sink.producer.send.batch_failure import batch_error
 from spark_kafka_sink.producer.send.batch_split import split
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
-    Decision,
+    BatchStep,
     RejectionFacts,
-    decide,
     is_unclear,
+    next_step,
 )
 from spark_kafka_sink.producer.send.partition_state import PartitionState
 from spark_kafka_sink.producer.send.record_errors import (
@@ -67,8 +67,8 @@ _OUTCOMES = {
     BatchAction.FAIL: BatchOutcome.FAILED,
     BatchAction.FATAL: BatchOutcome.FAILED,
 }
-_COMPLETED = Decision(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
-"""The decision for successful batches, for which `decide` is not called."""
+_COMPLETED = BatchStep(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
+"""The step for successful batches, for which `next_step` is not called."""
 _CLIENT_THROTTLES = 6
 """First Produce version for which the client must pause; with older versions, the broker delays its
 response (KIP-219).
@@ -127,24 +127,24 @@ class ResponseHandler:
         self.completion.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
 
     def _apply(self, answer: Answer, completion: Completion, now: float) -> None:
-        batch, code, decision = answer.batch, answer.response.code, _COMPLETED
+        batch, code, step = answer.batch, answer.response.code, _COMPLETED
         if code != ErrorCode.none:
-            decision = decide(code, self._facts(answer, now))
+            step = next_step(code, self._facts(answer, now))
             if is_unclear(code):
                 batch.is_ambiguous = True
-        self.listeners.on_answered(batch, completion, answer.response, decision.action.name)
-        match decision.action:
+        self.listeners.on_answered(batch, completion, answer.response, step.action.name)
+        match step.action:
             case BatchAction.COMPLETE:
                 self.completion.acknowledge(answer, now)
             case BatchAction.RETRY | BatchAction.REFRESH_AND_RETRY | BatchAction.BUMP_AND_RETRY:
-                self._retry(answer, decision.action, now)
+                self._retry(answer, step.action, now)
             case BatchAction.SPLIT:
                 self.listeners.on_rejected(answer.error)
                 limits, topic = self.client.batch_size_limits, batch.topic_partition.topic
                 self._split(answer.state, batch, limits.record_rejected(topic, batch.raw_size, now))
             case BatchAction.FAIL | BatchAction.FATAL:
-                self._fail_or_remedy(answer, decision)
-        if outcome := _OUTCOMES.get(decision.action):
+                self._fail_or_remedy(answer, step)
+        if outcome := _OUTCOMES.get(step.action):
             self._record_outcome(answer, outcome, completion.node.node_id, now)
 
     def _facts(self, answer: Answer, now: float) -> RejectionFacts:
@@ -234,11 +234,11 @@ class ResponseHandler:
 
     # The methods below handle batches that are too large or contain rejected records.
 
-    def _fail_or_remedy(self, answer: Answer, decision: Decision) -> None:
+    def _fail_or_remedy(self, answer: Answer, step: BatchStep) -> None:
         """If errors are tolerated, separate the rejected records; otherwise fail the batch."""
         state, batch, response = answer
         remedy: Remedy | ProducerBatch = Remedy.NONE
-        if decision.action is not BatchAction.FATAL:
+        if step.action is not BatchAction.FATAL:
             remedy = self.record_errors.remedy(answer)
         if remedy is not Remedy.NONE:
             self.listeners.on_rejected(answer.error)
@@ -251,7 +251,7 @@ class ResponseHandler:
                 transactional = self.completion.transactions is not None
                 error = batch_error(batch, response, self.acls, transactional=transactional)
                 state.remove(batch)
-                self.completion.fail(batch, decision.status, answer.error)
+                self.completion.fail(batch, step.status, answer.error)
                 self.completion.fail_session(error)
             case replacement:
                 self._replace(state, batch, [replacement])

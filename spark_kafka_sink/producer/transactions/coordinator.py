@@ -1,6 +1,6 @@
-"""Find the transaction coordinator, build requests to it, and decide how to handle its errors.
+"""Find the transaction coordinator, build requests to it, and determine how to handle its errors.
 
-The next step after a coordinator's response (`decide`):
+The next step after a coordinator's response (`action_for`):
 
     NONE                                            DONE
     load in progress, concurrent transactions,
@@ -88,7 +88,7 @@ _PARTITION_ACTIONS = {
 }
 
 
-def decide(api: ApiKey, code: int) -> CoordinatorAction:
+def action_for(api: ApiKey, code: int) -> CoordinatorAction:
     """Return the next step after a response to `api` with error `code`.
 
     `code` is a Kafka error code or a `ClientErrorCode`.
@@ -197,7 +197,7 @@ class CoordinatorLookup:
             code, node = result.code, Node(*result[-3:])
         if code:
             self.problem = error_name(code)
-            if decide(completion.request.api, code) not in RETRYING:
+            if action_for(completion.request.api, code) not in RETRYING:
                 raise coordinator_error(completion, code, self._transactional_id, self._acls)
             self._retry.record_failure(now)
             return

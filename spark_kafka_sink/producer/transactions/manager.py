@@ -390,7 +390,7 @@ class TransactionManager:
         rejected: set[int] = set()
         for key, code in transactions.partition_errors(completion.response).items():
             topic_partition = TopicPartition(*key)
-            action = coordinator.decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
+            action = coordinator.action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
                 self.partitions.mark_added(topic_partition)
             elif action is CoordinatorAction.DENIED:
@@ -418,14 +418,14 @@ class TransactionManager:
         if code == ErrorCode.none or is_aborting or code in _ALREADY_ENDED:
             self._transition_to(ProducerTransactionState.ABORTED)
             return
-        action = coordinator.decide(completion.request.api, code)
+        action = coordinator.action_for(completion.request.api, code)
         if action in coordinator.RETRYING:
             self._schedule_retry(action, code, now)
         else:
             self._transition_to(ProducerTransactionState.FATAL_ERROR)
 
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
-        action = coordinator.decide(completion.request.api, code)
+        action = coordinator.action_for(completion.request.api, code)
         if action in coordinator.RETRYING:
             self._schedule_retry(action, code, now)
             return

@@ -31,8 +31,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 )
 from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
 from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionalTaskWriter
-from spark_kafka_sink.spark.exactly_once.transaction_messages import (
-    TransactionMessage,
+from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import (
+    TransactionCommitMessage,
     of_tasks,
     results_of,
     transactions_of,
@@ -284,7 +284,7 @@ class ExactlyOnceEnd(WriteEnd):
         """Return the batch number of a stream, otherwise the name of the scope."""
         return self._scope.name if batch_id is None else str(batch_id)
 
-    def _plan_of(self, tasks: Sequence[TransactionMessage]) -> Planned:
+    def _plan_of(self, tasks: Sequence[TransactionCommitMessage]) -> Planned:
         """Return the planning data from the tasks' results, otherwise from the plan file."""
         if self._planned is not None:
             return self._planned
@@ -361,7 +361,12 @@ class ExactlyOnceEnd(WriteEnd):
         return replace(report, transaction_outcome=text, transactions=transactions)
 
     def _abort(
-        self, tasks: Sequence[TransactionMessage], planned: Planned, batch: str, *, complete: bool
+        self,
+        tasks: Sequence[TransactionCommitMessage],
+        planned: Planned,
+        batch: str,
+        *,
+        complete: bool,
     ) -> CommitOutcome:
         results, committer = [task.result for task in tasks], self._committer()
         nonce = planned.nonce
@@ -387,7 +392,7 @@ def _without_counters(report: DeliveryReport) -> DeliveryReport:
     return type(report)(**{name: getattr(report, name) for name in kept})
 
 
-def _ids(tasks: Sequence[TransactionMessage], planned: Planned) -> list[str]:
+def _ids(tasks: Sequence[TransactionCommitMessage], planned: Planned) -> list[str]:
     """Return the transactional ids that are still known after abort() itself has failed."""
     if planned.shared is not None:
         return [planned.shared.transactional_id]

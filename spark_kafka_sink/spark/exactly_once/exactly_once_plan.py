@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_rules import (
     BatchRejection,
     BatchVerdict,
@@ -15,6 +14,12 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     judge,
 )
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    ScopeKind,
+    TaskTransactionalId,
+    abort_flag_id,
+)
 from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ batch to it.
 class ExactlyOncePlan:
     """The plan of one batch write or micro-batch; pickled with its writer."""
 
-    scope: ids.Scope
+    scope: Scope
     nonce: str
     """Unique to this planning, so that two attempts never share a transactional id."""
     state: LogState[TaskTransaction]
@@ -59,7 +64,7 @@ class ExactlyOncePlan:
             TransactionError: the batch is rejected; message and hint contain the reason and the
                 remedy.
         """
-        single = self.scope.kind is not ids.ScopeKind.STREAM
+        single = self.scope.kind is not ScopeKind.STREAM
         caller = Caller(
             query=query_id,
             batch=batch,
@@ -79,7 +84,7 @@ class ExactlyOncePlan:
 
     def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
         """Return the transaction settings for one attempt of one task."""
-        task_id = ids.TaskTransactionalId(
+        task_id = TaskTransactionalId(
             scope=self.scope,
             query_id=query_id,
             batch=batch,
@@ -97,7 +102,7 @@ class ExactlyOncePlan:
         return TransactionSettings(
             transactional_id=str(task_id),
             timeout_ms=self.timeout_ms,
-            abort_flag=ids.abort_flag_id(self.scope, self.nonce),
+            abort_flag=abort_flag_id(self.scope, self.nonce),
             id_prefix=acl_prefix(self.scope.prefix),
             two_phase=self.two_phase,
         )

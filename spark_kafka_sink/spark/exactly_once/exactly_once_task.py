@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
     TaskTransaction,
 )
+from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.exactly_once.counted_rows import CountedRows
 from spark_kafka_sink.spark.exactly_once.running_query import (
@@ -23,7 +23,7 @@ from spark_kafka_sink.spark.exactly_once.running_query import (
     current_query,
     current_run,
 )
-from spark_kafka_sink.spark.exactly_once.transaction_messages import TransactionMessage
+from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.runtime import internals, worker_context
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter, task_info
 
@@ -62,7 +62,7 @@ class TransactionalTaskWriter(TaskWriter):
         """See `TaskWriter`."""
         return self.plan.must_write(None, self.plan.scope.name)
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> TransactionMessage:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> TransactionCommitMessage:
         """Write all rows, unless the batch is already decided.
 
         Raises:
@@ -73,8 +73,8 @@ class TransactionalTaskWriter(TaskWriter):
         plan, kind = self.plan, self.plan.scope.kind
         if plan.shared is not None:
             _reject_speculation()
-        run_id = None if kind is ids.ScopeKind.STREAM else current_run()
-        counted = CountedRows(batches, self.roles.topic if kind is ids.ScopeKind.BATCH else None)
+        run_id = None if kind is ScopeKind.STREAM else current_run()
+        counted = CountedRows(batches, self.roles.topic if kind is ScopeKind.BATCH else None)
         report, transaction = DeliveryReport(), None
         written: tuple[WrittenTopic, ...] = ()
         outcome = TaskOutcome.SKIPPED
@@ -96,7 +96,9 @@ class TransactionalTaskWriter(TaskWriter):
             run_id=run_id,
             shared=plan.shared,
         )
-        return TransactionMessage(self.origin.of_task(report), result, plan.nonce, written=written)
+        return TransactionCommitMessage(
+            self.origin.of_task(report), result, plan.nonce, written=written
+        )
 
     def read(
         self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
@@ -119,9 +121,9 @@ class TransactionalTaskWriter(TaskWriter):
     def _identity(self) -> tuple[str | None, str]:
         """Return the query id and the batch. A batch write has a query only within foreachBatch."""
         kind, name = self.plan.scope.kind, self.plan.scope.name
-        if kind is ids.ScopeKind.STREAM:
+        if kind is ScopeKind.STREAM:
             return current_micro_batch()
-        if kind is ids.ScopeKind.BATCH:
+        if kind is ScopeKind.BATCH:
             return current_query(), name
         return internals.local_property(internals.QUERY_ID), name
 
@@ -138,7 +140,7 @@ class TransactionalTaskWriter(TaskWriter):
             # Claim even if there are no rows, so that no other attempt of this task can write.
             if settings.joined is not None and not (session and session.has_claimed):
                 config = worker_context.with_shipped_files(
-                    self.config.producer, self.session_folder
+                    self.config.producer, self.artifact_folder
                 )
                 claim_id, prefix = settings.joined.claim_id, self.plan.scope.prefix
                 claim(config, claim_id, self.plan.timeout_ms, prefix)

@@ -5,10 +5,10 @@ In reading order:
 - `publication`: logs a write's summary, writes its report, and exports its metrics
 - `write_origin`: the identity of a write
 - `abort_files`: files that pass errors and plans to `abort`
-- `report_folder`: folders for the reports of an application, a session and a stream
+- `report_folder`: folders for the reports of an application, a Spark session and a stream
 - `retention`: limit the number of files that a stream writes
 - `last_report`: the latest report, also for clients of Spark Connect
-- `session_reports`: a data source that reads the reports of a Spark Connect session
+- `connect_reports`: a data source that reads the reports of a Spark Connect session
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver
 """

@@ -5,8 +5,8 @@ into the folder of the application's reports. On other machines that folder does
 error is written.
 
 One writer plans a stream's micro-batch and a different writer aborts it, so planning stores the
-data for abort() in a file. The messages of tasks contain the same data, but if no task of a
-micro-batch finishes, there are no messages. If a stopped query is interrupted before Spark calls
+data for abort() in a file. The commit messages of tasks contain the same data, but if no task of a
+micro-batch finishes, there are none. If a stopped query is interrupted before Spark calls
 abort(), the next planning of the query reads the file and aborts the transactions.
 """
 
@@ -62,8 +62,8 @@ class PlanFile:
     """The file that stores the data of a stream's last planning.
 
     `path` is in the folder of the application's reports if the stream has a checkpoint, because
-    with Spark Connect each start of a query has its own session; otherwise it is in the folder of
-    the session's reports. It is empty if nothing is stored.
+    with Spark Connect each start of a query has its own Spark session; otherwise it is in the
+    folder of the Spark session's reports. It is empty if nothing is stored.
     """
 
     path: str = ""

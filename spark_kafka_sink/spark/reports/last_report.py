@@ -1,4 +1,4 @@
-"""`last_report`, also for clients of Spark Connect, which read it with `session_reports`."""
+"""`last_report`, also for clients of Spark Connect, which read it with `connect_reports`."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def is_connect_session(spark: object) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryReport]:
+def connect_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryReport]:
     """Return the reports of a Spark Connect session; this runs a small Spark job.
 
     Args:
-        spark: the session.
+        spark: the Spark session.
         queries: also include streaming queries, from all sessions on the server.
 
     Raises:
@@ -44,7 +44,7 @@ def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryRepor
     """
     if not HAS_DATA_SOURCES:
         raise ReportError("PySpark 3.5 cannot read reports with Spark Connect", hint=_HINT)
-    from spark_kafka_sink.spark.reports.session_reports import read_rows  # needs data sources
+    from spark_kafka_sink.spark.reports.connect_reports import read_rows  # needs data sources
 
     try:
         rows = read_rows(spark, queries=queries)
@@ -79,10 +79,10 @@ def last_report(
 
     Args:
         query: a ``StreamingQuery``, or its name or id, to get the report of its latest micro-batch.
-        spark: the session; None for the active one. Only needed with Spark Connect.
+        spark: the Spark session; None for the active one. Only needed with Spark Connect.
 
     Raises:
-        ConfigError: an argument is not a query or a session.
+        ConfigError: an argument is not a query or a Spark session.
         ReportError: there is no report or no Spark session, or a Spark Connect server does not
             provide the report.
     """
@@ -114,11 +114,11 @@ def last_report(
 
 def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryReport]:
     remote = is_remote() if spark is None else is_connect_session(spark)
-    with suppress(PySparkRuntimeError):  # Without a session, the next line raises.
+    with suppress(PySparkRuntimeError):  # Without a Spark session, the next line raises.
         if remote:
             kept = _kept_by_client()
             try:
-                reports = session_reports(spark or SparkSession.active(), queries=queries)
+                reports = connect_reports(spark or SparkSession.active(), queries=queries)
             except ReportError:
                 if not kept:
                     raise

@@ -1,4 +1,4 @@
-"""Folders for the reports of an application, a session and a stream.
+"""Folders for the reports of an application, a Spark session and a stream.
 
 No two streams of an application write reports to the same path. The first stream with a given
 `reportPath` writes to this path; any other stream gets a subfolder. The first stream is recorded in
@@ -56,8 +56,8 @@ def query_id(checkpoint: str) -> str:
 class ReportFolder:
     """The report of the last batch write, and of each query's last micro-batch.
 
-    With Spark Connect, a query has its own session and folder, which the session that started the
-    query cannot find. Therefore the reports of queries are stored in the application's folder.
+    With Spark Connect, a query has its own Spark session and folder, which the session that started
+    the query cannot find. Therefore the reports of queries are stored in the application's folder.
     """
 
     path: Path
@@ -96,7 +96,7 @@ class ReportFolder:
         """Return all stored reports.
 
         Args:
-            queries: include the reports of the application's queries, in any session.
+            queries: include the reports of the application's queries, in any Spark session.
 
         Raises:
             ReportError: a report cannot be read.

@@ -189,7 +189,8 @@ def progress(
     is shown, but the write is not affected.
 
     Args:
-        spark: the session; any session works, because a process has only one Spark application.
+        spark: the Spark session; any session works, because a process has only one Spark
+            application.
         interval_s: seconds between two lines.
         show: called with each `WriteProgress`, in a separate thread, instead of displaying it.
 

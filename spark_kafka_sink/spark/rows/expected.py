@@ -11,11 +11,11 @@ from pyspark.sql import types
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.decoder import decode
-from spark_kafka_sink.formats.plan import FieldPlan, Source, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, Source, compile_encoder
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
 from spark_kafka_sink.spark.rows.serialization import fields_of
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
-from spark_kafka_sink.spark.schema.format_plans import arrow_schema, draft_plans
+from spark_kafka_sink.spark.schema.encoder_specs import arrow_schema, draft_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +49,13 @@ class Expected:
             SchemaRegistryError: the registered schema that the options select cannot be read.
         """
         roles = ColumnRoles.of(frame.schema, config)
-        plans = draft_plans(roles, frame.schema, config)
+        specs = draft_specs(roles, frame.schema, config)
         nullable = cast("types.StructType", _nullable(frame.schema))
         # PyArrow cannot convert null structs whose fields are not nullable.
         schema, table = arrow_schema(nullable), _to_arrow(frame.to(nullable))
         batches = [] if table is None else table.cast(schema).combine_chunks().to_batches()
         batch = next(iter(batches), pa.RecordBatch.from_pylist([], schema))
-        columns = {part: _decoded(plan, batch, part) for part, plan in plans.items()}
+        columns = {part: _decoded(spec, batch, part) for part, spec in specs.items()}
         for name in ("key", "value", "topic", "headers"):
             index = getattr(roles, name)
             if index is not None:
@@ -71,9 +71,9 @@ class Expected:
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ],
             sources={
-                part: Source(plan.schema, "", plan.message)
-                for part, plan in plans.items()
-                if plan.schema is not None
+                part: Source(spec.schema, "", spec.message)
+                for part, spec in specs.items()
+                if spec.schema is not None
             },
         )
 
@@ -91,18 +91,18 @@ def _nullable(data_type: types.DataType) -> types.DataType:
     return data_type
 
 
-def _decoded(plan: FieldPlan, batch: pa.RecordBatch, part: str) -> list[Any]:
-    structs = fields_of(batch, plan)
+def _decoded(spec: EncoderSpec, batch: pa.RecordBatch, part: str) -> list[Any]:
+    structs = fields_of(batch, spec)
     faults = RowFaults(len(structs))
-    encoded = compile_encoder(plan, structs.type).encode(structs, faults)
+    encoded = compile_encoder(spec, structs.type).encode(structs, faults)
     for fault in faults:
         raise ColumnError(
             f"row {fault.row} of the frame cannot be serialized: the field `{fault.path}` of the "
             f"{part} {fault.problem}"
         )
-    source = None if plan.schema is None else Source(plan.schema, "", plan.message)
+    source = None if spec.schema is None else Source(spec.schema, "", spec.message)
     return [
-        None if value is None else decode(plan.format, source, value)
+        None if value is None else decode(spec.format, source, value)
         for value in encoded.to_pylist()
     ]
 

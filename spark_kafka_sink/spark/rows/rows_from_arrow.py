@@ -312,7 +312,7 @@ def _serialized(
     batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks, clock: Clock
 ) -> Serialized | None:
     """Return the serialized keys and values, or None if neither is serialized."""
-    if roles.key_plan is None and roles.value_plan is None:
+    if roles.key_spec is None and roles.value_spec is None:
         return None
     from spark_kafka_sink.spark.rows.serialization import serialize  # needed only for formats
 

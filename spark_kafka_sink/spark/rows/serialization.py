@@ -1,4 +1,4 @@
-"""Serialize the columns of an Arrow batch in a task, by the plans for key and value.
+"""Serialize the columns of an Arrow batch in a task, by the encoder specs of key and value.
 
 A row with a field that does not fit the schema is a bad row: it fails the task, or becomes a dead
 letter with its fields as JSON.
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import NOT_UTF8, Cells
 from spark_kafka_sink.formats.columns.row_faults import RowFault, RowFaults
-from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, Framing, compile_encoder
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
 from spark_kafka_sink.producer.row_error import RowError
@@ -84,28 +84,28 @@ def serialize(
 ) -> Serialized:
     """Return the keys and values of n rows; rows with errors are added to `checks`.
 
-    `zone` is the session's time zone.
+    `zone` is the Spark session's time zone.
 
     Raises:
         ColumnError: a field cannot be serialized, and errors are not tolerated.
     """
-    drafts = (("key", roles.key_plan), ("value", roles.value_plan))
-    plans = {
-        part: _in_session(draft, zone, local_property(_IGNORES_NULLS))
+    drafts = (("key", roles.key_spec), ("value", roles.value_spec))
+    specs = {
+        part: _with_settings(draft, zone, local_property(_IGNORES_NULLS))
         for part, draft in drafts
         if draft is not None
     }
-    parts = {part: fields_of(batch, plan) for part, plan in plans.items()}
-    encoders = {part: compile_encoder(plan, parts[part].type) for part, plan in plans.items()}
+    parts = {part: fields_of(batch, spec) for part, spec in specs.items()}
+    encoders = {part: compile_encoder(spec, parts[part].type) for part, spec in specs.items()}
     start = clock.monotonic()  # The first task of a worker also loads modules, which takes longer.
     problems: dict[int, str] = {}
     columns: dict[str, pa.BinaryArray] = {}
     bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
-    for part, plan in plans.items():
+    for part, spec in specs.items():
         structs, faults = parts[part], RowFaults(batch.num_rows)
         columns[part] = encoders[part].encode(structs, faults)
-        if plan.check is not None:
-            plan.check(Cells(structs, faults).without_nulls(), bool(plan.writes_nulls))
+        if spec.check is not None:
+            spec.check(Cells(structs, faults).without_nulls(), bool(spec.writes_nulls))
         _report(part, faults, checks, problems)
         bad.append((part, structs, faults.rows))
     if problems:
@@ -122,22 +122,22 @@ def serialize(
     )
 
 
-def fields_of(batch: pa.RecordBatch, plan: FieldPlan) -> pa.StructArray:
-    """Return the columns of a plan as one struct per row."""
-    if plan.fields is None:
-        return cast("pa.StructArray", batch.column(cast("int", plan.column)))
-    columns = [batch.column(index) for index in plan.fields]
-    fields = [batch.schema.field(index) for index in plan.fields]
+def fields_of(batch: pa.RecordBatch, spec: EncoderSpec) -> pa.StructArray:
+    """Return the columns that are encoded as one struct per row."""
+    if spec.fields is None:
+        return cast("pa.StructArray", batch.column(cast("int", spec.column)))
+    columns = [batch.column(index) for index in spec.fields]
+    fields = [batch.schema.field(index) for index in spec.fields]
     return pa.StructArray.from_arrays(columns, fields=fields)
 
 
 @lru_cache(maxsize=16)
-def _in_session(plan: FieldPlan, zone: str, ignores_nulls: str | None) -> FieldPlan:
-    """Return the plan with the session's settings, which are unknown on the driver."""
-    writes_nulls = plan.writes_nulls
+def _with_settings(spec: EncoderSpec, zone: str, ignores_nulls: str | None) -> EncoderSpec:
+    """Return the spec with settings of the Spark session, which are unknown on the driver."""
+    writes_nulls = spec.writes_nulls
     if writes_nulls is None:
         writes_nulls = (ignores_nulls or "true").lower() == "false"
-    return replace(plan, zone=zone, writes_nulls=writes_nulls)
+    return replace(spec, zone=zone, writes_nulls=writes_nulls)
 
 
 def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int, str]) -> None:
@@ -163,10 +163,10 @@ def _with_json(
 
     Bytes that are not UTF-8 become U+FFFD.
     """
-    plan = FieldPlan(format=Format.JSON, column=0, framing=Framing(), zone=zone)
+    spec = EncoderSpec(format=Format.JSON, column=0, framing=Framing(), zone=zone)
     bad = structs.take(rows.astype(np.int64))
     faults = RowFaults(len(bad))
-    texts = compile_encoder(plan, bad.type).encode(bad, faults)
+    texts = compile_encoder(spec, bad.type).encode(bad, faults)
     if faults:
         lost = {fault.row for fault in faults if fault.problem != NOT_UTF8}
         readable = (
@@ -187,9 +187,9 @@ def _texts(problems: dict[int, str], rows: int) -> pa.StringArray:
 
 
 def _headers(roles: ColumnRoles) -> tuple[tuple[str, bytes], ...]:
-    plans = (roles.key_plan, roles.value_plan)
+    specs = (roles.key_spec, roles.value_spec)
     return tuple(
-        plan.framing.header
-        for plan in plans
-        if plan is not None and plan.framing.header is not None
+        spec.framing.header
+        for spec in specs
+        if spec is not None and spec.framing.header is not None
     )

@@ -7,7 +7,7 @@ In reading order:
 - `spark_releases`: differences between PySpark releases
 - `worker_context`: settings and shipped files that are available to a Python worker
 - `continuous_processing`: rejects streams whose rows Spark would drop
-- `sessions`: checks of the session that is passed to a public function
+- `session_checks`: checks of the Spark session that is passed to a public function
 - `spark_errors`: converts exceptions of Spark to errors of this package
 - `log_lines`: the format of log lines in Spark's Python workers
 """

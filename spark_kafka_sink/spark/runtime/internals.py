@@ -50,16 +50,16 @@ CONNECT_TAG: Final = "SparkConnect_"
 CONNECT_SESSION: Final = re.compile(
     r"SparkConnect_OperationTag_User_[^,]*_Session_([0-9a-f-]{36})_Operation_"
 )
-"""The tag of a Spark Connect operation, with the id of its session (``ExecuteJobTag``)."""
+"""The tag of a Spark Connect operation, with the id of its Spark session (``ExecuteJobTag``)."""
 QUERY_SETTINGS: Final = ("spark.sql.requireAllClusterKeysForDistribution", "spark.sql.cbo.enabled")
-"""Spark sets both settings to false in its copy of the session for each run of a query. The first
-setting is internal and false by default. Source: ``StreamExecution.runStream``.
+"""Spark sets both settings to false in its copy of the Spark session for each run of a query. The
+first setting is internal and false by default. Source: ``StreamExecution.runStream``.
 """
 QUERY_MARKER: Final = "spark.sql.streaming.internal.stateStore.partitions"
 """Since Spark 4.1, each run of a query also sets this internal setting. Without it, a user has set
 the settings of `QUERY_SETTINGS` for a batch job. Source: ``StreamExecution.runStream``.
 """
-_SESSION_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ARTIFACT_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PROC: Final = Path("/proc")
 _PARENT, _STARTED = 1, 19
 """Indices of two fields in /proc/PID/stat, counted after the name: the parent's process id and the
@@ -145,8 +145,8 @@ def local_property(name: str) -> str | None:
 def files_folder() -> Path | None:
     """Return the folder of shipped files, which Spark deletes when the application ends.
 
-    `addArtifact(file=True)` of Spark Connect copies files into a subfolder of the session: this is
-    the folder in the driver's workers and in tasks of batches, but not in tasks of streams.
+    `addArtifact(file=True)` of Spark Connect copies files into a subfolder of the Spark session:
+    this is the folder in the driver's workers and in tasks of batches, but not in tasks of streams.
     """
     from pyspark import SparkContext, SparkFiles
 
@@ -164,7 +164,7 @@ def _driver_files(context: SparkContext) -> Path:  # noqa: ARG001 - the folder i
 
 def application_folder(files: Path) -> Path:
     """Return the application's folder, given the folder of a Spark Connect session within it."""
-    return files.parent if _SESSION_FOLDER.fullmatch(files.name) else files
+    return files.parent if _ARTIFACT_FOLDER.fullmatch(files.name) else files
 
 
 @_probe(
@@ -314,8 +314,8 @@ def is_continuous(proc: Path = _PROC) -> bool:
 def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
     """Return when the latest query in the driver's JVM started; None if there is no query.
 
-    A planning process serves all queries of a session, and Spark passes it nothing that differs
-    between two starts of the same query. Only the query's thread differs.
+    A planning process serves all queries of a Spark session, and Spark passes it nothing that
+    differs between two starts of the same query. Only the query's thread differs.
 
     Returns:
         Clock ticks since the system's boot, and the thread's id.

@@ -1,4 +1,4 @@
-"""The modules that `warm_up` imports before a session's first write."""
+"""The modules that `warm_up` imports before a Spark session's first write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Python worker derives from the settings of its session and from shipped files."""
+"""What a Python worker derives from the settings of its Spark session and from shipped files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lacks_query() -> bool:
 def connect_query_session() -> str | None:
     """Return the id of the Spark Connect session whose foreachBatch function runs this task.
 
-    Return None in any other task. Each start of a query has its own session.
+    Return None in any other task. Each start of a query has its own Spark session.
     """
     match = internals.CONNECT_SESSION.search(internals.local_property(internals.TAGS) or "")
     return match[1] if match and _has_query_settings() else None
@@ -95,7 +95,7 @@ def _number(text: str | None, default: int) -> int:
     return -1 if size is None else int(size[1]) << 10 * _UNITS.index(size[2])
 
 
-def session_folder() -> str | None:
+def artifact_folder() -> str | None:
     """Return the name of the driver's folder; with Spark Connect, it is the session's folder."""
     root = internals.files_folder()
     return None if root is None else root.name
@@ -106,7 +106,7 @@ def with_shipped_files(config: ProducerConfig, session: str | None = None) -> Pr
 
     Args:
         config: the sink's settings, as set by the user.
-        session: in a task, the result of `session_folder` on the driver.
+        session: in a task, the result of `artifact_folder` on the driver.
     """
     root = internals.files_folder()
     if root is None:

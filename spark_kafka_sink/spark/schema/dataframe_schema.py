@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.config.sink_config import SinkConfig
-    from spark_kafka_sink.formats.plan import FieldPlan
+    from spark_kafka_sink.formats.encoder_spec import EncoderSpec
     from spark_kafka_sink.spark.schema.selection import Selection, Selections
 
 _TYPES: dict[str, tuple[tuple[type[types.DataType], ...], str]] = {
@@ -58,7 +58,7 @@ _TYPE_LENGTH = 100
 class ColumnRoles:
     """The index of each column in the DataFrame; None if it is absent or not used.
 
-    `value` and `key` are written unchanged, unless there is a plan to serialize columns.
+    `value` and `key` are written unchanged, unless columns are encoded.
     `fixed_topic` is the `topic` option, which overrides the column. If `tolerant` is True
     (errors.tolerance=all), a bad row is marked and does not fail the task.
     """
@@ -71,33 +71,33 @@ class ColumnRoles:
     timestamp: int | None
     fixed_topic: str | None
     tolerant: bool = False
-    value_plan: FieldPlan | None = None
-    key_plan: FieldPlan | None = None
+    value_spec: EncoderSpec | None = None
+    key_spec: EncoderSpec | None = None
 
     @property
     def used(self) -> list[int]:
         """Indices of the columns that are written."""
         indexes = (self.value, self.key, self.topic, self.partition, self.headers, self.timestamp)
         used = {index for index in indexes if index is not None}
-        for plan in (self.value_plan, self.key_plan):
-            used.update(() if plan is None else plan.columns)
+        for spec in (self.value_spec, self.key_spec):
+            used.update(() if spec is None else spec.columns)
         return sorted(used)
 
     @property
     def described_formats(self) -> tuple[tuple[str, str], ...]:
         """The formats, subjects and schema ids of key and value, by name, for the report."""
         facts: list[tuple[str, str]] = []
-        for part, plan in (("key", self.key_plan), ("value", self.value_plan)):
-            if plan is not None:
-                facts.append((f"{part}.format", plan.format.value))
-                facts += [(f"{part}.subject", plan.subject)] if plan.subject else []
-                facts += [(f"{part}.schema.id", str(plan.schema_id))] if plan.schema_id else []
+        for part, spec in (("key", self.key_spec), ("value", self.value_spec)):
+            if spec is not None:
+                facts.append((f"{part}.format", spec.format.value))
+                facts += [(f"{part}.subject", spec.subject)] if spec.subject else []
+                facts += [(f"{part}.schema.id", str(spec.schema_id))] if spec.schema_id else []
         return tuple(facts)
 
     @property
     def has_key(self) -> bool:
         """True if records can have a key."""
-        return self.key is not None or self.key_plan is not None
+        return self.key is not None or self.key_spec is not None
 
     @classmethod
     def of(cls, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
@@ -129,8 +129,8 @@ class ColumnRoles:
             timestamp=_required(schema, "timestamp") if config.use_timestamp_column else None,
             fixed_topic=config.topic,
             tolerant=config.dead_letters.tolerant,
-            value_plan=None if selected is None else _plan(selected.value, config),
-            key_plan=None if selected is None else _plan(selected.key, config),
+            value_spec=None if selected is None else _spec(selected.value, config),
+            key_spec=None if selected is None else _spec(selected.key, config),
         )
 
 
@@ -169,13 +169,13 @@ def _raw(selection: Selection | None) -> int | None:
     return selection.column if selection is not None and selection.is_raw else None
 
 
-def _plan(selection: Selection | None, config: SinkConfig) -> FieldPlan | None:
-    """Return the serialization plan, still without a schema, or None if nothing is serialized."""
+def _spec(selection: Selection | None, config: SinkConfig) -> EncoderSpec | None:
+    """Return the encoder spec, still without a schema, or None if nothing is serialized."""
     if selection is None or selection.is_raw or config.formats is None:
         return None
-    from spark_kafka_sink.formats.plan import FieldPlan  # needed only for formats
+    from spark_kafka_sink.formats.encoder_spec import EncoderSpec  # needed only for formats
 
-    return FieldPlan(
+    return EncoderSpec(
         format=selection.format,
         fields=selection.fields,
         column=selection.column,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class DeliveryMessage:
+class CommitMessage:
     """Delivery report of a task whose rows are acknowledged, with the version of this package."""
 
     report: AnyReport
@@ -45,7 +45,7 @@ def committed_report(
         DeliveryError: a partition has no delivery report, because Spark did not pass its rows to
             this package; or a topic was recreated between two tasks.
     """
-    unknown = [message for message in messages if not isinstance(message, DeliveryMessage)]
+    unknown = [message for message in messages if not isinstance(message, CommitMessage)]
     if unknown:
         kinds = sorted({type(message).__name__ for message in unknown})
         raise DeliveryError(
@@ -59,7 +59,7 @@ def committed_report(
 
 def written_topics(messages: Sequence[object]) -> list[WrittenTopic]:
     """Return the topics that the tasks have written to, once for each task."""
-    known = [message for message in messages if isinstance(message, DeliveryMessage)]
+    known = [message for message in messages if isinstance(message, CommitMessage)]
     return [topic for message in known for topic in message.written]
 
 
@@ -67,7 +67,7 @@ def finished_report(
     messages: Sequence[object], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
     """Return the merged report of a failed write's finished tasks."""
-    known = [message for message in messages if isinstance(message, DeliveryMessage)]
+    known = [message for message in messages if isinstance(message, CommitMessage)]
     report = _merged([message.report for message in known], tasks)
     return replace(report, startup_ms=max((message.startup_ms for message in known), default=0))
 

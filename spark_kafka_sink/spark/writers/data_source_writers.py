@@ -1,4 +1,4 @@
-"""The writers of `format("kafkaprod")`, which Spark pickles, and the tasks' messages to it.
+"""The writers of `format("kafkaprod")`, which Spark pickles, and its commit messages.
 
 Spark calls `write` in a task's Python worker, `commit` and `abort` in a Python worker on the
 driver. These are different objects (design.md: new-writers).
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+    from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
     from spark_kafka_sink.spark.writers.task_writer import TaskWriter
     from spark_kafka_sink.spark.writers.write_end import WriteEnd
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class SparkCommitMessage(WriterCommitMessage):
-    """A task's message in the class that Spark requires."""
+    """A task's commit message in the class that Spark requires."""
 
-    delivery: DeliveryMessage
+    delivery: CommitMessage
 
 
 class KafkaProdWriter(DataSourceArrowWriter):
@@ -90,7 +90,7 @@ class KafkaProdStreamWriter(StreamArrowWriter):
 
 
 def _deliveries(messages: Messages) -> list[object]:
-    """Return the tasks' own messages; a message of another class, or None, stays as it is."""
+    """Return the commit messages without Spark's class; other objects stay as they are."""
     return [
         message.delivery if isinstance(message, SparkCommitMessage) else message
         for message in messages

@@ -1,7 +1,7 @@
 """The function that `write` passes to `DataFrame.mapInArrow`; it runs in the tasks.
 
-Its result is one row with the task's message. Workers load this module to unpickle the function, so
-it imports little.
+Its result is one row with the task's commit message. Workers load this module to unpickle the
+function, so it imports little.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SCHEMA: Final = StructType([StructField("message", BinaryType())])
 """A type, because the driver's JVM would have to parse a text."""
 
 Finished = Accumulator[dict[str, list[bytes]]]
-"""Pickled messages of finished tasks, by write."""
+"""Pickled commit messages of finished tasks, by write."""
 
 
 class ByWrite(AccumulatorParam[dict[str, list[bytes]]]):
-    """Merges the messages of the tasks of several writes."""
+    """Merges the commit messages of the tasks of several writes."""
 
     def zero(self, value: dict[str, list[bytes]]) -> dict[str, list[bytes]]:  # noqa: ARG002
         """Return the initial value in a task."""
@@ -39,7 +39,7 @@ class ByWrite(AccumulatorParam[dict[str, list[bytes]]]):
     def addInPlace(  # noqa: N802
         self, value1: dict[str, list[bytes]], value2: dict[str, list[bytes]]
     ) -> dict[str, list[bytes]]:
-        """Add a task's messages."""
+        """Add a task's commit messages."""
         for write_id, messages in value2.items():
             value1.setdefault(write_id, []).extend(messages)
         return value1
@@ -53,7 +53,7 @@ def run_task(
     *,
     names: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Write one task's rows and yield its message.
+    """Write one task's rows and yield its commit message.
 
     Spark 3.5 reports an error with its traceback, of which Spark Connect returns only the first
     2,048 characters: an error of this package has only Spark's own frames.
@@ -61,7 +61,7 @@ def run_task(
     Args:
         task: the task writer.
         write_id: identifies the write in `finished`.
-        finished: collects the messages if the job fails; None with Spark Connect.
+        finished: collects the commit messages if the job fails; None with Spark Connect.
         batches: the rows.
         names: the columns' names, if the batches have other names.
     """
@@ -88,7 +88,7 @@ def run_task_without_rows(
 
 
 def messages_of(pickled: Iterable[bytes]) -> list[object]:
-    """Return the messages of tasks."""
+    """Return the commit messages of tasks."""
     return [pickle.loads(message) for message in pickled]  # noqa: S301 - messages of own tasks
 
 

@@ -1,12 +1,12 @@
 """Tasks of a write, one producer session each.
 
 A `TaskWriter` is pickled to the tasks. It is the same for `format("kafkaprod")` and for `write`,
-which pass the tasks' messages to the driver in different ways. Delivery is at least once: a task
-that Spark runs again writes its rows again.
+which pass the tasks' commit messages to the driver in different ways. Delivery is at least once: a
+task that Spark runs again writes its rows again.
 
 The driver's worker processes load this module to plan and to commit. Modules that only tasks need
-are imported where they are used, because the first write of a session waits for the start of each
-of these processes.
+are imported where they are used, because the first write of a Spark session waits for the start of
+each of these processes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_kafka_sink.spark.reports.retention import statistics_prefix
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
-from spark_kafka_sink.spark.runtime.worker_context import session_folder, with_shipped_files
+from spark_kafka_sink.spark.runtime.worker_context import artifact_folder, with_shipped_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
-    from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+    from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
 _LOG = logging.getLogger("spark_kafka_sink")
 _ABORT_S = 5.0
@@ -67,7 +67,7 @@ class TaskWriter:
         self.config = config
         self.roles = roles
         self.origin = origin or WriteOrigin()
-        self.session_folder = session_folder()
+        self.artifact_folder = artifact_folder()
         self.progress = ProgressAddress.find(report_folder())
 
     @property
@@ -75,19 +75,19 @@ class TaskWriter:
         """False if planning has found that the rows of a batch job are already written."""
         return True
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
+    def run(self, batches: Iterator[pa.RecordBatch]) -> CommitMessage:
         """Write all rows and wait for their acknowledgement. Raises if a row fails."""
         with self.origin.error_file.storing_errors(task_info().partition_id):
             spare_garbage_collections()
             startup = self.origin.startup_ms + _loaded_ms()
             return replace(self.write(batches), startup_ms=startup)
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> DeliveryMessage:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> CommitMessage:
         """Write all rows, without the error handling of `run`."""
-        from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+        from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
         report, written = self.deliver(batches)
-        return DeliveryMessage(self.origin.of_task(report), written=written)
+        return CommitMessage(self.origin.of_task(report), written=written)
 
     def deliver(
         self,
@@ -95,7 +95,7 @@ class TaskWriter:
         transaction: TransactionSettings | None = None,
         finish: Callable[[ProducerSession | None], None] = lambda _: None,
     ) -> tuple[DeliveryReport, tuple[WrittenTopic, ...]]:
-        """Deliver all rows in one session; without rows, no session is created.
+        """Deliver all rows in one producer session; without rows, none is created.
 
         Args:
             batches: the rows.
@@ -103,12 +103,12 @@ class TaskWriter:
                 failure.
             finish: called with the session after all rows are acknowledged.
         """
-        from spark_kafka_sink.producer import session_pool as sessions
+        from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
         from spark_kafka_sink.report.delivery_report import DeliveryReport
 
         session: ProducerSession | None = None
         create_topics = self._topic_creator()
-        config = with_shipped_files(self.config.producer, self.session_folder)
+        config = with_shipped_files(self.config.producer, self.artifact_folder)
 
         def min_rows() -> int:
             return 0 if session is None else session.wanted_rows
@@ -118,7 +118,7 @@ class TaskWriter:
                 for rows in self.read(reporter.watch(batches), min_rows):
                     create_topics(rows.topics)
                     session = session or reporter.attach(
-                        sessions.borrow_session(config, self.session_settings(), transaction)
+                        borrow_session(config, self.session_settings(), transaction)
                     )
                     session.append(rows)
                 if session is not None:
@@ -132,7 +132,7 @@ class TaskWriter:
         if session is None:
             return report, ()
         written = session.written_topics
-        sessions.give_back_session(session)
+        give_back_session(session)
         return report, written
 
     def _topic_creator(self) -> Callable[[Iterable[str]], None]:
@@ -142,7 +142,7 @@ class TaskWriter:
             return lambda _: None
         from spark_kafka_sink.kafka.admin.topic_creator import TopicCreator  # rarely needed
 
-        producer = with_shipped_files(config.producer, self.session_folder)
+        producer = with_shipped_files(config.producer, self.artifact_folder)
         creator = TopicCreator(producer, config.topic_creation)
 
         def create(names: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ class WriteEnd:
         """Publish and return the report of a write after all tasks have finished.
 
         Args:
-            messages: the messages of the tasks; anything else counts as a missing message.
+            messages: the commit messages of the tasks; anything else counts as missing.
             batch_id: number of the micro-batch; None for a batch write.
 
         Raises:
@@ -49,7 +49,7 @@ class WriteEnd:
         """Publish the report of a failed write, including the deliveries of its finished tasks.
 
         Args:
-            messages: the messages of the tasks.
+            messages: the commit messages of the tasks.
             batch_id: number of the micro-batch; None for a batch write.
             error: the error of the write, if the caller knows it.
         """

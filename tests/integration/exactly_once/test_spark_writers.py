@@ -36,13 +36,13 @@ from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
     stream_scope,
 )
 from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionalTaskWriter
-from spark_kafka_sink.spark.exactly_once.transaction_messages import TransactionMessage
+from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.reports.abort_files import PlanFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
-from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 from spark_kafka_sink.spark.writers.write_end import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
@@ -251,7 +251,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
     stopped = _plan_stream(servers, unique_topic, tmp_path)
     result, _lost = (stopped.task.run(iter([ROWS])) for _ in range(2))
     assert isinstance(stopped.end, ExactlyOnceEnd)
-    assert isinstance(result, TransactionMessage)
+    assert isinstance(result, TransactionCommitMessage)
     transaction = result.result.transaction
     assert transaction is not None
     decided = Decided(micro_batch[QUERY_ID], "0", (transaction,))
@@ -359,7 +359,7 @@ def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
         micro_batch.update(_connect_settings(session))
         writer = _plan(servers, unique_topic, batchId=batch)
         message = writer.task.run(iter([ROWS]))
-        assert isinstance(message, TransactionMessage)
+        assert isinstance(message, TransactionCommitMessage)
         writer.end.commit([message])
         return message.result.outcome.value
 
@@ -399,7 +399,7 @@ def _connect_settings(run: str) -> dict[str, str]:
 
 def _two_runs(
     servers: str, topic: str, path: str, atomic: str
-) -> list[tuple[WriteJob, list[DeliveryMessage]]]:
+) -> list[tuple[WriteJob, list[CommitMessage]]]:
     """Plan a batch twice and write its rows; the second planning follows the first write."""
     options = {"batchId": "1", "atomicBatch": atomic, "reportPath": path}
     runs = []

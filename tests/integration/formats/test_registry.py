@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from spark_kafka_sink.spark.schema import format_plans
+from spark_kafka_sink.spark.schema import encoder_specs
 from tests.integration.support.columnar import write_rows
 from tests.support.schema_registry import SmallRegistry, guid_of
 
@@ -407,7 +407,7 @@ def test_stream_registers_once_per_start(
     monkeypatch.setattr(
         "spark_kafka_sink.spark.write_plan.latest_query_start", lambda: next(starts)
     )
-    format_plans._CACHED_PLANS.clear()
+    encoder_specs._CACHED_ROLES.clear()
     options = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "topic": "events",

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource, register
-from spark_kafka_sink.spark.runtime.sessions import reject_wheel
+from spark_kafka_sink.spark.runtime.session_checks import reject_wheel
 
 
 class Session:

@@ -18,12 +18,17 @@ from typing import Any
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder, derive_schema
+from spark_kafka_sink.formats.encoder_spec import (
+    EncoderSpec,
+    Framing,
+    compile_encoder,
+    derive_schema,
+)
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, size_bounds, split_records
+from spark_kafka_sink.producer.append.batch_layout import BatchLayout, BatchLimits, lay_out
 from spark_kafka_sink.producer.append.partitioner import Partitioner
-from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.buffer.batch import OpenBatch
 from spark_kafka_sink.producer.rows import Rows
 from tools.benchmarks import tables
@@ -120,8 +125,8 @@ class _Bench:
         self._done("sizes")
         route = self._partitioner.assign(rows, self._topics)
         self._done("route (hash)" if rows.columns.key is not None else "route (sticky)")
-        layout = plan(route.targets, sizes, _STAMP_MS, self._open.get, self._limits)
-        self._done("plan (sort)" if layout.order is not None else "plan")
+        layout = lay_out(route.targets, sizes, _STAMP_MS, self._open.get, self._limits)
+        self._done("layout (sort)" if layout.order is not None else "layout")
         encoded = encode_records(
             rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
         )
@@ -131,7 +136,7 @@ class _Bench:
         self._done("slice")
         self._remember(layout, slices)
 
-    def _remember(self, layout: Plan, slices: list[memoryview]) -> None:
+    def _remember(self, layout: BatchLayout, slices: list[memoryview]) -> None:
         for segment, data in zip(layout.segments, slices, strict=True):
             before = 61 if segment.opens else self._open[segment.target].size
             records = segment.first_delta + segment.stop - segment.start
@@ -191,7 +196,7 @@ def measure_formats(bench: Workbench, amounts: Amounts) -> tables.Figures:
 def _format(format_: Format, kind: str, rounds: int) -> dict[str, Any]:
     batches = [orders(kind, ROWS, seed) for seed in range(_KINDS)]
     derived = derive_schema(format_, batches[0].type, "Order", "shop")
-    compiled = FieldPlan(
+    compiled = EncoderSpec(
         format=format_,
         schema=None if format_ is Format.JSON else derived.schema,
         message=derived.message,

@@ -31,11 +31,11 @@ def opened(epoch: int = 0) -> TransactionMetadata:
 
 
 def ended(txn: TransactionMetadata, *, commit: bool = True) -> TransactionMetadata:
-    decide = transitions.end_v2(
+    ended = transitions.end_v2(
         txn, ProducerIdAndEpoch(txn.producer_id, txn.epoch), NOW, commit=commit
     )
-    assert isinstance(decide, TransactionMetadata)
-    return decide
+    assert isinstance(ended, TransactionMetadata)
+    return ended
 
 
 @pytest.mark.parametrize("after", TransactionState)

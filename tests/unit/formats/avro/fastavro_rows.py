@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import (
-    FieldPlan,
+from spark_kafka_sink.formats.encoder_spec import (
+    EncoderSpec,
     compile_encoder,
 )
 
@@ -26,8 +26,8 @@ def encode(array: pa.Array[Any], schema: Any) -> list[bytes | None]:
 
 def try_to_encode(array: pa.Array[Any], schema: Any) -> tuple[list[bytes | None], RowFaults]:
     faults = RowFaults(len(array))
-    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema))
-    encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
+    spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema))
+    encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
     encoded.validate(full=True)
     return encoded.to_pylist(), faults
 

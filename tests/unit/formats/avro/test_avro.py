@@ -16,8 +16,8 @@ from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import PRIMITIVES
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import (
-    FieldPlan,
+from spark_kafka_sink.formats.encoder_spec import (
+    EncoderSpec,
     Framing,
     compile_encoder,
     derive_schema,
@@ -242,9 +242,9 @@ def test_rows_that_do_not_fit(
 def test_columns_that_do_not_fit_a_schema_are_rejected(
     type_: pa.StructType, schema: Any, message: str
 ) -> None:
-    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema))
+    spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema))
     with pytest.raises(ColumnError, match=message):
-        compile_encoder(plan, type_)
+        compile_encoder(spec, type_)
 
 
 UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}]]
@@ -313,7 +313,7 @@ UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}
 )
 def test_invalid_schemas_are_rejected(schema: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        compile_encoder(FieldPlan(format=Format.AVRO, schema=schema), pa.struct([]))
+        compile_encoder(EncoderSpec(format=Format.AVRO, schema=schema), pa.struct([]))
 
 
 @pytest.mark.parametrize("size", [None, 20, 32, 40])
@@ -380,8 +380,8 @@ def test_names_are_resolved_in_namespaces_and_other_branches() -> None:
     type_ = pa.struct([*inner, ("next", inner)])
     row = {"city": {"zip": "1"}, "other": {"home": {"zip": "2"}}}
     named = [other, "geo.City", tree]
-    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(named))
-    encoder = compile_encoder(plan, type_)
+    spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(named))
+    encoder = compile_encoder(spec, type_)
     array = pa.array([{**row, "next": row}], type_)
     data = encoder.encode(array, RowFaults(1))[0].as_py()  # type: ignore[arg-type]
     assert read(named, data or b"") == {**row, "next": {**row, "next": None}}
@@ -428,8 +428,8 @@ def test_union_of_null_and_a_record() -> None:
 def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     framing = Framing(b"\0\0\0\0\1")
-    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(record(("a", "int"))), framing=framing)
-    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(2))  # type: ignore[arg-type]
+    spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(record(("a", "int"))), framing=framing)
+    encoded = compile_encoder(spec, array.type).encode(array, RowFaults(2))  # type: ignore[arg-type]
     assert encoded.to_pylist() == [b"\0\0\0\0\1\2", None]
 
 

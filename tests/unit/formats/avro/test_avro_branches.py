@@ -20,7 +20,7 @@ from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import without_comments
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, Framing, compile_encoder
 from tests.unit.formats.avro.fastavro_rows import encode, read, record, try_to_encode
 from tests.unit.formats.generated import EPOCH, plain_values
 
@@ -295,8 +295,8 @@ def event_of(row: dict[str, Any], union: Any, name: str | None = None) -> tuple[
     type_ = pa.struct([("e", pa.list_(pa.map_(pa.string(), whole.type)))])
     results: list[Any] = []
     for schema, array in ((union, whole), (deep, pa.array([{"e": [[("k", row)]]}], type_))):
-        plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema), message=name)
-        (data,) = encoded_by(plan, array)
+        spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema), message=name)
+        (data,) = encoded_by(spec, array)
         source, parsed = io.BytesIO(data or b""), fastavro.parse_schema(schema)
         results.append(fastavro.schemaless_reader(source, parsed, None, return_record_name=True))
     assert results[1]["e"][0]["k"] == results[0]
@@ -373,18 +373,18 @@ def test_records_with_the_same_fields_are_chosen_if_every_value_fits(
     other = {"type": "record", "name": "Other", "fields": [{"name": "z", "type": "string"}]}
     union = ["null", other, *events]
     array: Any = pa.array([{"id": item(value)}], pa.struct([("id", column_type(type_))]))
-    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(union))
+    spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(union))
     if expected is None:
         with pytest.raises(ColumnError, match=r"several records of the Avro union: n0\.E0, n1\.E1"):
-            encoded_by(plan, array)
-        plan, expected = replace(plan, message="E1"), 1
-    (data,) = encoded_by(plan, array)
+            encoded_by(spec, array)
+        spec, expected = replace(spec, message="E1"), 1
+    (data,) = encoded_by(spec, array)
     assert (data or b"")[0] // 2 == 2 + expected
     assert read(union, data).keys() == ({"id", "note"} if has_default else {"id"})
 
 
-def encoded_by(plan: FieldPlan, array: Any) -> list[bytes | None]:
-    return compile_encoder(plan, array.type).encode(array, RowFaults(len(array))).to_pylist()
+def encoded_by(spec: EncoderSpec, array: Any) -> list[bytes | None]:
+    return compile_encoder(spec, array.type).encode(array, RowFaults(len(array))).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -498,24 +498,24 @@ def test_events_without_a_single_record_are_rejected(
 )
 def test_single_column_without_a_record(type_: pa.DataType, values: list[Any], schema: str) -> None:
     array = pa.array([{"id": value} for value in [*values, None]], pa.struct([("id", type_)]))
-    plan = FieldPlan(format=Format.AVRO, schema=schema, fields=(0,))
-    encoded = encoded_by(plan, array)
+    spec = EncoderSpec(format=Format.AVRO, schema=schema, fields=(0,))
+    encoded = encoded_by(spec, array)
     parsed = json.loads(without_comments(schema))
     assert [read(parsed, data) for data in encoded[:-1]] == values
     assert encoded[-1] is None
-    confluent = replace(plan, format=Format.AVRO_CONFLUENT, framing=Framing(b"\0\0\0\0\1"))
+    confluent = replace(spec, format=Format.AVRO_CONFLUENT, framing=Framing(b"\0\0\0\0\1"))
     framed = encoded_by(confluent, array)[0] or b""
     # Clients in Java and Python read and write bytes without their length.
     assert framed[5:] == (values[0] if schema == "bytes" else encoded[0])
 
 
 def test_type_without_a_record_needs_one_column() -> None:
-    plan = FieldPlan(format=Format.AVRO, schema="string", fields=(0, 1))
+    spec = EncoderSpec(format=Format.AVRO, schema="string", fields=(0, 1))
     type_ = pa.struct([("a", pa.string()), ("b", pa.string())])
     with pytest.raises(ColumnError, match=r"Avro type string is written from one column.*2: a, b"):
-        compile_encoder(plan, type_)
+        compile_encoder(spec, type_)
     with pytest.raises(ColumnError, match="the struct of all columns has type struct"):
-        compile_encoder(replace(plan, fields=None, column=0), type_)
+        compile_encoder(replace(spec, fields=None, column=0), type_)
 
 
 @pytest.mark.parametrize("union", [False, True])
@@ -676,17 +676,17 @@ def test_records_of_several_unions_are_named() -> None:
     type_ = pa.struct([(name, pa.struct([("v", pa.int32())])) for name in "ab"])
     array = pa.array([{"a": {"v": 1}, "b": {"v": 2}}], type_)
     for names in ("Y,P", "n.P, Y", "P,n.Y"):
-        plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema), message=names)
-        encoder = compile_encoder(plan, type_)
+        spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema), message=names)
+        encoder = compile_encoder(spec, type_)
         assert encoder.encode(array, RowFaults(1)).to_pylist() == [b"\2\2\2\4"]  # type: ignore[arg-type]
     for names, problem in (
         ("X", "several records"),
         ("X,Y,P", "several"),
         ("X,Z", "no record 'Z'"),
     ):
-        plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema), message=names)
+        spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema), message=names)
         with pytest.raises((ColumnError, ConfigError), match=problem):
-            compile_encoder(plan, type_)
+            compile_encoder(spec, type_)
 
 
 def test_error_of_a_large_union_names_five_reasons() -> None:

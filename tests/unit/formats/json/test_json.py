@@ -20,18 +20,23 @@ from hypothesis import given
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder, derive_schema
+from spark_kafka_sink.formats.encoder_spec import (
+    EncoderSpec,
+    Framing,
+    compile_encoder,
+    derive_schema,
+)
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json.json_reference import ZONE, expected, read
 
-PLAN = FieldPlan(format=Format.JSON, zone=ZONE)
+SPEC = EncoderSpec(format=Format.JSON, zone=ZONE)
 NAN, INFINITY = float("nan"), float("inf")
 
 
-def encode(array: pa.Array[Any], plan: FieldPlan = PLAN) -> list[str | None]:
+def encode(array: pa.Array[Any], spec: EncoderSpec = SPEC) -> list[str | None]:
     """Encode structs without faults."""
     faults = RowFaults(len(array))
-    encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
+    encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
     encoded.validate(full=True)
     assert not faults, list(faults)
     return [None if text is None else text.decode() for text in encoded.to_pylist()]
@@ -123,12 +128,12 @@ def test_offsets_match_zoneinfo_in_any_year(zone: str) -> None:
     days = [
         dt.datetime(year, month, 15, 3, tzinfo=dt.UTC) for year in years for month in (1, 7, 11)
     ]
-    plan = FieldPlan(format=Format.JSON, zone=zone)
+    spec = EncoderSpec(format=Format.JSON, zone=zone)
     for instants in (days, days[12:15], days[-3:]):
         array = pa.array(
             [{"a": instant} for instant in instants], pa.struct([("a", pa.timestamp("us", "UTC"))])
         )
-        times = [json.loads(text or "")["a"] for text in encode(array, plan)]
+        times = [json.loads(text or "")["a"] for text in encode(array, spec)]
         local = [instant.astimezone(ZoneInfo(zone)) for instant in instants]
         texts = [time.isoformat(timespec="milliseconds") for time in local]
         assert times == [re.sub(r"\+00:00$", "Z", text) for text in texts]
@@ -157,20 +162,20 @@ def without_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_first_and_last_timestamps_do_not_wrap_around(zone: str, micros: int, text: str) -> None:
     type_ = pa.struct([("v", pa.timestamp("us", "UTC"))])
     array = pa.array([{"v": micros}, {"v": 0}], type_)
-    assert encode(array, replace(PLAN, zone=zone))[0] == f'{{"v":"{text}"}}'
+    assert encode(array, replace(SPEC, zone=zone))[0] == f'{{"v":"{text}"}}'
 
 
 @pytest.mark.usefixtures("without_zones")
 def test_a_zone_is_needed_only_by_timestamps() -> None:
     instants = pa.struct([("a", pa.list_(pa.timestamp("us", "UTC")))])
     for zone, text in (("Etc/UTC", "00.000Z"), ("GMT+2", "00.000+02:00"), ("EST", "00.000-05:00")):
-        plan = FieldPlan(format=Format.JSON, zone=zone)
+        spec = EncoderSpec(format=Format.JSON, zone=zone)
         rows = pa.array([{"a": [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]}], instants)
-        assert (encode(rows, plan)[0] or "").endswith(f':00:{text}"]}}')
-    plan = FieldPlan(format=Format.JSON, zone="Asia/Pontianak")
-    assert encode(pa.array([{"a": 1}]), plan) == ['{"a":1}']
+        assert (encode(rows, spec)[0] or "").endswith(f':00:{text}"]}}')
+    spec = EncoderSpec(format=Format.JSON, zone="Asia/Pontianak")
+    assert encode(pa.array([{"a": 1}]), spec) == ['{"a":1}']
     with pytest.raises(ConfigError, match=r"'Asia/Pontianak' is unknown .* package tzdata"):
-        compile_encoder(plan, instants)
+        compile_encoder(spec, instants)
 
 
 def test_null_structs_fields_and_values_below_them() -> None:
@@ -187,14 +192,14 @@ def test_null_structs_fields_and_values_below_them() -> None:
     assert encode(array) == texts
     assert encode(array.slice(1, 3)) == texts[1:4]
     assert encode(array.slice(5)) == []
-    with_nulls = FieldPlan(format=Format.JSON, writes_nulls=True)
+    with_nulls = EncoderSpec(format=Format.JSON, writes_nulls=True)
     assert encode(array.slice(2, 1), with_nulls) == ['{"a":"b","s":null}']
 
 
 def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
-    plan = FieldPlan(format=Format.JSON, framing=Framing(b"\0\0\0\0\1"))
-    assert encode(array, plan) == ['\0\0\0\0\1{"a":1}', None]
+    spec = EncoderSpec(format=Format.JSON, framing=Framing(b"\0\0\0\0\1"))
+    assert encode(array, spec) == ['\0\0\0\0\1{"a":1}', None]
 
 
 def test_strings_that_are_not_utf8_are_row_faults() -> None:
@@ -203,7 +208,7 @@ def test_strings_that_are_not_utf8_are_row_faults() -> None:
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 3, 4], pa.int32()), bad)
     rows = pa.StructArray.from_arrays([lists], ["names"])
     faults = RowFaults(3)
-    compile_encoder(PLAN, rows.type).encode(rows, faults)
+    compile_encoder(SPEC, rows.type).encode(rows, faults)
     assert list(faults) == [
         (1, "names[]", "is not valid UTF-8"),
         (2, "names[]", "is not valid UTF-8"),
@@ -213,7 +218,7 @@ def test_strings_that_are_not_utf8_are_row_faults() -> None:
 def test_unsupported_types_are_rejected_with_their_path() -> None:
     type_ = pa.struct([("a", pa.list_(pa.struct([("b", pa.month_day_nano_interval())])))])
     with pytest.raises(ColumnError, match=r"`a\[\]\.b` .*month_day_nano_interval"):
-        compile_encoder(PLAN, type_)
+        compile_encoder(SPEC, type_)
 
 
 def test_rows_round_trip() -> None:
@@ -239,8 +244,8 @@ def test_derived_schema_validates_the_rows() -> None:
     assert derived.name == "shop.Order"
     schema = json.loads(derived.schema)
     for nulls in (False, True):
-        plan = FieldPlan(format=Format.JSON, writes_nulls=nulls)
-        for text in encode(pa.array(rows, type_), plan):
+        spec = EncoderSpec(format=Format.JSON, writes_nulls=nulls)
+        for text in encode(pa.array(rows, type_), spec):
             jsonschema.validate(json.loads(text or ""), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"points": None}, schema)

@@ -23,8 +23,8 @@ from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import Cells
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder, derive_schema
 from spark_kafka_sink.formats.json.json_schema import compile_check
-from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 
@@ -46,8 +46,8 @@ def faults_of(
 
 def invalid_rows(array: pa.StructArray, schema: Any, *, writes_nulls: bool) -> list[int]:
     """Return the rows whose JSON is invalid."""
-    plan = FieldPlan(format=Format.JSON, writes_nulls=writes_nulls)
-    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(len(array)))
+    spec = EncoderSpec(format=Format.JSON, writes_nulls=writes_nulls)
+    encoded = compile_encoder(spec, array.type).encode(array, RowFaults(len(array)))
     validator = jsonschema.Draft202012Validator(schema)
     return [
         number
@@ -467,9 +467,9 @@ def test_values_maps_and_positions(properties: dict[str, Any], *, writes_nulls: 
             for name, property_schema in properties.items()
         }
     }
-    plan = FieldPlan(format=Format.JSON, writes_nulls=writes_nulls)
+    spec = EncoderSpec(format=Format.JSON, writes_nulls=writes_nulls)
     size = len(VALUES)
-    encoded = compile_encoder(plan, VALUES.type).encode(VALUES, RowFaults(size)).to_pylist()
+    encoded = compile_encoder(spec, VALUES.type).encode(VALUES, RowFaults(size)).to_pylist()
     validator = jsonschema.Draft202012Validator(schema)
     is_checked = "not" not in str(properties) and "p{L}" not in str(properties)
     expected = [
@@ -501,7 +501,9 @@ def test_names_of_map_entries(type_: pa.DataType, keys: list[Any]) -> None:
         [{"m": entries} for entries in maps],
         pa.struct([pa.field("m", pa.map_(type_, pa.int64()), nullable=False)]),
     )
-    encoded = compile_encoder(FieldPlan(format=Format.JSON), array.type).encode(array, RowFaults(4))
+    encoded = compile_encoder(EncoderSpec(format=Format.JSON), array.type).encode(
+        array, RowFaults(4)
+    )
     (name,) = json.loads(encoded[0].as_py())["m"]
     for schema in (
         {"required": [name]},

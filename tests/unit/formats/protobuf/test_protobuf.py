@@ -23,8 +23,8 @@ from hypothesis import given
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import (
-    FieldPlan,
+from spark_kafka_sink.formats.encoder_spec import (
+    EncoderSpec,
     Framing,
     compile_encoder,
     derive_schema,
@@ -111,8 +111,8 @@ def try_to_encode(
     array: pa.Array[Any], schema: str, name: str
 ) -> tuple[list[bytes | None], RowFaults]:
     faults = RowFaults(len(array))
-    plan = FieldPlan(format=Format.PROTOBUF, schema=schema, message=name)
-    encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
+    spec = EncoderSpec(format=Format.PROTOBUF, schema=schema, message=name)
+    encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
     encoded.validate(full=True)
     return encoded.to_pylist(), faults
 
@@ -325,13 +325,13 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
 ) -> None:
     schema = encoded_text(file(field, syntax="proto2"))
     with pytest.raises(ColumnError, match=message):
-        compile_encoder(FieldPlan(format=Format.PROTOBUF, schema=schema, message="p.M"), type_)
+        compile_encoder(EncoderSpec(format=Format.PROTOBUF, schema=schema, message="p.M"), type_)
 
 
 @pytest.mark.parametrize("schema", ["", "!", "bm90IGEgZGVzY3JpcHRvcg=="])
 def test_invalid_descriptor_is_rejected(schema: str) -> None:
     with pytest.raises(ConfigError, match=r"not a descriptor|has no message"):
-        compile_encoder(FieldPlan(format=Format.PROTOBUF, schema=schema), pa.struct([]))
+        compile_encoder(EncoderSpec(format=Format.PROTOBUF, schema=schema), pa.struct([]))
 
 
 def test_message_indexes() -> None:
@@ -386,10 +386,10 @@ def test_names_of_well_known_types(namespace: str, name: str, *, is_used: bool) 
 def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array: Any = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     derived = derive_schema(Format.PROTOBUF, array.type, "M")
-    plan = FieldPlan(
+    spec = EncoderSpec(
         format=Format.PROTOBUF, schema=derived.schema, framing=Framing(b"\0\0\0\0\1\0")
     )
-    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(2))
+    encoded = compile_encoder(spec, array.type).encode(array, RowFaults(2))
     assert encoded.to_pylist() == [b"\0\0\0\0\1\0\x08\1", None]
 
 

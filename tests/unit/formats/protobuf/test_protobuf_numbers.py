@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
 from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
 from tests.support.protoc import compile_files, message_class
@@ -57,9 +57,9 @@ def message_of(schema: str) -> descriptor_pb2.DescriptorProto:
 def encoded(schema: str, type_: pa.StructType, row: Any) -> Any:
     """Return a row as a message."""
     faults = RowFaults(1)
-    plan = FieldPlan(format=Format.PROTOBUF, schema=schema, message="p.M")
+    spec = EncoderSpec(format=Format.PROTOBUF, schema=schema, message="p.M")
     array: Any = pa.array([row], type_)
-    data = compile_encoder(plan, type_).encode(array, faults)
+    data = compile_encoder(spec, type_).encode(array, faults)
     assert not faults, list(faults)
     return data[0].as_py()
 

@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.decoder import decode
-from spark_kafka_sink.formats.plan import Source
+from spark_kafka_sink.formats.encoder_spec import Source
 from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
 from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field
 from tests.support.protoc import PACKAGES, compile_files

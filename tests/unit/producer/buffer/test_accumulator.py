@@ -208,7 +208,7 @@ def test_open_batches_stay_open_if_closed_ones_fill_the_buffer(bench: Bench) -> 
     assert len(bench.accumulator.open_batches()) == 4
 
 
-def test_open_batch_stays_open_while_a_plan_uses_it(bench: Bench) -> None:
+def test_open_batch_stays_open_while_a_layout_uses_it(bench: Bench) -> None:
     bench.put({0: 100})
     bench.accumulator.begin()
     bench.accumulator.close_due(50.0)

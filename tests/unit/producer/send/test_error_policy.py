@@ -8,10 +8,10 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
-    Decision,
+    BatchStep,
     RejectionFacts,
-    decide,
     is_unclear,
+    next_step,
 )
 
 DISCONNECTED, NOT_SENT = ClientErrorCode.disconnected, ClientErrorCode.not_sent
@@ -20,8 +20,8 @@ FACTS = RejectionFacts(
     idempotent=True, head=True, records=10, ambiguous=False, expired=False, attempts_left=True
 )
 PLAIN = replace(FACTS, idempotent=False)
-COMPLETE = Decision(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
-FAIL_NOT, FAIL_POSSIBLY = Decision(BatchAction.FAIL, NOT), Decision(BatchAction.FAIL, POSSIBLY)
+COMPLETE = BatchStep(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
+FAIL_NOT, FAIL_POSSIBLY = BatchStep(BatchAction.FAIL, NOT), BatchStep(BatchAction.FAIL, POSSIBLY)
 REFRESH_CODES = (
     ErrorCode.unknown_topic_or_partition,
     ErrorCode.leader_not_available,
@@ -97,8 +97,8 @@ TABLE = [
 
 @pytest.mark.parametrize(("code", "idempotent", "plain"), TABLE)
 def test_action_for_first_response(code: int, idempotent: BatchAction, plain: BatchAction) -> None:
-    assert decide(code, FACTS).action is idempotent
-    assert decide(code, PLAIN).action is plain
+    assert next_step(code, FACTS).action is idempotent
+    assert next_step(code, PLAIN).action is plain
 
 
 TRANSACTIONAL = replace(FACTS, transactional=True)
@@ -107,26 +107,26 @@ TRANSACTIONAL = replace(FACTS, transactional=True)
 @pytest.mark.parametrize(("code", "idempotent"), [(code, action) for code, action, _ in TABLE])
 def test_epoch_is_not_bumped_in_transaction(code: int, idempotent: BatchAction) -> None:
     bumps = idempotent is BatchAction.BUMP_AND_RETRY
-    assert decide(code, TRANSACTIONAL).action is (BatchAction.FAIL if bumps else idempotent)
+    assert next_step(code, TRANSACTIONAL).action is (BatchAction.FAIL if bumps else idempotent)
 
 
 @pytest.mark.parametrize("code", [45, 47, 48, 59, 120])
 def test_abortable_error_is_not_retried(code: int) -> None:
-    assert decide(code, TRANSACTIONAL) == FAIL_NOT
+    assert next_step(code, TRANSACTIONAL) == FAIL_NOT
 
 
 def test_concurrent_transactions_error_is_retried() -> None:
-    assert decide(51, TRANSACTIONAL) == Decision(BatchAction.RETRY)
-    assert decide(51, FACTS) == FAIL_NOT
-    assert decide(51, replace(TRANSACTIONAL, expired=True)) == FAIL_NOT
+    assert next_step(51, TRANSACTIONAL) == BatchStep(BatchAction.RETRY)
+    assert next_step(51, FACTS) == FAIL_NOT
+    assert next_step(51, replace(TRANSACTIONAL, expired=True)) == FAIL_NOT
 
 
 def test_sequence_gap_behind_another_batch_is_retried_in_transaction() -> None:
-    assert decide(45, replace(TRANSACTIONAL, head=False)) == Decision(BatchAction.RETRY)
+    assert next_step(45, replace(TRANSACTIONAL, head=False)) == BatchStep(BatchAction.RETRY)
 
 
 def test_every_action_is_reached() -> None:
-    reached = {decide(code, FACTS).action for code, _, _ in TABLE}
+    reached = {next_step(code, FACTS).action for code, _, _ in TABLE}
     assert reached == set(BatchAction)
 
 
@@ -137,12 +137,12 @@ def test_retries_end_by_time_or_attempts(
     code: int, facts: RejectionFacts, end: dict[str, bool]
 ) -> None:
     expected = FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT
-    assert decide(code, replace(facts, **end)) == expected
+    assert next_step(code, replace(facts, **end)) == expected
 
 
 @pytest.mark.parametrize("code", [code for code, action, _ in TABLE if action is BatchAction.FAIL])
 def test_status_after_permanent_error(code: int) -> None:
-    assert decide(code, FACTS) == (FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT)
+    assert next_step(code, FACTS) == (FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT)
 
 
 @pytest.mark.parametrize(
@@ -151,48 +151,48 @@ def test_status_after_permanent_error(code: int) -> None:
 )
 def test_lost_response_leaves_doubt_permanently(code: int) -> None:
     late = replace(FACTS, ambiguous=True, expired=True)
-    assert decide(code, late).status is POSSIBLY
+    assert next_step(code, late).status is POSSIBLY
 
 
 @pytest.mark.parametrize("code", [0, 46])
 def test_late_success_counts(code: int) -> None:
     late = replace(FACTS, expired=True, attempts_left=False, ambiguous=True)
-    assert decide(code, late) == COMPLETE
+    assert next_step(code, late) == COMPLETE
 
 
 def test_sequence_gap_behind_unsettled_batch_is_retried() -> None:
-    assert decide(45, replace(FACTS, head=False)).action is BatchAction.RETRY
-    assert decide(45, replace(FACTS, head=False, expired=True)) == FAIL_NOT
-    assert decide(45, replace(PLAIN, head=False)) == FAIL_NOT
+    assert next_step(45, replace(FACTS, head=False)).action is BatchAction.RETRY
+    assert next_step(45, replace(FACTS, head=False, expired=True)) == FAIL_NOT
+    assert next_step(45, replace(PLAIN, head=False)) == FAIL_NOT
 
 
 def test_unknown_producer_id_is_not_retried_if_records_may_be_in_the_log() -> None:
-    assert decide(59, replace(FACTS, ambiguous=True)) == FAIL_POSSIBLY
+    assert next_step(59, replace(FACTS, ambiguous=True)) == FAIL_POSSIBLY
 
 
 def test_single_record_too_large_fails() -> None:
-    assert decide(10, replace(FACTS, records=1)) == FAIL_NOT
+    assert next_step(10, replace(FACTS, records=1)) == FAIL_NOT
 
 
 def test_split_uses_no_attempt_but_time() -> None:
-    assert decide(10, replace(FACTS, attempts_left=False)).action is BatchAction.SPLIT
-    assert decide(10, replace(FACTS, expired=True)) == FAIL_NOT
+    assert next_step(10, replace(FACTS, attempts_left=False)).action is BatchAction.SPLIT
+    assert next_step(10, replace(FACTS, expired=True)) == FAIL_NOT
 
 
 def test_batch_too_large_may_be_in_the_log_from_an_earlier_attempt() -> None:
     """Its splits are rejected then, because they reuse its sequences. A single record cannot be
     split.
     """
-    assert decide(10, replace(FACTS, records=1, ambiguous=True)) == FAIL_POSSIBLY
+    assert next_step(10, replace(FACTS, records=1, ambiguous=True)) == FAIL_POSSIBLY
     for facts in (FACTS, PLAIN):
-        assert decide(10, replace(facts, ambiguous=True)).action is BatchAction.SPLIT
+        assert next_step(10, replace(facts, ambiguous=True)).action is BatchAction.SPLIT
 
 
 def test_rejected_records_may_be_in_the_log_from_an_earlier_attempt() -> None:
     for records in (1, 10):
         facts = replace(FACTS, records=records)
-        assert decide(87, facts) == FAIL_NOT
-        assert decide(87, replace(facts, ambiguous=True)) == FAIL_POSSIBLY
+        assert next_step(87, facts) == FAIL_NOT
+        assert next_step(87, replace(facts, ambiguous=True)) == FAIL_POSSIBLY
 
 
 def test_error_code_names() -> None:
@@ -218,21 +218,21 @@ GAPLESS = replace(FACTS, gapless=True)
 
 @pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 45, 47, -1, 87])
 def test_gapless_makes_permanent_failure_fatal(code: int) -> None:
-    assert decide(code, FACTS).action is BatchAction.FAIL
-    assert decide(code, GAPLESS) == Decision(BatchAction.FATAL, decide(code, FACTS).status)
+    assert next_step(code, FACTS).action is BatchAction.FAIL
+    assert next_step(code, GAPLESS) == BatchStep(BatchAction.FATAL, next_step(code, FACTS).status)
 
 
 def test_gapless_does_not_remove_records_from_batch() -> None:
-    assert decide(87, GAPLESS).action is BatchAction.FATAL
-    assert decide(10, replace(GAPLESS, records=1)).action is BatchAction.FATAL
-    assert decide(10, GAPLESS).action is BatchAction.SPLIT
+    assert next_step(87, GAPLESS).action is BatchAction.FATAL
+    assert next_step(10, replace(GAPLESS, records=1)).action is BatchAction.FATAL
+    assert next_step(10, GAPLESS).action is BatchAction.SPLIT
 
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES, 10])
 def test_gapless_allows_timeouts(code: int) -> None:
-    assert decide(code, replace(GAPLESS, expired=True)).action is BatchAction.FAIL
+    assert next_step(code, replace(GAPLESS, expired=True)).action is BatchAction.FAIL
 
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
 def test_gapless_does_not_allow_exhausted_retries(code: int) -> None:
-    assert decide(code, replace(GAPLESS, attempts_left=False)).action is BatchAction.FATAL
+    assert next_step(code, replace(GAPLESS, attempts_left=False)).action is BatchAction.FATAL

@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction, decide
+from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction, action_for
 from spark_kafka_sink.producer.transactions.state import (
     ENDED,
     FAILED,
@@ -128,4 +128,4 @@ def test_partitions_are_added_in_drawing_order() -> None:
 def test_action_for_every_error(api: ApiKey) -> None:
     expected = ALWAYS | (TO_PARTITIONS if api is ADD else {})
     for code in (*map(int, ErrorCode), *ClientErrorCode, 9_999):
-        assert decide(api, code) is expected.get(code, CoordinatorAction.FAIL)
+        assert action_for(api, code) is expected.get(code, CoordinatorAction.FAIL)

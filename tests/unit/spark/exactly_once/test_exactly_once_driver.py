@@ -28,17 +28,17 @@ from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark.exactly_once import exactly_once_driver as writers
 from spark_kafka_sink.spark.exactly_once.exactly_once_driver import ExactlyOnceEnd, stream_scope
-from spark_kafka_sink.spark.exactly_once.transaction_messages import TransactionMessage
+from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.reports.abort_files import PlanFile, Planned
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
-from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
-DONE = TransactionMessage(DeliveryReport(tasks=1), EMPTY, "nonce")
+DONE = TransactionCommitMessage(DeliveryReport(tasks=1), EMPTY, "nonce")
 OPEN = OpenTransaction(
     transactional_id="orders/7", producer_id=5, epoch=3, version=TransactionVersion.V2
 )
-WRITTEN = TransactionMessage(
+WRITTEN = TransactionCommitMessage(
     DeliveryReport(tasks=1),
     TaskResult(
         outcome=TaskOutcome.WRITTEN,
@@ -152,7 +152,7 @@ def test_rows_without_a_transaction_are_not_committed(
     end: ExactlyOnceEnd, committer: Committer
 ) -> None:
     with pytest.raises(TransactionError, match="1 of 2 tasks"):
-        end.commit([DONE, DeliveryMessage(DeliveryReport())], 7)
+        end.commit([DONE, CommitMessage(DeliveryReport())], 7)
     with pytest.raises(DeliveryError, match="1 of 2 partitions"):
         end.commit([DONE, None], 7)
     assert not committer.calls
@@ -246,6 +246,6 @@ def test_abort_of_a_partially_committed_batch(
 
 
 def test_abort_needs_no_report(end: ExactlyOnceEnd, committer: Committer) -> None:
-    unreadable = TransactionMessage(PackedReport(b"?", b"?"), EMPTY, "nonce")
+    unreadable = TransactionCommitMessage(PackedReport(b"?", b"?"), EMPTY, "nonce")
     end.abort([unreadable, None], 7)
     assert committer.calls[1:]

@@ -31,7 +31,7 @@ from spark_kafka_sink.spark.reports.report_folder import ReportFolder, micro_bat
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import task_writer
-from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 from spark_kafka_sink.spark.writers.data_source_writers import (
     KafkaProdStreamWriter,
     KafkaProdWriter,
@@ -40,7 +40,7 @@ from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 from tests.unit.spark.writers.write_ends import write_end
 
 REPORT = DeliveryReport(tasks=1, retries=2)
-DONE = DeliveryMessage(REPORT)
+DONE = CommitMessage(REPORT)
 
 
 def _task(**options: str) -> TaskWriter:
@@ -50,7 +50,7 @@ def _task(**options: str) -> TaskWriter:
     return TaskWriter(config, ColumnRoles(value=0, fixed_topic="t", **places))
 
 
-def _commit_and_abort(task: TaskWriter, *messages: DeliveryMessage) -> None:
+def _commit_and_abort(task: TaskWriter, *messages: CommitMessage) -> None:
     write_end(task).commit(messages or (DONE,))
     write_end(task).abort(messages or (DONE, None))
     write_end(task).commit(messages or (DONE,), 7)
@@ -76,7 +76,7 @@ def test_unnamed_streams_share_a_path(
     path = tmp_path / "reports"
     for tasks, query in ((1, "first"), (2, "second"), (3, "first"), (4, "second")):
         report = replace(REPORT, tasks=tasks, query_id=query)
-        write_end(_task(reportPath=str(path))).commit((DeliveryMessage(report),), 7)
+        write_end(_task(reportPath=str(path))).commit((CommitMessage(report),), 7)
     files = sorted(path.rglob("batch-7.json"))
     assert [_read(file).tasks for file in files] == [3, 4]
     assert files[0].parent == path
@@ -94,7 +94,7 @@ def test_failure_of_an_unknown_stream_replaces_no_report(
     writer.abort((None,), 7)
     assert not _read(path / "batch-7.json").query_id
     done = replace(REPORT, tasks=1, query_id="first")
-    writer.commit((DeliveryMessage(done),), 7)
+    writer.commit((CommitMessage(done),), 7)
     for _ in range(2):
         writer.abort((None,), 7)
     assert _read(path / "batch-7.json").tasks == 1
@@ -167,7 +167,7 @@ class _Failing:
 def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     broken: dict[str, Any] = {part: _Failing()}
-    strange = DeliveryMessage(replace(REPORT, **broken))
+    strange = CommitMessage(replace(REPORT, **broken))
     _commit_and_abort(_task(), strange)
     write_end(_task(reportPath=str(path))).commit([DONE, strange, DONE])
     report = _read(path)
@@ -182,7 +182,7 @@ def test_report_without_a_field() -> None:
     older = object.__new__(DeliveryReport)
     for name, value in zip(names, state, strict=False):
         object.__setattr__(older, name, value)
-    _commit_and_abort(_task(), DeliveryMessage(older))
+    _commit_and_abort(_task(), CommitMessage(older))
 
 
 @pytest.mark.parametrize(("module", "name"), [(publication, "summarize"), (summary, "advise")])

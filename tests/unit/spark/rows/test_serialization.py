@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.spark.rows import serialization
 from spark_kafka_sink.spark.rows.row_checks import RowChecks
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
@@ -15,9 +15,9 @@ from tests.support.clock import ManualClock
 def test_time_excludes_the_loading_of_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
 
-    def compile_slowly(plan: FieldPlan, type_: pa.StructType) -> object:
+    def compile_slowly(spec: EncoderSpec, type_: pa.StructType) -> object:
         clock.advance(5.0)
-        return compile_encoder(plan, type_)
+        return compile_encoder(spec, type_)
 
     monkeypatch.setattr(serialization, "compile_encoder", compile_slowly)
     options = {"kafka.bootstrap.servers": "h:1", "topic": "t", "value.format": "json"}

@@ -8,7 +8,7 @@ from pyspark import SparkFiles
 
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.spark.runtime import internals, worker_context
-from spark_kafka_sink.spark.runtime.worker_context import session_folder, with_shipped_files
+from spark_kafka_sink.spark.runtime.worker_context import artifact_folder, with_shipped_files
 
 pytestmark = pytest.mark.usefixtures("no_session")
 OPTIONS = {
@@ -43,8 +43,8 @@ def shipped(tmp_path: Path) -> Path:
 def test_batch_of_a_session(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Driver and task both use the session's folder."""
     in_worker(monkeypatch, shipped / SESSION)
-    assert session_folder() == SESSION
-    assert location(session_folder()) == str(shipped / SESSION / "trust.p12")
+    assert artifact_folder() == SESSION
+    assert location(artifact_folder()) == str(shipped / SESSION / "trust.p12")
 
 
 def test_stream_of_a_session(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_without_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_without_spark() -> None:
-    assert session_folder() is None
+    assert artifact_folder() is None
     assert location(None) == "trust.p12"
 
 

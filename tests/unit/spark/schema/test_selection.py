@@ -40,22 +40,22 @@ TWO: dict[str, DataType] = {"id": StringType(), "amount": LongType()}
 
 def test_all_columns_are_fields() -> None:
     selected = roles(TWO, **JSON)
-    assert selected.value_plan is not None
-    assert selected.value_plan.fields == (0, 1)
-    assert (selected.value, selected.key, selected.key_plan) == (None, None, None)
+    assert selected.value_spec is not None
+    assert selected.value_spec.fields == (0, 1)
+    assert (selected.value, selected.key, selected.key_spec) == (None, None, None)
     assert selected.used == [0, 1]
     assert not selected.has_key
 
 
 def test_fields_are_written_in_the_order_of_the_option() -> None:
     selected = roles(TWO, **JSON, **{"value.fields": "amount,id"})
-    assert selected.value_plan is not None
-    assert selected.value_plan.fields == (1, 0)
+    assert selected.value_spec is not None
+    assert selected.value_spec.fields == (1, 0)
 
 
 def test_raw_key_is_one_column_of_bytes() -> None:
     selected = roles(TWO, **JSON, **{"key.fields": "id"})
-    assert (selected.key, selected.key_plan) == (0, None)
+    assert (selected.key, selected.key_spec) == (0, None)
     error = refused(TWO, **JSON, **{"key.fields": "amount"})
     assert "`amount` has type bigint" in str(error)
     assert "set key.format" in str(error)
@@ -65,8 +65,8 @@ def test_raw_key_is_one_column_of_bytes() -> None:
 def test_value_may_exclude_the_fields_of_the_key() -> None:
     except_key = {"value.fields-include": "EXCEPT_KEY", "key.fields": "id"}
     selected = roles(TWO, **JSON, **except_key)
-    assert selected.value_plan is not None
-    assert selected.value_plan.fields == (1,)
+    assert selected.value_spec is not None
+    assert selected.value_spec.fields == (1,)
     every = {**except_key, "key.format": "json", "key.fields": "id,amount"}
     assert "no fields" in str(refused(TWO, **JSON, **every))
 
@@ -75,9 +75,9 @@ def test_struct_column_is_the_value_or_the_key() -> None:
     selected = roles(
         {"value": STRUCT, "key": STRUCT, "more": LongType()}, **JSON, **{"key.format": "json"}
     )
-    assert selected.value_plan is not None
-    assert selected.key_plan is not None
-    assert (selected.value_plan.column, selected.key_plan.column) == (0, 1)
+    assert selected.value_spec is not None
+    assert selected.key_spec is not None
+    assert (selected.value_spec.column, selected.key_spec.column) == (0, 1)
     assert selected.used == [0, 1]
     assert roles({"value": STRUCT, "key": StringType()}, **JSON).key == 1
 
@@ -87,8 +87,8 @@ def test_value_that_is_not_a_struct_is_rejected() -> None:
     assert "`value` has type string" in str(error)
     assert "value.fields=" in str(error)
     selected = roles({"value": StringType()}, **JSON, **{"value.fields": "value"})
-    assert selected.value_plan is not None
-    assert selected.value_plan.fields == (0,)
+    assert selected.value_spec is not None
+    assert selected.value_spec.fields == (0,)
 
 
 def test_two_selections_of_the_value_are_rejected() -> None:
@@ -117,7 +117,7 @@ def test_column_with_two_meanings_is_rejected(name: str, kind: DataType) -> None
 def test_only_column_with_two_meanings_is_rejected(name: str) -> None:
     error = refused({name: StringType()}, **JSON)
     assert (error.hint or "").startswith(f"To write it in the value, set value.fields={name}")
-    assert roles({name: StringType()}, **JSON, **{"value.fields": name}).value_plan is not None
+    assert roles({name: StringType()}, **JSON, **{"value.fields": name}).value_spec is not None
 
 
 def test_list_of_fields_has_priority() -> None:
@@ -132,8 +132,8 @@ def test_key_is_field_and_key_if_both_are_named() -> None:
     columns = {"key": StringType(), "id": LongType()}
     selected = roles(columns, **JSON, **{"key.fields": "key"})
     assert selected.key == 0
-    assert selected.value_plan is not None
-    assert selected.value_plan.fields == (0, 1)
+    assert selected.value_spec is not None
+    assert selected.value_spec.fields == (0, 1)
     assert roles(columns, **JSON, **{"value.fields": "key,id"}).key is None
 
 

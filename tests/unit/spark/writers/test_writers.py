@@ -23,7 +23,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import commit_messages
 from spark_kafka_sink.spark.writers.commit_messages import (
-    DeliveryMessage,
+    CommitMessage,
     committed_report,
     finished_report,
 )
@@ -32,7 +32,7 @@ from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 from tests.unit.spark.writers.write_ends import write_end
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
-KNOWN = DeliveryMessage(DeliveryReport(tasks=1))
+KNOWN = CommitMessage(DeliveryReport(tasks=1))
 UNKNOWN = (None, WriterCommitMessage(), "text", DeliveryReport())
 MIXES = [(what,) for what in UNKNOWN] + [(KNOWN, what, KNOWN) for what in UNKNOWN]
 
@@ -74,7 +74,7 @@ def test_messages_of_tasks_are_small_and_summed() -> None:
         )
         builder.count_acknowledged(done, offset)
     report = builder.build(TaskInfo(), 10)
-    data = pickle.dumps(DeliveryMessage(report))
+    data = pickle.dumps(CommitMessage(report))
     assert len(data) < 20_000
     assert committed_report([pickle.loads(data)] * 3) == DeliveryReport.merge_all([report] * 3)
     assert pickle.dumps(pickle.loads(data)) == data
@@ -99,15 +99,15 @@ def test_reports_merged_one_by_one_contain_no_error(monkeypatch: pytest.MonkeyPa
 
 
 def test_reports_that_cannot_be_merged_are_counted() -> None:
-    broken = DeliveryMessage(PackedReport(b"?", b"?"))
+    broken = CommitMessage(PackedReport(b"?", b"?"))
     report = committed_report([KNOWN, broken, KNOWN])
     assert report.tasks == 2
     assert report.error.startswith("1 of 3 tasks' reports cannot be merged: error ")
 
 
-def _wrote(topic: str, topic_id: UUID, records: int, last_ms: int) -> DeliveryMessage:
+def _wrote(topic: str, topic_id: UUID, records: int, last_ms: int) -> CommitMessage:
     """Create a message as it arrives from a task."""
-    message = DeliveryMessage(
+    message = CommitMessage(
         DeliveryReport(tasks=1), written=(WrittenTopic(topic, topic_id, records, last_ms),)
     )
     return pickle.loads(pickle.dumps(message))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The messages of exactly-once tasks, and what the driver reads from them."""
+"""The commit messages of exactly-once tasks, and what the driver reads from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.packed_columns import UNKNOWN
 from spark_kafka_sink.report.packed_report import columns_of
 from spark_kafka_sink.report.task_report import TransactionInfo
-from spark_kafka_sink.spark.writers.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ _MAX_REPORTED: Final = {
 
 
 @dataclass
-class TransactionMessage(DeliveryMessage):
+class TransactionCommitMessage(CommitMessage):
     """Message of a task whose rows are acknowledged, in a transaction that the driver will end."""
 
     result: TaskResult
@@ -41,12 +41,12 @@ class TransactionMessage(DeliveryMessage):
     """Nonce of the planning that created the task."""
 
 
-def of_tasks(messages: Sequence[object]) -> list[TransactionMessage]:
-    """Return the messages of finished tasks."""
-    return [message for message in messages if isinstance(message, TransactionMessage)]
+def of_tasks(messages: Sequence[object]) -> list[TransactionCommitMessage]:
+    """Return the commit messages of finished tasks."""
+    return [message for message in messages if isinstance(message, TransactionCommitMessage)]
 
 
-def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
+def results_of(messages: Sequence[TransactionCommitMessage]) -> list[TaskResult]:
     """Return the result of each task, with at most as many partitions as a decision can list."""
     written = sum(message.result.transaction is not None for message in messages)
     most = partitions_to_list(written)
@@ -74,7 +74,7 @@ def transactions_of(
     return tuple(infos[: _MAX_REPORTED[tasks]])
 
 
-def _result_of(message: TransactionMessage, most: int) -> TaskResult:
+def _result_of(message: TransactionCommitMessage, most: int) -> TaskResult:
     """Return the task's result with its partitions, at most `most` of them.
 
     If the tasks share a transaction, all partitions are included, because the check of that

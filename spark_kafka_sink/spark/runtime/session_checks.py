@@ -1,4 +1,4 @@
-"""Checks of the session that a caller passes to a public function."""
+"""Checks of the Spark session that a caller passes to a public function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_session(call: str, spark: SparkSession | ConnectSession) -> None:
     """Check the session that was passed to a public function.
 
     Raises:
-        ConfigError: the argument is not a session, or the session is stopped.
+        ConfigError: the argument is not a Spark session, or the session is stopped.
     """
     check_argument(
         call,

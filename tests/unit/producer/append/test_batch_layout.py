@@ -1,4 +1,4 @@
-"""The planner: order, batch boundaries, deltas, continued batches, integer widths."""
+"""The layout of batches: order, batch boundaries, deltas, continued batches, integer widths."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.varint import varint_size
-from spark_kafka_sink.producer.append.planner import (
+from spark_kafka_sink.producer.append.batch_layout import (
     MAX_BATCH_RECORDS,
+    BatchLayout,
     BatchLimits,
-    Plan,
-    plan,
+    lay_out,
 )
 from spark_kafka_sink.producer.buffer.batch import OpenBatch
 
@@ -20,13 +20,15 @@ BASES = [50, NOW, NOW - 63, NOW + 64, NOW + 70, -(10**5), NOW]
 """Timestamps of open batches, by target: a clock may have been set back."""
 
 
-def run(targets: list[int], sizes: list[int], batch_size: int = 10**6, **opened: OpenBatch) -> Plan:
+def run(
+    targets: list[int], sizes: list[int], batch_size: int = 10**6, **opened: OpenBatch
+) -> BatchLayout:
     known = {int(name[1:]): batch for name, batch in opened.items()}
     array = np.array(targets, np.int16)
-    return plan(array, np.array(sizes, np.int64), NOW, known.get, BatchLimits(batch_size))
+    return lay_out(array, np.array(sizes, np.int64), NOW, known.get, BatchLimits(batch_size))
 
 
-def rows_of(laid_out: Plan, rows: int) -> list[int]:
+def rows_of(laid_out: BatchLayout, rows: int) -> list[int]:
     return list(range(rows)) if laid_out.order is None else laid_out.order.tolist()
 
 
@@ -69,7 +71,7 @@ def test_rules(
     assert (laid_out.timestamp_deltas is None) == all(age == 0 for _, age in ages)
 
 
-def _deltas(laid_out: Plan, rows: int) -> list[int]:
+def _deltas(laid_out: BatchLayout, rows: int) -> list[int]:
     deltas = laid_out.timestamp_deltas
     return [0] * rows if deltas is None else deltas.tolist()
 
@@ -83,7 +85,7 @@ def test_no_rows() -> None:
 def test_record_count_is_limited_by_delta_width() -> None:
     rows = MAX_BATCH_RECORDS + 5
     sizes = np.full(rows, 7, np.int64)
-    laid_out = plan(np.zeros(rows, np.int16), sizes, NOW, lambda _: None, BatchLimits(1 << 40))
+    laid_out = lay_out(np.zeros(rows, np.int16), sizes, NOW, lambda _: None, BatchLimits(1 << 40))
     assert [s.stop - s.start for s in laid_out.segments] == [MAX_BATCH_RECORDS, 5]
     assert laid_out.offset_deltas.max() == MAX_BATCH_RECORDS - 1
 
@@ -91,7 +93,9 @@ def test_record_count_is_limited_by_delta_width() -> None:
 def test_timestamp_deltas_are_relative_to_own_batch() -> None:
     stamps = np.array([10, -5, 30, 7], np.int64)
     targets = np.array([0, 1, 0, 1], np.int32)
-    laid_out = plan(targets, np.full(4, 20, np.int64), stamps, lambda _: None, BatchLimits(10**6))
+    laid_out = lay_out(
+        targets, np.full(4, 20, np.int64), stamps, lambda _: None, BatchLimits(10**6)
+    )
     assert laid_out.timestamp_deltas is not None
     assert laid_out.timestamp_deltas.tolist() == [0, 0, 20, 12]
 
@@ -100,7 +104,7 @@ def test_timestamp_deltas_are_relative_to_own_batch() -> None:
 def test_targets_at_limits_of_their_type(kind: type[np.integer]) -> None:
     top = int(np.iinfo(kind).max)
     targets = np.array([top, 0, top - 1] * 40, kind)
-    laid_out = plan(targets, np.full(120, 20, np.int64), NOW, lambda _: None, BatchLimits(10**6))
+    laid_out = lay_out(targets, np.full(120, 20, np.int64), NOW, lambda _: None, BatchLimits(10**6))
     assert [s.target for s in laid_out.segments] == [0, top - 1, top]
     assert [s.stop - s.start for s in laid_out.segments] == [40, 40, 40]
 
@@ -108,7 +112,7 @@ def test_targets_at_limits_of_their_type(kind: type[np.integer]) -> None:
 def test_batches_end_at_maximum_record_count() -> None:
     limits = BatchLimits(10**6, records=3)
     known = {0: OpenBatch(2, 300, NOW)}
-    laid_out = plan(np.zeros(8, np.int16), np.full(8, 10, np.int64), NOW, known.get, limits)
+    laid_out = lay_out(np.zeros(8, np.int16), np.full(8, 10, np.int64), NOW, known.get, limits)
     segments = [(s.start, s.stop, s.first_delta) for s in laid_out.segments]
     assert segments == [(0, 1, 2), (1, 4, 0), (4, 7, 0), (7, 8, 0)]
 
@@ -116,5 +120,5 @@ def test_batches_end_at_maximum_record_count() -> None:
 def test_size_and_record_limits_both_apply() -> None:
     limits = BatchLimits(HEADER_SIZE + 50, records=3)
     sizes = np.array([10, 10, 10, 10, 40, 10], np.int64)
-    laid_out = plan(np.zeros(6, np.int16), sizes, NOW, lambda _: None, limits)
+    laid_out = lay_out(np.zeros(6, np.int16), sizes, NOW, lambda _: None, limits)
     assert [s.stop - s.start for s in laid_out.segments] == [3, 2, 1]

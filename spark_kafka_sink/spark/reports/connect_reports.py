@@ -1,7 +1,7 @@
 """A data source that reads the reports of a Spark Connect session.
 
-A client of Spark Connect cannot read the session's folder on the server. Like a write, this data
-source is planned in a Python worker on the driver, which can read the folder.
+A client of Spark Connect cannot read the Spark session's folder on the server. Like a write, this
+data source is planned in a Python worker on the driver, which can read the folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _QUERIES: Final = "queries"
 
 
-class SessionReports(DataSource):
+class ConnectReports(DataSource):
     """A data source with one row for each report of the session."""
 
     @classmethod
@@ -55,6 +55,6 @@ class _ReportReader(DataSourceReader):
 
 def read_rows(spark: SparkSession, *, queries: bool) -> list[Row]:
     """Return one row for each report of the session, and of the server's queries if requested."""
-    spark.dataSource.register(SessionReports)
-    reader = spark.read.format(SessionReports.name())
+    spark.dataSource.register(ConnectReports)
+    reader = spark.read.format(ConnectReports.name())
     return reader.option(_QUERIES, str(queries).lower()).load().collect()

@@ -17,9 +17,9 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.spark.exactly_once import transaction_messages
-from spark_kafka_sink.spark.exactly_once.transaction_messages import (
-    TransactionMessage,
+from spark_kafka_sink.spark.exactly_once import transaction_commit_messages
+from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import (
+    TransactionCommitMessage,
     results_of,
     transactions_of,
 )
@@ -66,12 +66,12 @@ RANGES = tuple(
 
 @pytest.mark.parametrize("pickled", [False, True])
 def test_transactions_partitions_match_the_report(pickled: bool) -> None:
-    message = TransactionMessage(REPORT, WRITTEN, "nonce")
+    message = TransactionCommitMessage(REPORT, WRITTEN, "nonce")
     if pickled:
         data = pickle.dumps(message)
         assert len(data) < 10_000
         message = pickle.loads(data)
-    empty = TransactionMessage(DeliveryReport(), EMPTY, "nonce")
+    empty = TransactionCommitMessage(DeliveryReport(), EMPTY, "nonce")
     result, nothing = results_of([message, empty])
     assert result.transaction is not None
     assert result.transaction.partitions == RANGES
@@ -81,7 +81,7 @@ def test_transactions_partitions_match_the_report(pickled: bool) -> None:
 
 @pytest.mark.deep
 def test_some_partitions_are_named_for_many_tasks() -> None:
-    results = results_of([TransactionMessage(REPORT, WRITTEN, "nonce")] * 1_000)
+    results = results_of([TransactionCommitMessage(REPORT, WRITTEN, "nonce")] * 1_000)
     transaction = results[0].transaction
     assert transaction is not None
     assert transaction.partitions == RANGES[:100]
@@ -91,15 +91,15 @@ def test_some_partitions_are_named_for_many_tasks() -> None:
 
 @pytest.mark.deep
 def test_all_partitions_of_a_shared_transaction_are_named() -> None:
-    shared = TransactionMessage(REPORT, replace(WRITTEN, shared=OPEN), "nonce")
+    shared = TransactionCommitMessage(REPORT, replace(WRITTEN, shared=OPEN), "nonce")
     results = results_of([shared] * 200)
     assert results[0].transaction is not None
     assert results[0].transaction.partitions == RANGES
 
 
 def test_tasks_without_rows_use_no_space_in_the_decision() -> None:
-    nothing = TransactionMessage(DeliveryReport(), EMPTY, "nonce")
-    written, *_ = results_of([TransactionMessage(REPORT, WRITTEN, "nonce"), *[nothing] * 999])
+    nothing = TransactionCommitMessage(DeliveryReport(), EMPTY, "nonce")
+    written, *_ = results_of([TransactionCommitMessage(REPORT, WRITTEN, "nonce"), *[nothing] * 999])
     assert written.transaction is not None
     assert written.transaction.partitions == RANGES
 
@@ -107,13 +107,13 @@ def test_tasks_without_rows_use_no_space_in_the_decision() -> None:
 def test_partitions_with_findable_markers_are_named_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transaction_messages, "partitions_to_list", lambda _: 1)
+    monkeypatch.setattr(transaction_commit_messages, "partitions_to_list", lambda _: 1)
     unknown, known = (
         PartitionReport(topic="t", partition=n, persisted=1, first_offset=at, last_offset=at)
         for n, at in ((0, None), (1, 7))
     )
     report = DeliveryReport(partitions=(unknown, known))
-    (result,) = results_of([TransactionMessage(report, WRITTEN, "nonce")])
+    (result,) = results_of([TransactionCommitMessage(report, WRITTEN, "nonce")])
     assert result.transaction is not None
     assert [partition.last_offset for partition in result.transaction.partitions] == [7]
     assert result.transaction.unnamed_partitions == result.transaction.unnamed_records == 1

@@ -1,4 +1,4 @@
-"""The plan for the key or the value. The driver creates it, and tasks compile and execute it."""
+"""How the key or the value is encoded: set by the driver, and compiled to an encoder by tasks."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Framing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldPlan:
-    """How the key or the value is serialized.
+class EncoderSpec:
+    """How the key or the value is serialized: what a task needs to create its encoder.
 
     Attributes:
         format: the format.
@@ -73,7 +73,7 @@ class FieldPlan:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Indices of the DataFrame's columns that the plan needs."""
+        """Indices of the DataFrame's columns that are encoded."""
         if self.fields is not None:
             return self.fields
         return () if self.column is None else (self.column,)
@@ -84,9 +84,9 @@ class Source:
     """A schema that is not yet in the registry, or does not need a registry.
 
     Attributes:
-        schema: as in `FieldPlan`.
+        schema: as in `EncoderSpec`.
         name: full name of the record, for the subject strategies.
-        message: as in `FieldPlan`.
+        message: as in `EncoderSpec`.
     """
 
     schema: str
@@ -99,7 +99,7 @@ class _FormatModule(Protocol):
 
     def derive(self, type_: pa.StructType, name: str, namespace: str) -> Source: ...
 
-    def compile_plan(self, plan: FieldPlan, type_: pa.StructType) -> RowEncoder: ...
+    def compile_spec(self, spec: EncoderSpec, type_: pa.StructType) -> RowEncoder: ...
 
 
 def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: str = "") -> Source:
@@ -118,14 +118,14 @@ def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: s
 
 
 @lru_cache(maxsize=64)
-def compile_encoder(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
+def compile_encoder(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     """Return the encoder for structs of this type, cached per process.
 
     Raises:
         ColumnError: a column does not fit the schema; the message contains the path.
         ConfigError: the schema is invalid or has unsupported parts.
     """
-    return _module(plan.format).compile_plan(plan, type_)
+    return _module(spec.format).compile_spec(spec, type_)
 
 
 def _module(format_: Format) -> _FormatModule:

@@ -1,9 +1,9 @@
-"""Complete the plans for key and value with schemas, on the driver.
+"""Complete the encoder specs of key and value with schemas, on the driver.
 
 A schema is derived from the columns, set by an option, or read from the registry. It is registered
 or looked up once per write. A stream is planned for each micro-batch, in a process that plans all
-queries of a session. The schemas of a query's first micro-batch are reused until the query stops or
-restarts.
+queries of a Spark session. The schemas of a query's first micro-batch are reused until the query
+stops or restarts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SchemaIdFraming
-from spark_kafka_sink.formats.plan import Framing, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import Framing, compile_encoder
 from spark_kafka_sink.formats.registry.schemas_and_subjects import message_of, source_of, subject_of
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.sink_config import SinkConfig
-    from spark_kafka_sink.formats.plan import FieldPlan
+    from spark_kafka_sink.formats.encoder_spec import EncoderSpec
     from spark_kafka_sink.formats.registry.registry import Candidate, Registered, Registry
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 _MAX_CACHED: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
-_CACHED_PLANS: dict[Hashable, _CachedPlan] = {}
-"""The cached plans of the streams in this process."""
+_CACHED_ROLES: dict[Hashable, _CachedRoles] = {}
+"""The columns' roles of the streams that this process plans, with complete specs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class StreamStart:
     """One start of a streaming query.
 
     Attributes:
-        name: identifies the stream in its session.
-        latest: when the latest query of the session started, in any unit; None if unknown.
+        name: identifies the stream in its Spark session.
+        latest: when the latest query of the Spark session started, in any unit; None if unknown.
     """
 
     name: str
@@ -53,21 +53,21 @@ class StreamStart:
 
 
 @dataclass(frozen=True, slots=True)
-class _CachedPlan:
-    """A plan, and the start time of the session's latest query when the plan was created."""
+class _CachedRoles:
+    """Roles, and when the latest query of the Spark session had started as they were completed."""
 
     roles: ColumnRoles
     latest: tuple[int, int]
 
     def is_valid_for(self, start: StreamStart) -> bool:
-        """Return True unless the stream might have restarted since the plan was created."""
+        """Return True unless the stream might have restarted since then."""
         return start.latest is not None and start.latest <= self.latest
 
 
 def with_schemas(
     roles: ColumnRoles, schema: types.StructType, config: SinkConfig, start: StreamStart | None
 ) -> ColumnRoles:
-    """Return the columns' roles with complete plans; registers or looks up schemas if necessary.
+    """Return the columns' roles with complete specs; registers or looks up schemas if necessary.
 
     Args:
         roles: the columns.
@@ -81,74 +81,74 @@ def with_schemas(
         SchemaRegistryError: the registry cannot be reached, or rejects the schema.
     """
     if start is None:
-        return _planned(roles, schema, config)
+        return _completed(roles, schema, config)
     key = (start.name, roles, schema.json(), config.formats)
-    cached = _CACHED_PLANS.get(key)
+    cached = _CACHED_ROLES.get(key)
     if cached is not None and cached.is_valid_for(start):
         return cached.roles
-    planned = _planned(roles, schema, config)
+    completed = _completed(roles, schema, config)
     if start.latest is not None:
-        _CACHED_PLANS.pop(key, None)
-        _CACHED_PLANS[key] = _CachedPlan(planned, start.latest)
-        while len(_CACHED_PLANS) > _MAX_CACHED:
-            del _CACHED_PLANS[next(iter(_CACHED_PLANS))]
-    return planned
+        _CACHED_ROLES.pop(key, None)
+        _CACHED_ROLES[key] = _CachedRoles(completed, start.latest)
+        while len(_CACHED_ROLES) > _MAX_CACHED:
+            del _CACHED_ROLES[next(iter(_CACHED_ROLES))]
+    return completed
 
 
-def draft_plans(
+def draft_specs(
     roles: ColumnRoles, schema: types.StructType, config: SinkConfig
-) -> dict[str, FieldPlan]:
-    """Return the plans of "key" and "value" with their schemas, but without framing.
+) -> dict[str, EncoderSpec]:
+    """Return the specs of "key" and "value" with their schemas, but without framing.
 
     No schema is registered. The registry is needed only if options select a registered version.
 
     Raises:
         KafkaProdError: see `with_schemas`.
     """
-    with _Planner(schema, config) as planner:
+    with _SpecBuilder(schema, config) as builder:
         return {
-            part.part: replace(planner.draft(plan, part).plan, framing=Framing())
-            for plan, part in _parts(roles, config)
-            if plan is not None
+            part.part: replace(builder.draft(spec, part).spec, framing=Framing())
+            for spec, part in _parts(roles, config)
+            if spec is not None
         }
 
 
 def _parts(
     roles: ColumnRoles, config: SinkConfig
-) -> tuple[tuple[FieldPlan | None, PartFormat], ...]:
+) -> tuple[tuple[EncoderSpec | None, PartFormat], ...]:
     formats = cast("FormatsConfig", config.formats)
-    return (roles.key_plan, formats.key), (roles.value_plan, formats.value)
+    return (roles.key_spec, formats.key), (roles.value_spec, formats.value)
 
 
-def _planned(roles: ColumnRoles, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
-    with _Planner(schema, config) as planner:
+def _completed(roles: ColumnRoles, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
+    with _SpecBuilder(schema, config) as builder:
         drafts = [
-            None if plan is None else planner.numbered(planner.draft(plan, part))
-            for plan, part in _parts(roles, config)
+            None if spec is None else builder.numbered(builder.draft(spec, part))
+            for spec, part in _parts(roles, config)
         ]
-        planner.check([draft for draft in drafts if draft is not None])
-        key, value = (None if draft is None else planner.finish(draft) for draft in drafts)
-    return replace(roles, key_plan=key, value_plan=value)
+        builder.check([draft for draft in drafts if draft is not None])
+        key, value = (None if draft is None else builder.finish(draft) for draft in drafts)
+    return replace(roles, key_spec=key, value_spec=value)
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A plan with a schema that fits the columns; the schema might not have an id yet."""
+    """A spec with a schema that fits the columns; the schema might not have an id yet."""
 
-    plan: FieldPlan
+    spec: EncoderSpec
     part: PartFormat
     candidate: Candidate | None = None
-    """The schema to register or look up, or None if the plan is complete."""
+    """The schema to register or look up, or None if the spec is complete."""
     references: tuple[tuple[str, str], ...] = ()
     """See `Registered.references`."""
 
     @property
     def subject(self) -> str:
-        return self.plan.subject or ""
+        return self.spec.subject or ""
 
 
-class _Planner:
-    """Completes the plans of one write. It connects to the registry on first use."""
+class _SpecBuilder:
+    """Completes the specs of one write. It connects to the registry on first use."""
 
     def __init__(self, schema: types.StructType, config: SinkConfig) -> None:
         self._schema = schema
@@ -162,22 +162,22 @@ class _Planner:
         if self._registry is not None:
             self._registry.__exit__(None, None, None)
 
-    def draft(self, plan: FieldPlan, part: PartFormat) -> _Draft:
-        """Return the plan with a schema that fits the columns, without registering it."""
-        type_ = self._type(plan, part)
+    def draft(self, spec: EncoderSpec, part: PartFormat) -> _Draft:
+        """Return the spec with a schema that fits the columns, without registering it."""
+        type_ = self._type(spec, part)
         if part.format is Format.JSON:
-            draft = _Draft(plan, part)
+            draft = _Draft(spec, part)
         elif part.format.has_registry:
-            draft = self._with_subject(plan, part, type_)
+            draft = self._with_subject(spec, part, type_)
         else:
             source = source_of(part, type_)
-            draft = _Draft(replace(plan, schema=source.schema, message=source.message), part)
-        compile_encoder(draft.plan, type_)
-        if draft.plan.schema is not None and part.format.payload is Format.JSON:
+            draft = _Draft(replace(spec, schema=source.schema, message=source.message), part)
+        compile_encoder(draft.spec, type_)
+        if draft.spec.schema is not None and part.format.payload is Format.JSON:
             from spark_kafka_sink.formats.json.json_schema import compile_check  # for this format
 
-            check = compile_check(draft.plan.schema, type_, draft.references)
-            return replace(draft, plan=replace(draft.plan, check=check))
+            check = compile_check(draft.spec.schema, type_, draft.references)
+            return replace(draft, spec=replace(draft.spec, check=check))
         return draft
 
     def numbered(self, draft: _Draft) -> _Draft:
@@ -195,10 +195,10 @@ class _Planner:
         from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive  # for this format
 
         versions = self._connected.protobuf_versions(draft.subject)
-        type_ = self._type(draft.plan, part)
+        type_ = self._type(draft.spec, part)
         text = derive(type_, part.record_name, part.namespace, versions).schema
-        plan = replace(draft.plan, schema=text)
-        return replace(draft, plan=plan, candidate=replace(candidate, text=text))
+        spec = replace(draft.spec, schema=text)
+        return replace(draft, spec=spec, candidate=replace(candidate, text=text))
 
     def check(self, drafts: Sequence[_Draft]) -> None:
         """Check the schemas in a dry run, or if there are two, so that none or both are registered.
@@ -213,51 +213,53 @@ class _Planner:
             for unfinished in pending:
                 self._connected.check(unfinished.subject, cast("Candidate", unfinished.candidate))
 
-    def finish(self, draft: _Draft) -> FieldPlan:
-        """Return the plan with the id of its schema, or without an id in a dry run."""
+    def finish(self, draft: _Draft) -> EncoderSpec:
+        """Return the spec with the id of its schema, or without an id in a dry run."""
         auto = draft.candidate is not None and self._registry_config.auto_register
         if draft.candidate is None or (auto and self._config.dry_run):
-            return draft.plan
+            return draft.spec
         put = self._connected.register if auto else self._connected.lookup
-        return self._identified(draft.plan, draft.part, put(draft.subject, draft.candidate))
+        return self._identified(draft.spec, draft.part, put(draft.subject, draft.candidate))
 
-    def _type(self, plan: FieldPlan, part: PartFormat) -> pa.StructType:
+    def _type(self, spec: EncoderSpec, part: PartFormat) -> pa.StructType:
         """Return the Arrow type of the structs that are serialized."""
-        if plan.column is not None:
-            arrow_type = _arrow(self._schema.fields[plan.column].dataType, part.part)
+        if spec.column is not None:
+            arrow_type = _arrow(self._schema.fields[spec.column].dataType, part.part)
         else:
-            fields = [self._schema.fields[index] for index in plan.fields or ()]
+            fields = [self._schema.fields[index] for index in spec.fields or ()]
             arrow_type = _arrow(types.StructType(fields), "")
         return cast("pa.StructType", arrow_type)
 
-    def _with_subject(self, plan: FieldPlan, part: PartFormat, type_: pa.StructType) -> _Draft:
-        """Return a plan with a registered schema, or with a schema to register or look up."""
+    def _with_subject(self, spec: EncoderSpec, part: PartFormat, type_: pa.StructType) -> _Draft:
+        """Return a spec with a registered schema, or with a schema to register or look up."""
         from spark_kafka_sink.formats.registry.registry import Candidate
 
         config, topic = self._registry_config, self._config.topic
         if config.chooses_version:
             subject = subject_of(config, part, topic, None)
             existing = self._connected.existing(subject, part.format)
-            plan = replace(
-                plan, schema=existing.text, message=message_of(part, existing.text), subject=subject
+            spec = replace(
+                spec, schema=existing.text, message=message_of(part, existing.text), subject=subject
             )
-            plan = self._identified(plan, part, existing)
-            return _Draft(plan, part, references=existing.references)
+            spec = self._identified(spec, part, existing)
+            return _Draft(spec, part, references=existing.references)
         source = source_of(part, type_)
-        plan = replace(
-            plan,
+        spec = replace(
+            spec,
             schema=source.schema,
             message=source.message,
             framing=Framing(prefix=_NO_ID),
             subject=subject_of(config, part, topic, source),
         )
-        return _Draft(plan, part, Candidate(part.format, source.schema))
+        return _Draft(spec, part, Candidate(part.format, source.schema))
 
-    def _identified(self, plan: FieldPlan, part: PartFormat, registered: Registered) -> FieldPlan:
+    def _identified(
+        self, spec: EncoderSpec, part: PartFormat, registered: Registered
+    ) -> EncoderSpec:
         return replace(
-            plan,
+            spec,
             schema=registered.text,
-            framing=_framing(registered, part, self._registry_config, plan.message),
+            framing=_framing(registered, part, self._registry_config, spec.message),
             schema_id=registered.id,
         )
 

@@ -1,8 +1,8 @@
-"""Plan the batches of a chunk.
+"""Lay out the rows of a chunk in batches.
 
-Planning precedes encoding because a record contains its offset delta, which depends on the first
+The layout precedes encoding because a record contains its offset delta, which depends on the first
 record of its batch. Rows are grouped by partition in their original order, and divided into batches
-by batch.size and batch.num.messages. `plan` has no side effects.
+by batch.size and batch.num.messages. `lay_out` has no side effects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     OpenBatchOf = Callable[[int], OpenBatch | ProducerBatch | None]
     """Returns the open batch of a target, or None."""
     Order = NDArray[np.intp] | None
-    """Row numbers in the planned order; None for the original order."""
+    """Row numbers in the order of the batches; None for the original order."""
 
 
 _T = TypeVar("_T", bound=np.generic)
@@ -69,7 +69,7 @@ def ranges_within(
 
 
 class Segment(NamedTuple):
-    """Planned rows start..stop (in `Plan.order`): consecutive records in one batch."""
+    """Rows start..stop (in `BatchLayout.order`): consecutive records in one batch."""
 
     target: int
     start: int
@@ -84,7 +84,7 @@ class Segment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BatchLayout:
     """The layout of n rows in batches.
 
     `order` contains the row numbers in the order of the segments (None: the original order).
@@ -98,13 +98,13 @@ class Plan:
     timestamp_deltas: NDArray[np.int64] | None
 
 
-def plan(
+def lay_out(
     targets: Targets,
     sizes: NDArray[np.int64],
     timestamps: Timestamps,
     open_batch: OpenBatchOf,
     limits: BatchLimits,
-) -> Plan:
+) -> BatchLayout:
     """Return the layout of n rows in batches.
 
     Args:
@@ -116,7 +116,7 @@ def plan(
         limits: maximum size of a batch.
     """
     if not len(targets):
-        return Plan(None, [], np.zeros(0, np.int32), None)
+        return BatchLayout(None, [], np.zeros(0, np.int32), None)
     order, bounds = _runs(targets)
     ends = np.zeros(len(targets) + 1, np.int64)
     (sizes if order is None else sizes[order]).cumsum(out=ends[1:])
@@ -242,7 +242,9 @@ class _Cutter:
         return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[row])
 
 
-def _finish(order: Order, segments: list[Segment], rows: int, timestamps: Timestamps) -> Plan:
+def _finish(
+    order: Order, segments: list[Segment], rows: int, timestamps: Timestamps
+) -> BatchLayout:
     counts = np.array([segment.stop - segment.start for segment in segments], np.intp)
     deltas = np.arange(rows, dtype=np.int32)
     shifts = [segment.first_delta - segment.start for segment in segments]
@@ -251,14 +253,14 @@ def _finish(order: Order, segments: list[Segment], rows: int, timestamps: Timest
     if isinstance(timestamps, int):
         ages = [timestamps - segment.base_timestamp for segment in segments]
         later = _unsort(np.array(ages, np.int64).repeat(counts), order) if any(ages) else None
-        return Plan(order, segments, _unsort(deltas, order), later)
+        return BatchLayout(order, segments, _unsort(deltas, order), later)
     bases = np.array([segment.base_timestamp for segment in segments], np.int64)
     base_of = _unsort(bases.repeat(counts), order)
-    return Plan(order, segments, _unsort(deltas, order), timestamps - base_of)
+    return BatchLayout(order, segments, _unsort(deltas, order), timestamps - base_of)
 
 
 def _unsort(values: NDArray[_T], order: Order) -> NDArray[_T]:
-    """Convert values from the planned order back to the original order of the rows."""
+    """Convert values from the order of the batches back to the original order of the rows."""
     if order is None:
         return values
     original = np.empty_like(values)
