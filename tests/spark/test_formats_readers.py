@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer
@@ -22,6 +23,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 from tests.spark.support.append import append
 from tests.support.protoc import compile_files, message_class
@@ -110,6 +114,32 @@ def test_confluent_avro_deserializer(
 
 def _context(topic: str, record: ConsumerRecord) -> SerializationContext:
     return SerializationContext(topic, MessageField.VALUE, list(record.headers))
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(1, 0), (10, 2), (38, 0), (38, 38)])
+def test_java_reads_big_decimals(spark: SparkSession, precision: int, scale: int) -> None:
+    unscaled = [0, -1, 1, 127, -128, 128, 32767, -32769, 2**63, -(2**63) - 1, 10**38 - 1]
+    fitting = [number for number in unscaled if abs(number) < 10**precision]
+    values = [Decimal(f"{number}E-{scale}") for number in fitting]
+    schema = {"type": "bytes", "logicalType": "big-decimal"}
+    fields = [{"name": "a", "type": schema}, {"name": "n", "type": ["null", schema]}]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    type_ = pa.decimal128(precision, scale)
+    rows = [{"a": value, "n": value} for value in values]
+    array: Any = pa.array(rows, pa.struct([("a", type_), ("n", type_)]))
+    spec = EncoderSpec(format=Format.AVRO, schema=text)
+    faults = RowFaults(len(array))
+    encoded = compile_encoder(spec, array.type).encode(array, faults)
+    assert not faults
+    jvm: Any = spark._jvm
+    avro = jvm.org.apache.avro
+    parsed = avro.Schema.Parser().parse(text)
+    model = avro.generic.GenericData()
+    model.addLogicalTypeConversion(avro.Conversions.BigDecimalConversion())
+    reader = avro.generic.GenericDatumReader(parsed, parsed, model)
+    for value, data in zip(values, encoded.to_pylist(), strict=True):
+        row = reader.read(None, avro.io.DecoderFactory.get().binaryDecoder(data, None))
+        assert [row.get("a"), row.get("n")] == [value, value]
 
 
 EVENTS = """[  // Each DataFrame writes one type of event.

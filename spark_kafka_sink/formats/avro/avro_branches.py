@@ -34,6 +34,7 @@ _TIMES: Final = {
     Shape.LOCAL_TIMESTAMP: "local-timestamp",
 }
 """Start of the logical types that fit a column."""
+_DECIMALS: Final = ("decimal", "big-decimal")
 _OTHER_MEANING: Final = 5
 """Lowest rank of dates and times for integers."""
 MAX_WIDE_DIGITS: Final = 76
@@ -221,13 +222,15 @@ def _of_others(schema: AvroSchema, column: Column) -> Closeness | None:
             return _of_floats(schema, column.type.bit_width)
         case Shape.DECIMAL, _ if logical == "decimal":
             return _of_decimals(schema, column)
+        case Shape.DECIMAL, _ if logical == "big-decimal":
+            return Closeness(1)
         case Shape.TEXT, "enum":
             return Closeness(0, is_partial=True)
-        case (Shape.TEXT | Shape.BYTES, "bytes") if logical != "decimal":
+        case (Shape.TEXT | Shape.BYTES, "bytes") if logical not in _DECIMALS:
             return Closeness(0 if column.shape is Shape.BYTES else 2)
         case (Shape.TEXT, "fixed") if logical == "uuid":
             return Closeness(3, is_partial=True)
-        case (Shape.BYTES, "fixed") if logical != "decimal":
+        case (Shape.BYTES, "fixed") if logical not in _DECIMALS:
             return Closeness(3, is_partial=True)
         case Shape.BYTES, "string":
             return Closeness(4, is_partial=True)

@@ -288,6 +288,8 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
 
 
 def _decimal(schema: AvroSchema, column: Column) -> Node:
+    if schema.logical == "big-decimal":
+        return partial(_write_big_decimal, varint(column.type.scale))
     digits, scale = schema.decimal_digits
     size = schema.json["size"] if schema.kind == "fixed" else None
     is_wide = min(digits, column.type.precision - column.type.scale) + scale > _MAX_DIGITS
@@ -394,6 +396,16 @@ def _write_decimal(
     if size is None:
         out.varints(zigzag(sizes))
     out.big_endian(decimals.low, decimals.high, sizes)
+
+
+def _write_big_decimal(scale: bytes, cells: Cells, out: RowWriter) -> None:
+    """Append decimals with their scale, as Java's `Conversions.BigDecimalConversion` does."""
+    decimals = DecimalCells.of(cells)
+    sizes = decimals.sizes()
+    out.varints(zigzag(sizes + 1 + len(scale)))
+    out.varints(zigzag(sizes))
+    out.big_endian(decimals.low, decimals.high, sizes)
+    out.constant(scale)
 
 
 def _write_wide_decimal(

@@ -37,6 +37,7 @@ _LOGICAL_TYPES: Final = {
         for unit in ("millis", "micros", "nanos")
     },
     "decimal": ("bytes", "fixed"),
+    "big-decimal": ("bytes",),
     "uuid": ("string", "fixed"),
     "duration": ("fixed",),
 }

@@ -227,6 +227,14 @@ def test_rows_that_do_not_fit(
         ),
         (pa.struct([("a", pa.string())]), record(("a", "int")), "`a` has type string"),
         (pa.struct([("a", pa.float64())]), record(("a", "float")), "Avro float"),
+        *(
+            (
+                pa.struct([("a", type_)]),
+                record(("a", {"type": "bytes", "logicalType": "big-decimal"})),
+                r"Avro bytes \(big-decimal\)",
+            )
+            for type_ in (pa.string(), pa.binary(), pa.int64(), pa.float64())
+        ),
         (
             pa.struct([("a", pa.timestamp("us"))]),
             record(("a", {"type": "long", "logicalType": "timestamp-micros"})),
