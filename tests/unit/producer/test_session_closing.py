@@ -52,10 +52,11 @@ def never(*_: object) -> NoReturn:
     raise ConnectionRefusedError(111, "Connection refused")
 
 
-def test_connections_do_not_count_for_a_closed_session() -> None:
+def test_connections_count_for_a_session_until_it_is_closed() -> None:
     client = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never)
     session = ProducerSession(client)
     meters = session.context.report.meters.brokers
+    assert client.network.metrics.meters is meters
     session.close()
     assert client.network.metrics.meters is not meters
     assert client.network.outages.backlog(1, 0.0) == ""

@@ -279,7 +279,7 @@ def test_denied_topic_is_named() -> None:
 
 
 @pytest.mark.parametrize("partition", [0, None])
-def test_rows_of_denied_topic_become_dead_letters(
+def test_rows_of_denied_topic_become_dead_letters_until_it_is_permitted(
     partition: int | None,
 ) -> None:
     policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
@@ -291,6 +291,10 @@ def test_rows_of_denied_topic_become_dead_letters(
         sim.finish()
         assert brokers.logs["dead", 0].values() == [b"1", b"2"]
         assert brokers.coordinator.transactions[ID].partitions == {("dead", 0)}
+        brokers.coordinator.denied.clear()
+        sim.send([b"3"], partition)
+        sim.finish()
+        assert [log.values() for log in brokers.logs.values() if log.end] == [[b"3"], [b"1", b"2"]]
         assert sim.session.transaction is not None
 
 
