@@ -81,7 +81,7 @@ def test_extra_record_is_detected() -> None:
     assert "the check failed" in done.stdout
 
 
-def test_unreachable_broker() -> None:
+def test_unreachable_broker_is_reported() -> None:
     with EmbeddedBroker() as kafka:
         gone = kafka.bootstrap_servers
     done = demo("--limit", "10", "--bootstrap-servers", gone)
@@ -91,7 +91,7 @@ def test_unreachable_broker() -> None:
 
 
 @pytest.mark.parametrize("home", [None, "/nowhere"])
-def test_missing_java(tmp_path: Path, home: str | None) -> None:
+def test_missing_java_is_reported(tmp_path: Path, home: str | None) -> None:
     done = demo(env={"PATH": str(tmp_path), "JAVA_HOME": home or ""})
     assert done.returncode == 1
     assert done.stdout == ""

@@ -74,7 +74,7 @@ CASES: dict[str, tuple[list[Record], list[bool]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_verdict(name: str) -> None:
+def test_each_kind_of_difference_is_detected(name: str) -> None:
     received, expected = CASES[name]
     assert verdict(received) == expected
 

@@ -49,7 +49,7 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example(example: Path, tmp_path: Path) -> None:
+def test_example_runs_unchanged(example: Path, tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         text = run(example, broker.bootstrap_servers, tmp_path)
         assert PRINTED[example.stem] in text

@@ -83,7 +83,7 @@ def run_tests(blocks: list[str], folder: Path) -> None:
     run(["-m", "pytest", "-q", "."], folder)
 
 
-def test_readme(tmp_path: Path, kafka: EmbeddedBroker) -> None:
+def test_code_of_the_readme_runs_unchanged(tmp_path: Path, kafka: EmbeddedBroker) -> None:
     blocks = code_of(README)
     assert len(blocks) >= 5
     assert any(ADDRESS in block for block in blocks)
@@ -111,7 +111,7 @@ shared = {"spark": made["spark"], "events": made["events"].selectExpr(*columns)}
 
 
 @pytest.mark.deep
-def test_pages(tmp_path: Path, kafka: EmbeddedBroker) -> None:
+def test_code_of_the_pages_runs_unchanged(tmp_path: Path, kafka: EmbeddedBroker) -> None:
     """Run all pages in one Spark session, created by the first block of README.md."""
     scripts = {"start": code_of(README)[:1]} | {page.stem: code_of(page) for page in EXAMPLES}
     tests = [block for blocks in scripts.values() for block in blocks if is_test(block)]

@@ -151,7 +151,7 @@ def plain_server(jvm: Jvm, name: str, password: str) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("password", PASSWORDS)
-def test_plain(jvm: Jvm, name: str, password: str) -> None:
+def test_kafka_accepts_any_name_and_password_of_plain(jvm: Jvm, name: str, password: str) -> None:
     ours = exchange(Mechanism.PLAIN, password_login(name, password))
     server = finished(ours, plain_server(jvm, name, password))
     assert server.getAuthorizationID() == name

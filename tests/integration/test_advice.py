@@ -91,7 +91,7 @@ def test_small_batches_with_high_latency(broker: EmbeddedBroker) -> None:
     assert ("batch.size", Direction.RAISE) in advice_of(report)
 
 
-def test_full_buffer(broker: EmbeddedBroker) -> None:
+def test_full_buffer_is_advised_to_grow(broker: EmbeddedBroker) -> None:
     small: dict[str, Any] = {"batch_size": 65_536, "buffer_memory": 262_144}
     report = write_session(broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, **small)
     assert report.metrics.buffer_waits > 3
@@ -117,7 +117,7 @@ def test_linger_too_short_for_batch_size(broker: EmbeddedBroker) -> None:
     assert "were sent after 1 ms" in advice.figure
 
 
-def test_skewed_keys(broker: EmbeddedBroker) -> None:
+def test_skewed_keys_are_named(broker: EmbeddedBroker) -> None:
     keys = [b"hot" if number % 50 else b"%d" % number for number in range(1_000)]
     chunk = rows("four", [b"." * 1_000] * 1_000, keys=keys)
     report = write_session(broker, *[chunk] * 4, batch_size=65_536)
@@ -125,7 +125,7 @@ def test_skewed_keys(broker: EmbeddedBroker) -> None:
     assert "four-" in by_setting["the keys", Direction.CHECK].figure
 
 
-def test_tiny_tasks(broker: EmbeddedBroker) -> None:
+def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
     settings = config(broker.bootstrap_servers, {"linger_ms": 0})
     reports = []
     for number in range(30):
@@ -154,7 +154,7 @@ def test_throttling_and_retries() -> None:
     assert "3 retries for 4 batches, NOT_ENOUGH_REPLICAS 3 times" in retries.figure
 
 
-def test_oversized_batches() -> None:
+def test_oversized_batches_are_advised_to_shrink() -> None:
     with EmbeddedBroker(topics={"small": 1}, message_max_bytes=100_000) as kafka:
         report = write_session(kafka, *[random_rows("small", 1_000)] * 2)
     assert report.splits > 0

@@ -135,7 +135,9 @@ def test_records_without_key_in_compacted_topic(
 
 
 @pytest.mark.parametrize("partition", [-1, 4, 2**31 - 1, -(2**31)])
-def test_unknown_partition(partition: int, any_kafka: AnyKafka, unique_topic: str) -> None:
+def test_unknown_partition_fails_the_write(
+    partition: int, any_kafka: AnyKafka, unique_topic: str
+) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
     chunk = rows(unique_topic, [b"a", b"b", b"c"], partitions=[0, None, partition])
     with (

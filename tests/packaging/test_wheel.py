@@ -125,7 +125,7 @@ def test_contents_of_the_archives(wheel: Path, sdist: Path) -> None:
     assert not {"tests", "tools", ".cache", "notebooks"} & held
 
 
-def test_metadata(wheel: Path) -> None:
+def test_metadata_names_the_requirements(wheel: Path) -> None:
     said = metadata(wheel)
     assert (said["Name"], said["Requires-Python"]) == ("spark-kafka-sink", ">=3.11")
     assert not [
@@ -136,7 +136,9 @@ def test_metadata(wheel: Path) -> None:
     assert {"spark", "cli"} < set(said.get_all("Provides-Extra", []))
 
 
-def test_without_spark(wheel: Path, environment: Environment) -> None:
+def test_missing_spark_is_reported_with_the_install_command(
+    wheel: Path, environment: Environment
+) -> None:
     assert f"pip install '{wheel}[spark]'" in environment.run("python", "-c", NO_SPARK)
 
 

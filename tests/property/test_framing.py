@@ -97,7 +97,7 @@ def test_offset_deltas_of_any_width(rows: int) -> None:
     assert encoded == [reference.record(Message(b"v"), delta, 0) for delta in range(rows)]
 
 
-def test_zero_rows() -> None:
+def test_no_rows_have_no_bytes() -> None:
     empty = columns([], PLAIN)
     assert rows_of(encode_records(empty, np.zeros(0, np.int32), np.zeros(0, np.int64))) == []
     assert size_bounds(empty).shape == (0,)
@@ -106,14 +106,16 @@ def test_zero_rows() -> None:
 
 @given(st.lists(headers, max_size=20), shapes)
 @settings(max_examples=150, deadline=None)
-def test_header_sections(rows: list[tuple[reference.Header, ...]], shape: Shape) -> None:
+def test_header_sections_equal_the_reference(
+    rows: list[tuple[reference.Header, ...]], shape: Shape
+) -> None:
     encoded = encode_headers(header_lists(rows, shape))
     assert rows_of(encoded) == [reference.header_section(row) for row in rows]
 
 
 @given(st.lists(st.one_of(INT64, st.integers(-70, 70)), max_size=40))
 @settings(max_examples=150, deadline=None)
-def test_varints(numbers: list[int]) -> None:
+def test_varints_equal_the_reference(numbers: list[int]) -> None:
     encoded = rows_of(build_varints(np.array(numbers, np.int64)))
     assert encoded == [reference.zigzag_varint(number) for number in numbers]
     assert [varint(number) for number in numbers] == encoded

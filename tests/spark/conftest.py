@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from tests.spark.releases import reason
 from tests.spark.support.console import Console
 from tests.spark.support.sink import OURS, Sink, create_topics
+from tests.support.schema_registry import SmallRegistry, running
 from tools.support.jars import SPARK_AVRO, SPARK_SINK
 from tools.support.spark_session import KRB5_CONFIG, start
 
@@ -64,6 +66,20 @@ def spark(
         session = start(spark_folder, (SPARK_SINK, SPARK_AVRO) if deep else ())
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    """Run an embedded broker that creates topics."""
+    with EmbeddedBroker(auto_create_topics=True) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SmallRegistry]:
+    """Run a schema registry."""
+    with running() as registry:
+        yield registry
 
 
 @pytest.fixture

@@ -42,13 +42,13 @@ def test_invalid_option_fails_before_any_task(
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_missing_servers(sink: Sink, topic: str) -> None:
+def test_missing_servers_fail_before_any_task(sink: Sink, topic: str) -> None:
     error, jobs = sink.jobs_of(lambda: sink.append(_frame(sink), {"topic": topic}))
     assert "option kafka.bootstrap.servers is required" in str(error)
     assert jobs == 0
 
 
-def test_unknown_partition(sink: Sink, topic: str) -> None:
+def test_unknown_partition_fails_with_its_row(sink: Sink, topic: str) -> None:
     frame = sink.frame("value string, partition int", ("a", 0), ("b", 1), ("c", 7))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
     assert "row 2 of Spark partition 0 specifies a partition that does not exist" in str(error)
@@ -56,7 +56,7 @@ def test_unknown_partition(sink: Sink, topic: str) -> None:
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_oversized_record(sink: Sink, topic: str) -> None:
+def test_oversized_record_fails_with_its_row(sink: Sink, topic: str) -> None:
     frame = sink.frame("value string, partition int", ("a", 1), ("b" * 1_100_000, 2))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
     text = str(error)
@@ -66,13 +66,13 @@ def test_oversized_record(sink: Sink, topic: str) -> None:
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_missing_topic(sink: Sink, unique_topic: str) -> None:
+def test_missing_topic_fails_the_write(sink: Sink, unique_topic: str) -> None:
     options = {**SHORT, "kafka.allow.auto.create.topics": "false"}
     error, _ = sink.jobs_of(lambda: sink.write(_frame(sink), topic=unique_topic, **options))
     assert f"topic={unique_topic}, error=UNKNOWN_TOPIC_OR_PARTITION" in str(error)
 
 
-def test_unreachable_servers(sink: Sink, console: Console) -> None:
+def test_unreachable_servers_fail_the_write(sink: Sink, console: Console) -> None:
     closed = closed_port()
     lost = replace(sink, bootstrap_servers=f"{closed},no-such-host.invalid:9092")
     mark = console.mark()

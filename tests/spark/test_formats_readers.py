@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -29,7 +29,7 @@ from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 from tests.spark.support.append import append
 from tests.support.protoc import compile_files, message_class
-from tests.support.schema_registry import SmallRegistry, running
+from tests.support.schema_registry import SmallRegistry
 
 TOPIC = "rows"
 COLUMNS = """
@@ -50,18 +50,6 @@ EXPECTED = {
     "numbers": [2, None], "byname": {"k": {"x": 2}}, "nested": {"s": "2", "inner": [{"z": 2}]},
 }  # fmt: skip
 """Expected values of the last of three rows."""
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(auto_create_topics=True) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[SmallRegistry]:
-    with running() as registry:
-        yield registry
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +179,7 @@ def test_events_and_keys_without_records(
         (["array(null) as tags", "map('k', null) as m"], "avro", b"\2\0\2\2k\0"),
     ],
 )
-def test_void_items(
+def test_void_items_are_written_only_where_the_format_has_them(
     spark: SparkSession, broker: EmbeddedBroker, unique_topic: str, columns: list[str],
     value_format: str, text: bytes,
 ) -> None:  # fmt: skip

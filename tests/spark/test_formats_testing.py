@@ -1,7 +1,6 @@
 """`assert_written` and `records`, for tests of users' jobs, decode records with formats."""
 
 import datetime as dt
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_kafka_sink import ConfigError, EmbeddedBroker
 from spark_kafka_sink.testing import assert_written
 from tests.spark.support.append import append
-from tests.support.schema_registry import SmallRegistry, running
+from tests.support.schema_registry import SmallRegistry
 
 PAYLOADS = ("json", "avro", "protobuf")
 CONFLUENT = tuple(f"{payload}-confluent" for payload in PAYLOADS)
@@ -25,18 +24,6 @@ COLUMNS = (
     "map('k', id) as counts",
     "cast(concat('é', id) as binary) as raw",
 )
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(auto_create_topics=True) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[SmallRegistry]:
-    with running() as registry:
-        yield registry
 
 
 @pytest.fixture(scope="module")

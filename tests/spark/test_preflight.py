@@ -98,7 +98,7 @@ def rows(sink: Sink, *topics: str) -> DataFrame:
         (DEAD_LETTERS, "dead letter topic letters does not exist"),
     ],
 )
-def test_missing_topic(
+def test_missing_topic_fails_before_any_task(
     spark: SparkSession, kafka: EmbeddedBroker, options: dict[str, str], expected: str
 ) -> None:
     error = failure(spark, kafka, **options)
@@ -109,14 +109,16 @@ def test_missing_topic(
 
 
 @pytest.mark.parametrize("operation", ["Write", "Describe"])
-def test_denied_permission(spark: SparkSession, kafka: EmbeddedBroker, operation: str) -> None:
+def test_denied_permission_fails_before_any_task(
+    spark: SparkSession, kafka: EmbeddedBroker, operation: str
+) -> None:
     kafka.deny("*", operation, topic="events")
     error = failure(spark, kafka, topic="events")
     assert isinstance(error, AuthorizationError)
     assert f"{operation} on topic events is denied" in error.message
 
 
-def test_rejected_login(spark: SparkSession) -> None:
+def test_rejected_login_fails_before_any_task(spark: SparkSession) -> None:
     with EmbeddedBroker(topics={"events": 2}, sasl={"alice": "secret"}) as kafka:
         error = failure(spark, kafka, topic="events", **LOGIN)
     assert isinstance(error, AuthenticationError)

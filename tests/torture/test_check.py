@@ -71,7 +71,7 @@ def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Sess
     return session
 
 
-def test_correct_run() -> None:
+def test_correct_run_is_accepted() -> None:
     assert violations(PLAN, [_written()], _log(list(range(ROWS)))) == []
 
 
@@ -91,7 +91,7 @@ def test_correctly_reported_failure(there: int) -> None:
         ([*range(5), *range(6, ROWS)], "a gap: row 5"),
     ],
 )
-def test_incorrect_log(numbers: list[int], sign: str) -> None:
+def test_each_kind_of_incorrect_log_is_rejected(numbers: list[int], sign: str) -> None:
     assert sign in " ".join(violations(PLAN, [_written()], _log(numbers)))
 
 
@@ -100,7 +100,7 @@ def test_not_persisted_records_exist() -> None:
     assert "found 5 rows" in violations(MAY_FAIL, [session], _log(list(range(5))))[0]
 
 
-def test_wrong_offsets() -> None:
+def test_wrong_offsets_are_rejected() -> None:
     texts = violations(PLAN, [_written()], _log(list(range(ROWS)), first=1))
     assert any("do not contain" in text for text in texts)
 
@@ -111,7 +111,7 @@ def test_failure_without_reason() -> None:
     assert "does not explain DeliveryError" in text
 
 
-def test_wrong_success() -> None:
+def test_success_with_missing_records_is_rejected() -> None:
     session = _written(persisted=4, missing=6)
     session.error = None
     text = " ".join(violations(MAY_FAIL, [session], _log(list(range(4)))))
@@ -125,7 +125,7 @@ def test_error_and_report_have_different_counts() -> None:
     assert "the report has 6 not_persisted, the error 0" in text
 
 
-def test_uncounted_rows() -> None:
+def test_uncounted_rows_are_rejected() -> None:
     session = _written()
     session.accepted = session.attempted = ROWS + 1
     assert "but the report has 10" in violations(PLAN, [session], _log(list(range(ROWS))))[0]

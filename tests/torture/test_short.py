@@ -23,13 +23,15 @@ CLUSTER_FAULTS = (ClusterFault.KILL, ClusterFault.PAUSE, ClusterFault.RECREATE)
 
 
 @pytest.mark.parametrize("seed", QUICK_SEEDS)
-def test_network_faults(torture: Runner, seed: int) -> None:
+def test_network_faults_lose_and_repeat_nothing(torture: Runner, seed: int) -> None:
     result = torture(draw(seed, quick=True))
     assert not result.wrong
 
 
 @pytest.mark.parametrize("cluster_fault", CLUSTER_FAULTS)
-def test_broker_faults(torture: Runner, cluster_fault: ClusterFault) -> None:
+def test_broker_faults_lose_and_repeat_nothing(
+    torture: Runner, cluster_fault: ClusterFault
+) -> None:
     plan = replace(draw(900_100, quick=True), cluster_faults=(cluster_fault,))
     result = torture(plan)
     assert not result.wrong

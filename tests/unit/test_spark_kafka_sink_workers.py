@@ -151,7 +151,7 @@ def test_folder_of_a_distribution_is_used(installation: Installation, tmp_path: 
     assert installation.run(path=path) == in_archives(path)
 
 
-def test_never_fails(installation: Installation) -> None:
+def test_module_never_fails(installation: Installation) -> None:
     (installation.packages / "pyspark" / "version.py").unlink()
     assert installation.run() == in_archives(installation.path)
     Path(installation.path[0]).write_bytes(b"")

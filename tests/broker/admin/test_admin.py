@@ -88,7 +88,9 @@ def config(raw: RawClient, topic: str, name: str) -> tuple[str | None, int]:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_alter_configs(any_raw: RawClient, topic: str, version: int) -> None:
+def test_configs_are_altered_unless_the_request_only_validates(
+    any_raw: RawClient, topic: str, version: int
+) -> None:
     change = (SET, "flush.ms", "1234")
     assert alter(any_raw, topic, change, version=version, validate_only=True) is NO_ERROR
     assert config(any_raw, topic, "flush.ms") == (str(2**63 - 1), 5)

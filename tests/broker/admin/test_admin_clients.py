@@ -5,13 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
 )
 from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonPartition
@@ -52,7 +49,9 @@ def tool(main: str, kafka: EmbeddedBroker, *arguments: str) -> str:
 
 
 class TestJava:
-    def test_reassign_partitions(self, kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    def test_reassignment_is_executed_verified_and_no_longer_listed(
+        self, kafka: EmbeddedBroker, tmp_path: Path
+    ) -> None:
         plan = tmp_path / "plan.json"
         moved = {"topic": "t", "partition": 0, "replicas": [3, 2]}
         plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
@@ -64,14 +63,14 @@ class TestJava:
         assert "Reassignment of partition t-0 is completed" in output
         assert "No partition reassignments found" in tool(REASSIGN, kafka, "--list")
 
-    def test_elect_leaders(self, kafka: EmbeddedBroker) -> None:
+    def test_election_returns_a_moved_leader(self, kafka: EmbeddedBroker) -> None:
         kafka.move_leader("t", 0, 2)
         arguments = ("--election-type", "preferred", "--all-topic-partitions")
         output = tool(f"{TOOLS}.LeaderElectionCommand", kafka, *arguments)
         assert "Successfully completed leader election (PREFERRED) for partitions t-0" in output
         assert kafka.partition_state("t", 0).leader == 1
 
-    def test_delete_offsets(self, kafka: EmbeddedBroker, group: str) -> None:
+    def test_offsets_of_one_partition_are_deleted(self, kafka: EmbeddedBroker, group: str) -> None:
         arguments = ("--delete-offsets", "--group", group, "--topic", "t:0")
         assert "Successful" in tool(GROUPS, kafka, *arguments)
         output = tool(GROUPS, kafka, "--describe", "--group", group)
@@ -102,30 +101,6 @@ class TestConfluent:
     def admin(self, kafka: EmbeddedBroker) -> AdminClient:
         return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
-    def test_elect_leaders(self, kafka: EmbeddedBroker, admin: AdminClient) -> None:
-        kafka.move_leader("t", 0, 2)
-        expected = [TopicPartition("t", 0), TopicPartition("t", 1)]
-        elections = admin.elect_leaders(ElectionType.PREFERRED, expected).result(60)
-        assert {p.partition: e and e.name() for p, e in elections.items()} == {
-            0: None,
-            1: "ELECTION_NOT_NEEDED",
-        }
-        assert kafka.partition_state("t", 0).leader == 1
-
-    def test_configs_of_a_broker(self, admin: AdminClient) -> None:
-        change = ConfigEntry(
-            "log.retention.ms", "55555", incremental_operation=AlterConfigOpType.SET
-        )
-        broker = ConfigResource("broker", "1", incremental_configs=[change])
-        admin.incremental_alter_configs([broker])[broker].result(60)
-        requested = ConfigResource("broker", "1")
-        config_entry = admin.describe_configs([requested])[requested].result(60)["log.retention.ms"]
-        assert (config_entry.value, config_entry.source, config_entry.is_read_only) == (
-            "55555",
-            2,
-            False,
-        )
-
     def test_authorized_operations(self, admin: AdminClient, group: str) -> None:
         cluster = admin.describe_cluster(include_authorized_operations=True).result(60)
         assert AclOperation.ALTER_CONFIGS in cluster.authorized_operations
@@ -148,10 +123,3 @@ class TestKafkaPython:
         kafka.move_leader("t", 0, 3)
         admin.elect_leaders(0, {"t": [0]})
         assert kafka.partition_state("t", 0).leader == 2
-
-    def test_delete_group_offsets(self, admin: KafkaAdminClient, group: str) -> None:
-        location = KafkaPythonPartition("t", 0)
-        admin.delete_group_offsets(group, [location])
-        assert location not in {
-            p for p, o in admin.list_group_offsets(group)[group].items() if o.offset >= 0
-        }

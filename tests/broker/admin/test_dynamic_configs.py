@@ -121,17 +121,19 @@ class TestLoggers:
         ("level", "number"),
         [("FATAL", 50), ("ERROR", 40), ("WARN", 30), ("INFO", 20), ("DEBUG", 10)],
     )
-    def test_set_level(self, raw: RawClient, level: str, number: int) -> None:
+    def test_each_level_of_kafka_sets_the_loggers_level(
+        self, raw: RawClient, level: str, number: int
+    ) -> None:
         assert alter(raw, LOGGER, "1", (SET, self.NAME, level)) is NO_ERROR
         assert logging.getLogger(self.NAME).level == number
         assert values(raw, LOGGER, "1", self.NAME) == {self.NAME: (level, 6)}
 
-    def test_reset_level(self, raw: RawClient) -> None:
+    def test_deleted_level_is_inherited_again(self, raw: RawClient) -> None:
         alter(raw, LOGGER, "1", (SET, self.NAME, "FATAL"))
         assert alter(raw, LOGGER, "1", (DELETE, self.NAME, None)) is NO_ERROR
         assert logging.getLogger(self.NAME).level == logging.NOTSET
 
-    def test_invalid_changes(self, raw: RawClient) -> None:
+    def test_unknown_levels_loggers_and_nodes_are_rejected(self, raw: RawClient) -> None:
         for name, level in ((self.NAME, "LOUD"), ("kafka", "INFO"), (f"{self.NAME}.no", "INFO")):
             assert alter(raw, LOGGER, "1", (SET, name, level)) is ErrorCode.invalid_config
         assert alter(raw, LOGGER, "1", (2, self.NAME, "INFO")) is ErrorCode.invalid_request

@@ -9,7 +9,7 @@ from tools.support.raw_client import RawClient
 
 
 @pytest.mark.parametrize(("enabled", "allowed"), [(True, True), (True, False), (False, True)])
-def test_automatic_topics(enabled: bool, allowed: bool) -> None:
+def test_topic_is_created_only_if_broker_and_client_allow_it(enabled: bool, allowed: bool) -> None:
     with (
         EmbeddedBroker(auto_create_topics=enabled, default_partitions=3) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,

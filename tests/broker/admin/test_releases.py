@@ -73,7 +73,7 @@ class TestComparedToKafka:
             api: table.get(ApiKey(api)) for api in HANDLERS
         }
 
-    def test_unsupported_version(
+    def test_version_of_a_newer_release_is_rejected(
         self, real: Mapping[str, ZooKeeperCluster | KafkaCluster], release: str
     ) -> None:
         with EmbeddedBroker(api_versions_of=release) as old_broker:
@@ -140,7 +140,7 @@ def test_release_with_patch_version(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2", "1.0", "9.9", "newest"])
-def test_unknown_release(text: str) -> None:
+def test_unknown_release_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="Known releases: 2"):
         EmbeddedBroker(api_versions_of=text)
 

@@ -54,11 +54,6 @@ def read(consumer: Consumer, count: int) -> list[Message]:
     return messages
 
 
-def test_describe_cluster(kafka: EmbeddedBroker, admin: AdminClient) -> None:
-    described = admin.describe_cluster().result(SECONDS)
-    assert (described.cluster_id, len(described.nodes)) == (kafka.config.cluster_id, 1)
-
-
 @pytest.mark.quick
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_idempotent_producer_with_each_codec(
@@ -88,17 +83,6 @@ def test_idempotent_producer_with_each_codec(
         assert message.headers() == [("h", str(number).encode())]
 
 
-def test_consumer_without_group(kafka: EmbeddedBroker, consumer: Callable[..., Consumer]) -> None:
-    sender = producer(kafka)
-    for i in range(10):
-        sender.produce("t", str(i), partition=2)
-    sender.flush(SECONDS)
-    reader = consumer()
-    reader.assign([TopicPartition("t", 2, 4)])
-    assert [m.offset() for m in read(reader, 6)] == list(range(4, 10))
-    assert reader.get_watermark_offsets(TopicPartition("t", 2), timeout=SECONDS) == (0, 10)
-
-
 def test_two_members_share_the_partitions(
     kafka: EmbeddedBroker, consumer: Callable[..., Consumer]
 ) -> None:
@@ -119,7 +103,7 @@ def wait_for(first: Consumer, second: Consumer, done: Callable[[], bool]) -> Non
     assert done()
 
 
-def test_committed_offsets(
+def test_committed_offsets_stay_until_their_group_is_deleted(
     kafka: EmbeddedBroker, consumer: Callable[..., Consumer], admin: AdminClient
 ) -> None:
     reader = consumer("committing")

@@ -22,6 +22,6 @@ CHECKS = [
 
 
 @pytest.mark.parametrize(("client", "task"), CHECKS)
-def test_task(client: ClientRow, task: Task) -> None:
+def test_every_client_performs_its_tasks(client: ClientRow, task: Task) -> None:
     with EmbeddedBroker(nodes=3, replication_factor=3, auto_create_topics=True) as kafka:
         client.checks[task](kafka.bootstrap_servers)

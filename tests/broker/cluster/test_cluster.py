@@ -355,7 +355,7 @@ def test_hanging_node_is_fenced_and_returns() -> None:
         assert len(first.receive(ApiKey.METADATA, 9).brokers) == 3
 
 
-def test_move_leader() -> None:
+def test_moved_leader_serves_the_partition() -> None:
     with cluster(replication_factor=1) as kafka, client(kafka, 3) as third:
         kafka.move_leader("t", 0, 3)
         state = kafka.partition_state("t", 0)
@@ -394,7 +394,7 @@ def test_topics_created_by_clients_are_replicated() -> None:
         {"faults": ["produce:nothing"]},
     ],
 )
-def test_invalid_options(
+def test_invalid_options_are_rejected(
     options: dict[str, int] | dict[str, dict[str, int]] | dict[str, list[str]],
 ) -> None:
     with pytest.raises(ConfigError):

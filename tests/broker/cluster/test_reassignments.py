@@ -182,13 +182,15 @@ class TestSlowReplication:
         wait_until(lambda: not ongoing(client))
         assert assignments_of(client, "t")[0] == ([3, 2], [2, 3], 3)
 
-    def test_cancel_reassignment(self, client: RawClient) -> None:
+    def test_cancelled_reassignment_keeps_the_replicas(self, client: RawClient) -> None:
         assert reassign(client, "t", 0, None) is ErrorCode.no_reassignment_in_progress
         assert reassign(client, "t", 0, [3, 2]) is NO_ERROR
         assert reassign(client, "t", 0, None) is NO_ERROR
         assert (assignments_of(client, "t")[0], ongoing(client)) == (([1], [1], 1), {})
 
-    def test_change_reassignment(self, slow: EmbeddedBroker, client: RawClient) -> None:
+    def test_changed_reassignment_replaces_the_earlier_one(
+        self, slow: EmbeddedBroker, client: RawClient
+    ) -> None:
         assert reassign(client, "t", 0, [3]) is NO_ERROR
         assert reassign(client, "t", 0, [2]) is NO_ERROR
         assert ongoing(client)["t", 0][1] == (2,)
@@ -218,7 +220,7 @@ def test_restart_completes_reassignment(tmp_path: Path) -> None:
         assert (state.replicas, state.leader, state.end_offset) == ((3, 2), 3, 3)
 
 
-def test_unclean_election() -> None:
+def test_unclean_election_is_only_on_request() -> None:
     """Records that the new leader does not have are lost, as in Kafka."""
     with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         create_on(raw, "t", [[2, 3]])

@@ -74,7 +74,7 @@ class TestParsing:
             ("*:error=-1", Fault(effect=Effect.ERROR, value=-1)),
         ],
     )
-    def test_valid_faults(self, text: str, fault: Fault) -> None:
+    def test_valid_faults_are_parsed(self, text: str, fault: Fault) -> None:
         assert parse_fault(text) == fault
 
     @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ class TestParsing:
             ("produce:close:probability=0", "probability of a fault is 0"),
         ],
     )
-    def test_invalid_faults(self, text: str, message: str) -> None:
+    def test_invalid_faults_are_rejected_with_a_reason(self, text: str, message: str) -> None:
         with pytest.raises(ConfigError, match=message):
             parse_fault(text)
 
@@ -132,12 +132,6 @@ def kafka() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.fixture
-def raw(kafka: EmbeddedBroker) -> Iterator[RawClient]:
-    with RawClient(kafka.bootstrap_servers) as client:
-        yield client
-
-
 def produce_to_both_partitions(records: bytes | bytearray, acks: int = -1) -> Any:
     values = produce_values("t", records, acks)
     values["topic_data"][0]["partition_data"].append({"index": 1, "records": records})
@@ -145,7 +139,9 @@ def produce_to_both_partitions(records: bytes | bytearray, acks: int = -1) -> An
 
 
 class TestEffects:
-    def test_partition_error(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_error_is_returned_for_the_partition(
+        self, kafka: EmbeddedBroker, raw: RawClient
+    ) -> None:
         kafka.move_leader("t", 1, 1)
         active = kafka.faults.add("produce:partition=1:error=NOT_LEADER_OR_FOLLOWER:next=1")
         response = raw.call(ApiKey.PRODUCE, 9, **produce_to_both_partitions(batch(2)))
@@ -170,7 +166,7 @@ class TestEffects:
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=0))
         assert raw.closed()
 
-    def test_fetch_error(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_fetch_returns_the_error(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("fetch:error=OFFSET_OUT_OF_RANGE:next=1")
         got = fetch(raw, "t", 0, max_wait=timedelta(seconds=10))
         assert (got.error_code, got.high_watermark) == (ErrorCode.offset_out_of_range, -1)
@@ -185,7 +181,7 @@ class TestEffects:
                 response = client.call(handler.api, version, **values)
                 assert "topic_authorization_failed" in repr(response)
 
-    def test_lost_request(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_lost_request_is_not_executed(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:lose-request:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         raw.socket.settimeout(0.2)
@@ -193,7 +189,9 @@ class TestEffects:
             raw.socket.recv(1)
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_lost_response(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_lost_response_belongs_to_an_executed_request(
+        self, kafka: EmbeddedBroker, raw: RawClient
+    ) -> None:
         kafka.faults.add("produce:lose-response:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         raw.send(ApiKey.METADATA, 9, topics=[])
@@ -203,13 +201,17 @@ class TestEffects:
         assert kafka.end_offsets("t") == [1, 0]
 
     @pytest.mark.parametrize("effect", ["delay=300", "delay=200:next=1"])
-    def test_delay(self, kafka: EmbeddedBroker, raw: RawClient, effect: str) -> None:
+    def test_delayed_response_arrives_later(
+        self, kafka: EmbeddedBroker, raw: RawClient, effect: str
+    ) -> None:
         kafka.faults.add(f"produce:{effect}")
         started = time.monotonic()
         assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
         assert time.monotonic() - started > 0.15
 
-    def test_delayed_close(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_failed_acks_0_closes_the_connection_after_the_delay(
+        self, kafka: EmbeddedBroker, raw: RawClient
+    ) -> None:
         kafka.faults.add("produce:delay=100")
         broken = batch(1)
         broken[-1] ^= 0xFF
@@ -217,25 +219,27 @@ class TestEffects:
         assert raw.closed()
 
     @pytest.mark.parametrize("size", [0, 2, 9])
-    def test_truncated_frame(self, kafka: EmbeddedBroker, raw: RawClient, size: int) -> None:
+    def test_truncated_frame_ends_the_connection(
+        self, kafka: EmbeddedBroker, raw: RawClient, size: int
+    ) -> None:
         kafka.faults.add(f"produce:cut={size}:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         assert len(raw._exactly(size)) == size
         assert raw.closed()
         assert kafka.end_offsets("t") == [1, 0]
 
-    def test_closed_connection(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_closed_connection_has_no_response(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:close")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         assert raw.closed()
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_throttle_time(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_throttle_time_is_in_the_response(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("metadata:throttle=750")
         response = raw.call(ApiKey.METADATA, 9, topics=[])
         assert response.throttle_time == timedelta(milliseconds=750)
 
-    def test_moved_leader(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_moved_leader_rejects_requests(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:partition=0:move:next=1")
         assert produce(raw, "t", batch(1)).error_code is NOT_LEADER
         assert kafka.partition_state("t", 0).leader == 2
@@ -260,7 +264,9 @@ class TestEffects:
         assert raw.closed()
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_slow_node(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_only_the_slow_node_delays_responses(
+        self, kafka: EmbeddedBroker, raw: RawClient
+    ) -> None:
         kafka.faults.add("*:node=2:delay=2000")
         started = time.monotonic()
         raw.call(ApiKey.METADATA, 9, topics=[])
@@ -270,12 +276,14 @@ class TestEffects:
             second.call(ApiKey.METADATA, 9, topics=[])
         assert time.monotonic() - started > 1.99
 
-    def test_clock_jump(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_clock_jump_changes_the_brokers_time(
+        self, kafka: EmbeddedBroker, raw: RawClient
+    ) -> None:
         kafka.faults.add("produce:clock=-86400000:next=1")
         response = produce(raw, "t", batch(1))
         assert response.error_code is ErrorCode.invalid_timestamp
 
-    def test_lagging_followers(self) -> None:
+    def test_lagging_followers_hold_back_the_high_watermark(self) -> None:
         options: dict[str, Any] = {"topics": {"t": 1}, "nodes": 2, "replication_factor": 2}
         with EmbeddedBroker(**options) as kafka, RawClient(kafka.bootstrap_servers) as raw:
             kafka.faults.add("produce:lag=60000:next=1")

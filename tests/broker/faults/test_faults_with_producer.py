@@ -112,7 +112,7 @@ TEMPORARY = (
 
 
 @pytest.mark.parametrize("fault", TEMPORARY)
-def test_temporary_fault(fault: str) -> None:
+def test_temporary_fault_loses_and_repeats_nothing(fault: str) -> None:
     with cluster(faults=[fault], session_timeout_ms=300) as kafka:
         report = write(kafka, pause=0.002)
         check(kafka, report)
@@ -132,7 +132,7 @@ def test_many_faults_at_once(seed: int) -> None:
         check(kafka, write(kafka, delivery_timeout_ms=120_000, pause=0.002))
 
 
-def test_rolling_restarts() -> None:
+def test_rolling_restarts_lose_and_repeat_nothing() -> None:
     with cluster(topic_configs={"t": {"min.insync.replicas": "2"}}) as kafka:
         _check_during_restarts(kafka)
         assert kafka.partition_state("t", 0).leader_epoch > 0
@@ -192,7 +192,7 @@ FATAL: dict[str, Callable[[dict[DeliveryStatus, int]], bool]] = {
 
 
 @pytest.mark.parametrize("fault", FATAL)
-def test_fatal_fault(fault: str) -> None:
+def test_fatal_fault_fails_the_write(fault: str) -> None:
     with cluster(faults=[fault]) as kafka, pytest.raises(DeliveryError) as caught:
         write(kafka, delivery_timeout_ms=1500)
     counts: dict[DeliveryStatus, int] = {}

@@ -129,7 +129,7 @@ def test_waiting_join_is_fenced(
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
-def test_session_expires(
+def test_member_without_heartbeats_is_removed_after_its_session(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, instance: str | None
 ) -> None:
     wait_for_coordinator(any_kafka)

@@ -51,7 +51,7 @@ OPTIONS = {
 }
 
 
-def test_broker_options() -> None:
+def test_options_of_the_command_reach_the_broker() -> None:
     command = [*KAFKAPROD, "broker", "--port", "0", *chain.from_iterable(OPTIONS.items())]
     command.append("--auto-create-topics")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -77,7 +77,7 @@ def test_broker_options() -> None:
             process.kill()
 
 
-def test_older_release() -> None:
+def test_api_versions_are_those_of_the_older_release() -> None:
     command = [*KAFKAPROD, "broker", "--port", "0", "--api-versions-of", "2.8"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -111,19 +111,19 @@ def test_invalid_topic_config(text: str) -> None:
         (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
     ],
 )
-def test_invalid_options(options: list[str], message: str) -> None:
+def test_invalid_options_are_rejected_before_the_start(options: list[str], message: str) -> None:
     done = run("broker", "--port", "0", *options)
     assert done.returncode == 1
     assert message in done.stderr
 
 
-def test_invalid_topic() -> None:
+def test_invalid_partition_count_is_rejected() -> None:
     done = run("broker", "--topic", "a:many")
     assert done.returncode == 1
     assert "Use name:partitions" in done.stderr
 
 
-def test_show_report(tmp_path: Path) -> None:
+def test_report_is_shown_with_its_errors(tmp_path: Path) -> None:
     builder = ReportBuilder()
     done = FinishedBatch(
         topic="events", partition=3, records=1234, raw_bytes=5 << 20, wire_bytes=1 << 20
@@ -155,7 +155,7 @@ def test_show_report_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("content", [None, "{}", "no json"])
-def test_invalid_report(tmp_path: Path, content: str | None) -> None:
+def test_invalid_report_is_an_error(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "report.json"
     if content is not None:
         path.write_text(content)
@@ -164,6 +164,6 @@ def test_invalid_report(tmp_path: Path, content: str | None) -> None:
     assert done.stderr.startswith("kafkaprod: ")
 
 
-def test_version() -> None:
+def test_version_is_shown() -> None:
     shown = subprocess.run([*KAFKAPROD, "--version"], capture_output=True, text=True, check=True)
     assert shown.stdout.startswith("kafkaprod")

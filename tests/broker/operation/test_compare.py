@@ -38,7 +38,9 @@ def embedded() -> Iterator[EmbeddedBroker]:
 @pytest.mark.parametrize(
     "number", range(len(SCENARIOS)), ids=[scenario.name for scenario in SCENARIOS]
 )
-def test_same_responses(kafka: KafkaCluster, embedded: EmbeddedBroker, number: int) -> None:
+def test_both_brokers_give_the_same_responses(
+    kafka: KafkaCluster, embedded: EmbeddedBroker, number: int
+) -> None:
     scenario = SCENARIOS[number]
     theirs = run(scenario, kafka.bootstrap_servers, number)
     mine = run(scenario, embedded.bootstrap_servers, number)

@@ -108,7 +108,7 @@ def _split(address: str) -> tuple[str, int]:
         ({"advertised_listeners": ""}, "is empty"),
     ],
 )
-def test_invalid_addresses(options: dict[str, Any], message: str) -> None:
+def test_invalid_addresses_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as raised:
         EmbeddedBroker(**options)
     assert raised.value.hint

@@ -71,7 +71,9 @@ def test_fixture_without_marker(pytester: pytest.Pytester) -> None:
         ("nods=3", "no option nods. Did you mean nodes?"),
     ],
 )
-def test_invalid_markers(pytester: pytest.Pytester, marker: str, message: str) -> None:
+def test_invalid_markers_are_errors_of_the_test(
+    pytester: pytest.Pytester, marker: str, message: str
+) -> None:
     pytester.makepyfile(
         f"""
         import pytest
@@ -86,12 +88,12 @@ def test_invalid_markers(pytester: pytest.Pytester, marker: str, message: str) -
     result.stdout.fnmatch_lines([f"*{message}*"])
 
 
-def test_marker_help(pytester: pytest.Pytester) -> None:
+def test_marker_is_in_pytests_help(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--markers", *PLUGIN)
     result.stdout.fnmatch_lines(["@pytest.mark.kafka_broker(**options)*"])
 
 
-def test_entry_point() -> None:
+def test_plugin_is_an_entry_point() -> None:
     from importlib.metadata import distribution
 
     entries = [e for e in distribution("spark-kafka-sink").entry_points if e.group == "pytest11"]

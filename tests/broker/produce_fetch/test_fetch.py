@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
@@ -23,24 +22,6 @@ from tools.support.raw_client import (
     offsets,
     produce,
 )
-
-
-@pytest.mark.parametrize("session_id", [77, 0])
-def test_new_session_closes_the_previous_one(
-    any_raw: RawClient, topic: str, session_id: int
-) -> None:
-    produce(any_raw, topic, batch(2))
-    values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": 0}
-    response = any_raw.call(ApiKey.FETCH, 11, **values)
-    assert response.error_code is ErrorCode.none
-    assert offsets(response.responses[0].partitions[0].records) == [0, 1]
-
-
-def test_max_wait(any_raw: RawClient, topic: str) -> None:
-    started = time.monotonic()
-    got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300))
-    assert time.monotonic() - started > 0.25
-    assert got.records == b""
 
 
 def test_waits_for_new_records(
@@ -74,7 +55,9 @@ def test_timestamp_inside_a_compressed_batch(any_raw: RawClient, topic: str) -> 
     assert list_offset(any_raw, topic, 1_500) == (4, 2_000)
 
 
-def test_large_records(any_raw: RawClient, unique_topic: str) -> None:
+def test_records_of_several_megabytes_are_returned_unchanged(
+    any_raw: RawClient, unique_topic: str
+) -> None:
     create(any_raw, unique_topic, max_message_bytes="20000000")
     sent = [batch(1, value=bytes([i]) * 6_000_000) for i in range(2)]
     for large in sent:

@@ -20,15 +20,6 @@ from tools.support.raw_client import (
 )
 
 
-def test_too_large(any_raw: RawClient, unique_topic: str) -> None:
-    create(any_raw, unique_topic, max_message_bytes="1000")
-    fits = batch(1, value=b"x" * (1000 - len(batch(1, value=b"x" * 900)) + 900))
-    assert len(fits) == 1000
-    assert produce(any_raw, unique_topic, fits).error_code is ErrorCode.none
-    response = produce(any_raw, unique_topic, batch(1, value=b"x" * 1000))
-    assert response.error_code is ErrorCode.message_too_large
-
-
 class TestIdempotence:
     def test_rejected_batch_has_no_effect(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)

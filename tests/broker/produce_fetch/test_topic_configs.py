@@ -33,7 +33,9 @@ def batches(data: bytes) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("expected", CODECS)
-def test_compression_type(any_raw: RawClient, unique_topic: str, expected: str) -> None:
+def test_batches_are_recompressed_with_the_topics_codec(
+    any_raw: RawClient, unique_topic: str, expected: str
+) -> None:
     create(any_raw, unique_topic, compression_type=expected)
     producer = new_producer_id(any_raw)
     for codec in range(5):

@@ -12,12 +12,11 @@ from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.redis.redis_connection import WAITS_FIELD, RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.redis.killed_broker import kill_at, until_killed
 from tests.broker.redis.reading import entries
-from tests.broker.support.inspection import topic_in
+from tests.broker.support.inspection import create_code, topic_in
 from tests.broker.support.redis_server import RedisServer
-from tools.support.raw_client import TIMEOUT, RawClient, batch, produce
+from tools.support.raw_client import RawClient, batch, produce
 
 
 @pytest.fixture
@@ -31,12 +30,6 @@ def dumped(server: RedisServer, prefix: str) -> dict[bytes, Any]:
     """Return Redis dumps of all keys of the prefix except the journal."""
     keys = sorted(server.client.scan_iter(f"{prefix}:*"))
     return {key: server.client.dump(key) for key in keys if not key.endswith(b"::journal")}
-
-
-def create_code(client: RawClient, topic: str, partitions: int = 1) -> tuple[ErrorCode, str]:
-    requested = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
-    response = client.call(ApiKey.CREATE_TOPICS, 5, topics=[requested], timeout=TIMEOUT).topics[0]
-    return response.error_code, response.error_message or ""
 
 
 def test_streams_of_another_writer_are_rejected(own_redis: RedisServer) -> None:

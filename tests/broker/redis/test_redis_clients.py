@@ -94,7 +94,7 @@ def test_waiting_consumer_gets_first_record_of_empty_topic(redis_kafka: Embedded
             reader.kill()
 
 
-def test_transactions(redis_kafka: EmbeddedBroker) -> None:
+def test_other_clients_read_only_committed_records(redis_kafka: EmbeddedBroker) -> None:
     servers = redis_kafka.bootstrap_servers
     sender = Producer({"bootstrap.servers": servers, "transactional.id": "x"})
     sender.init_transactions(20)

@@ -74,7 +74,9 @@ def produce_until_success(raw: RawClient, records: bytes | bytearray) -> Any:
     return response
 
 
-def test_redis_stops(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_writes_are_rejected_while_redis_is_stopped(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
     with broker_on(own_redis.url()) as (_, raw):
         produce(raw, "t", batch(1))
         own_redis.stop()
@@ -99,7 +101,7 @@ def test_start_without_redis(own_redis: RedisServer) -> None:
         EmbeddedBroker(storage=url).start()
 
 
-def test_hanging_redis(own_redis: RedisServer) -> None:
+def test_writes_to_a_hanging_redis_are_not_executed_later(own_redis: RedisServer) -> None:
     """Commands sent to a hanging Redis must not take effect later."""
     with broker_on(own_redis.url(timeout_ms=300)) as (kafka, raw):
         producer = new_producer_id(raw)
@@ -637,7 +639,7 @@ class TestReplicas:
         assert len(values(own_redis)) == 1
 
 
-def test_command_line(own_redis: RedisServer) -> None:
+def test_restarted_command_continues_with_the_data_in_redis(own_redis: RedisServer) -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     command += ["--topic", "t:1", "--storage", own_redis.url()]
     for expected in ([b"1"], [b"1", b"1"]):

@@ -115,7 +115,7 @@ def test_fetch_skips_offset_gaps(redis_raw: RawClient) -> None:
     assert fetch(redis_raw, bases[-1] + 3).error_code is ErrorCode.offset_out_of_range
 
 
-def test_fetch_limit(redis_raw: RawClient) -> None:
+def test_fetch_returns_at_most_max_bytes(redis_raw: RawClient) -> None:
     for _ in range(4):
         produce(redis_raw, "t", batch(10, value=b"x" * 100))
     assert len(batches_of(fetch(redis_raw, 0, max_bytes=1).records)) == 1
@@ -163,7 +163,7 @@ def test_log_append_time(redis_kafka: EmbeddedBroker, redis_raw: RawClient, stre
     assert [record.timestamp for record in records] == [stamped, stamped]
 
 
-def test_corrupt_records(redis_raw: RawClient, stream: Stream) -> None:
+def test_corrupt_records_are_not_stored(redis_raw: RawClient, stream: Stream) -> None:
     good = batch(3)
     header = BatchHeader.parse(bytes(good))
     section = bytes(good[61:-1])
@@ -258,7 +258,7 @@ class TestDeletion:
     def on_log(self, kafka: EmbeddedBroker, action: Callable[[UnifiedLog], T]) -> T:
         return kafka.run(lambda cluster: action(log_in(cluster)))
 
-    def test_delete_records(
+    def test_deleted_records_leave_the_stream(
         self,
         redis_kafka: EmbeddedBroker,
         redis_raw: RawClient,
@@ -419,7 +419,7 @@ class TestDeletion:
         self.on_log(redis_kafka, lambda log: log.storage.expire(340))
         assert [int(fields[b"timestamp"]) for _, fields in stream()] == [300, 300]
 
-    def test_last_batch(
+    def test_truncated_last_batch_leaves_the_stream(
         self,
         redis_kafka: EmbeddedBroker,
         redis_raw: RawClient,

@@ -132,7 +132,7 @@ def comparable(response: Any) -> str:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_unauthorized_requests(addresses: tuple[str, str], name: str) -> None:
+def test_unauthorized_requests_get_kafkas_responses(addresses: tuple[str, str], name: str) -> None:
     api, version, values = REQUESTS[name]
     answers = []
     for servers in addresses:
@@ -204,7 +204,9 @@ STEPS: dict[str, Callable[[RawClient], object]] = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_login_sequences(addresses: tuple[str, str], name: str) -> None:
+def test_invalid_login_sequences_get_kafkas_responses(
+    addresses: tuple[str, str], name: str
+) -> None:
     answers = []
     for servers in addresses:
         with RawClient(servers) as client:
@@ -212,7 +214,7 @@ def test_login_sequences(addresses: tuple[str, str], name: str) -> None:
     assert answers[1] == answers[0]
 
 
-def test_unauthorized_fetch(addresses: tuple[str, str]) -> None:
+def test_unauthorized_fetch_gets_kafkas_response(addresses: tuple[str, str]) -> None:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     answers = []
     for servers in addresses:

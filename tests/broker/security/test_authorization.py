@@ -84,7 +84,9 @@ def described(client: RawClient, topics: list[str] | None, version: int = 9) -> 
 
 
 class TestTopics:
-    def test_produce(self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient) -> None:
+    def test_denied_user_cannot_produce(
+        self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
+    ) -> None:
         kafka.deny("alice", "Write", topic="shut")
         assert produced(alice, "open", "shut") == {"open": NONE, "shut": TOPIC}
         assert produced(bob, "shut") == {"shut": NONE}
@@ -130,7 +132,7 @@ class TestTopics:
             (TOPIC, None, topic_id)
         ]
 
-    def test_authorized_operations(
+    def test_authorized_operations_lack_the_denied_one(
         self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
     ) -> None:
         kafka.deny("alice", "Write", topic="shut")
@@ -138,7 +140,7 @@ class TestTopics:
         everything = described(bob, ["shut"])["shut"].topic_authorized_operations
         assert everything - left == 1 << 4
 
-    def test_reading(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
+    def test_denied_topic_cannot_be_read(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Read", topic="shut")
         kafka.deny("alice", "Describe", topic="shut")
         requested = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
@@ -168,7 +170,7 @@ class TestTopics:
         ] is TOPIC
 
     @pytest.mark.parametrize("resource", [{"topic": "ne*"}, {}])
-    def test_create(
+    def test_denied_topic_is_not_created(
         self, kafka: EmbeddedBroker, alice: RawClient, resource: dict[str, str]
     ) -> None:
         kafka.deny("alice", "Create", **resource)
@@ -178,7 +180,9 @@ class TestTopics:
         assert response.topics[0].error_message == "Authorization failed."
         assert "new" not in described(alice, None)
 
-    def test_delete(self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient) -> None:
+    def test_denied_topic_is_not_deleted(
+        self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
+    ) -> None:
         create(bob, "kept")
         create(bob, "gone")
         kafka.deny("alice", "Delete", topic="kept")
@@ -191,7 +195,9 @@ class TestTopics:
         }
         assert {"kept"} == described(bob, None).keys() & {"kept", "gone"}
 
-    def test_configs(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
+    def test_denied_configs_are_not_described(
+        self, kafka: EmbeddedBroker, alice: RawClient
+    ) -> None:
         kafka.deny("alice", "DescribeConfigs", topic="shut")
         kafka.deny("alice", "DescribeConfigs")
         resources = [
@@ -208,7 +214,9 @@ class TestTopics:
 
 
 class TestProducers:
-    def test_transactional(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
+    def test_denied_transactional_id_is_rejected_by_every_api(
+        self, kafka: EmbeddedBroker, alice: RawClient
+    ) -> None:
         kafka.deny("alice", "Write", transactional_id="job-*")
         values: dict[str, Any] = {"transactional_id": "job-1", "transaction_timeout": TIMEOUT}
         assert alice.call(ApiKey.INIT_PRODUCER_ID, 4, **values).error_code is TRANSACTION
@@ -256,7 +264,9 @@ class TestGroups:
         )
         assert [topic.name for topic in response.groups[0].topics] == ["open"]
 
-    def test_lists(self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient) -> None:
+    def test_hidden_groups_are_not_listed(
+        self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
+    ) -> None:
         commit(bob, "seen", "open")
         commit(bob, "hidden", "open")
         kafka.deny("alice", "Describe", group="hidden")

@@ -94,7 +94,7 @@ def test_password_is_not_on_the_command_line(secured: subprocess.Popen[str]) -> 
         (["--oauthbearer-jwks", "/nowhere"], "cannot be read"),
     ],
 )
-def test_invalid_options(options: list[str], reason: str) -> None:
+def test_invalid_security_options_are_rejected(options: list[str], reason: str) -> None:
     done = run("broker", "--port", "0", *options)
     assert done.returncode == 1
     assert reason in done.stderr

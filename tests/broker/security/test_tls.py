@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.clients import WRITERS, Login, NotDeliveredError, Writer
 from tools.support.raw_client import RawClient, batch, produce
 
@@ -91,21 +90,6 @@ class TlsRawClient(RawClient):
         self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
 
 
-def test_large_requests_and_responses(tls_kafka: EmbeddedBroker) -> None:
-    value = bytes(range(256)) * 3600
-    with TlsRawClient(tls_kafka) as client:
-        for _ in range(4):
-            assert produce(client, "t", bytes(batch(value=value))).error_code == 0
-        end = tls_kafka.end_offsets("t")[0]
-        partition = {"partition": 0, "fetch_offset": end - 4, "partition_max_bytes": 1 << 24}
-        topics = [{"topic": "t", "partitions": [partition]}]
-        response = client.call(
-            ApiKey.FETCH, 4, replica_id=-1, max_wait=timedelta(0), max_bytes=1 << 24, topics=topics
-        )
-        records = response.responses[0].partitions[0].records
-        assert bytes(records).count(value) == 4
-
-
 def test_plaintext_client_gets_an_alert(tls_kafka: EmbeddedBroker) -> None:
     """As with Kafka, a client interprets the alert as a frame of 352,518,912 bytes."""
     with socket.create_connection(address(tls_kafka), 10) as client:
@@ -166,7 +150,9 @@ def client_auth_kafka() -> Iterator[EmbeddedBroker]:
 
 
 class TestClientCertificates:
-    def test_with_certificate(self, client_auth_kafka: EmbeddedBroker, write: Writer) -> None:
+    def test_client_with_a_certificate_writes(
+        self, client_auth_kafka: EmbeddedBroker, write: Writer
+    ) -> None:
         files = client_auth_kafka.client_certificate_files(
             client_auth_kafka.client_certificate("alice")
         )
@@ -177,7 +163,9 @@ class TestClientCertificates:
             b"x",
         )
 
-    def test_without_certificate(self, client_auth_kafka: EmbeddedBroker, write: Writer) -> None:
+    def test_client_without_a_certificate_delivers_nothing(
+        self, client_auth_kafka: EmbeddedBroker, write: Writer
+    ) -> None:
         before = client_auth_kafka.end_offsets("t")
         with pytest.raises(NotDeliveredError):
             write(client_auth_kafka, Login(ca_file=client_auth_kafka.ca_file), "t", b"x")
@@ -203,6 +191,6 @@ class TestClientCertificates:
                 with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
                     client.recv(1)
 
-    def test_optional_certificate(self, write: Writer) -> None:
+    def test_requested_certificate_is_optional(self, write: Writer) -> None:
         with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="requested") as broker:
             write(broker, Login(ca_file=broker.ca_file), "t", b"x")

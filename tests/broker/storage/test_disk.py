@@ -426,7 +426,7 @@ def test_segment_damaged_while_the_broker_runs(
 
 
 @pytest.mark.parametrize("damage", [os.unlink, lambda path: os.truncate(path, 0)])
-def test_missing_segments(
+def test_missing_segments_are_an_error_after_a_clean_stop(
     folder: str, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a clean stop they are an error. After a crash, the other segments can be read."""
@@ -520,7 +520,7 @@ def test_relative_folder_survives_a_change_of_directory(
         assert not (tmp_path / "data" / "t-0").exists()
 
 
-def test_invalid_folder(tmp_path: Path) -> None:
+def test_file_in_place_of_the_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be used"):
         EmbeddedBroker(data_dir=str(tmp_path / "file")).start()

@@ -21,7 +21,7 @@ from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from tests.broker.support.inspection import log_in, topic_in
+from tests.broker.support.inspection import create_code, log_in, topic_in
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, delete_topic, produce
 
@@ -52,12 +52,6 @@ def _digest(path: Path) -> str:
 
 def start(folder: Path, **options: Any) -> EmbeddedBroker:
     return EmbeddedBroker(data_dir=str(folder), **options)
-
-
-def create_code(client: RawClient, topic: str, partitions: int = 1) -> tuple[ErrorCode, str]:
-    requested = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
-    response = client.call(ApiKey.CREATE_TOPICS, 5, topics=[requested], timeout=TIMEOUT).topics[0]
-    return response.error_code, response.error_message or ""
 
 
 def delete_records(client: RawClient, offset: int) -> int:

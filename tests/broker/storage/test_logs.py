@@ -67,7 +67,7 @@ def test_append_time_updates_the_checksum() -> None:
 
 @QUICK
 @given(start=st.integers(0, MAX_SEQUENCE), counts=st.lists(st.integers(1, 9), max_size=12))
-def test_sequence_check(start: int, counts: list[int]) -> None:
+def test_sequence_check_agrees_with_a_model(start: int, counts: list[int]) -> None:
     table, sent, sequence, offset = ProducerStateManager(), [], start, 0
     for count in counts:
         batch_header = header(sequence, count)

@@ -48,7 +48,7 @@ class TestConfluent:
         second.commit_transaction(SECONDS)
         assert values(kafka, "t") == ["kept"]
 
-    def test_transaction_timeout(self, kafka: EmbeddedBroker) -> None:
+    def test_transaction_is_aborted_after_its_timeout(self, kafka: EmbeddedBroker) -> None:
         sender = transactional(kafka, **cast("dict[str, Any]", {"transaction.timeout.ms": 1000}))
         sender.begin_transaction()
         sender.produce("t", "late", partition=0)

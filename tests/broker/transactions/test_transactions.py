@@ -33,7 +33,7 @@ def player(any_raw: RawClient, unique_topic: str) -> Player:
 
 
 @pytest.mark.parametrize("scenario", scenarios())
-def test_scenario(player: Player, scenario: str) -> None:
+def test_scenario_gives_kafkas_responses(player: Player, scenario: str) -> None:
     assert player.play(scenario) == scenario.splitlines()
 
 
@@ -44,7 +44,9 @@ MARKERS = [
 
 
 @pytest.mark.parametrize("append_time", [False, True])
-def test_marker_bytes(any_raw: RawClient, unique_topic: str, append_time: bool) -> None:
+def test_markers_have_kafkas_bytes(
+    any_raw: RawClient, unique_topic: str, append_time: bool
+) -> None:
     kind = "LogAppendTime" if append_time else "CreateTime"
     create(any_raw, unique_topic, 2, message_timestamp_type=kind)
     player = Player(any_raw, unique_topic)
@@ -74,12 +76,14 @@ def features(client: RawClient, version: int) -> tuple[tuple[int, int] | None, i
     return supported.get(name), finalized.get(name)
 
 
-def test_finalized_feature(any_raw: RawClient) -> None:
+def test_transaction_version_is_a_finalized_feature(any_raw: RawClient) -> None:
     assert features(any_raw, 4) == ((0, 2), 2)
     assert features(any_raw, 3) == (None, 2)
 
 
-def test_find_coordinator(any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient) -> None:
+def test_coordinator_is_found_as_by_kafka(
+    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient
+) -> None:
     for version in range(1, 7):
         requested = {"key": "x", "key_type": 1, "coordinator_keys": ["x"]}
         response = any_raw.call(ApiKey.FIND_COORDINATOR, version, **requested)
@@ -90,7 +94,7 @@ def test_find_coordinator(any_kafka: KafkaCluster | EmbeddedBroker, any_raw: Raw
             assert coordinator.error_code == ErrorCode.coordinator_not_available
 
 
-def test_wrong_coordinator() -> None:
+def test_other_nodes_reject_requests_for_the_coordinator() -> None:
     from spark_kafka_sink import EmbeddedBroker
 
     with EmbeddedBroker(topics={"t": 2}, nodes=3) as kafka:

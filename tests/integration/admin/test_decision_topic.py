@@ -155,6 +155,6 @@ def test_read_broker_limits(client: BlockingClient) -> None:
     assert TopicAdmin(client).broker_config("no.such.thing", client.deadline(30)) is None
 
 
-def test_missing_topic(client: BlockingClient, unique_topic: str) -> None:
+def test_missing_topic_is_an_error(client: BlockingClient, unique_topic: str) -> None:
     with pytest.raises(UnknownTopicError):
         LogReader(client, unique_topic).read(None, client.deadline(30))

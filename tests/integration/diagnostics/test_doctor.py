@@ -139,7 +139,7 @@ def test_problems_that_fail_every_task(
     assert hint in (finding.hint or "")
 
 
-def test_untrusted_certificate(secured: EmbeddedBroker) -> None:
+def test_untrusted_certificate_is_a_finding(secured: EmbeddedBroker) -> None:
     with EmbeddedBroker(tls=True) as other:
         options = login(secured, kafka_ssl_ca_pem=other.ca_certificate)
         finding = most_severe(examine_options(options))
@@ -150,7 +150,9 @@ def test_untrusted_certificate(secured: EmbeddedBroker) -> None:
 @pytest.mark.parametrize(
     ("topic", "message"), [("small", "max.message.bytes=1000"), ("lonely", "min.insync.replicas=2")]
 )
-def test_conflicting_settings(topic: str, message: str, secured: EmbeddedBroker) -> None:
+def test_conflicting_settings_are_findings(
+    topic: str, message: str, secured: EmbeddedBroker
+) -> None:
     findings = examine_options(login(secured, topic=topic))
     assert findings[Step.PRODUCE].severity is Severity.OK
     assert findings[Step.SETTINGS].severity is Severity.WARNING
@@ -173,7 +175,7 @@ def test_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
     assert (finding.severity, finding.step) == (Severity.ERROR, Step.TOPIC)
 
 
-def test_unreachable_servers(plain: EmbeddedBroker) -> None:
+def test_unreachable_servers_are_named(plain: EmbeddedBroker) -> None:
     topic = {"topic": "events"}
     closed = examine_options({"kafka.bootstrap.servers": closed_port(), **topic})
     assert most_severe(closed).step is Step.CONNECT
@@ -289,7 +291,7 @@ def test_schemas_are_checked_but_not_registered(
         assert registry.subjects == {"events-value": [1]}
 
 
-def test_unreachable_registry(plain: EmbeddedBroker) -> None:
+def test_unreachable_registry_is_a_finding(plain: EmbeddedBroker) -> None:
     write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
     findings = examine_options({**write, "schema.registry.url": f"http://{closed_port()}"})
     assert findings[Step.PRODUCE].severity is OK

@@ -175,7 +175,7 @@ def test_findings_based_on_responses_apply_to_all_hosts() -> None:
 
 
 @pytest.mark.parametrize("unresponsive", [False, True], ids=["refused", "no response"])
-def test_unreachable_servers(unresponsive: bool) -> None:
+def test_unreachable_servers_are_named(unresponsive: bool) -> None:
     short = {"kafka__max__block__ms": "1000"}
     with listening(never_respond) as black:
         servers = f"{closed_port()},{black}" if unresponsive else closed_port()

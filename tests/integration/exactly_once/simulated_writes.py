@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Protocol
 
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
@@ -31,6 +32,7 @@ from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered
+from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
 QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
@@ -40,6 +42,15 @@ ROWS = 20
 SETTLE_SECONDS = 60.0
 ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 _attempts = count(1_000)
+
+
+class BrokerAddress(Protocol):
+    """A real Kafka or an embedded broker."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the addresses of the brokers."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +195,12 @@ def stream(bootstrap_servers: str, topic: str, prefix: str, **options: str) -> W
             options=options,
         )
     )
+
+
+def stream_to(kafka: BrokerAddress, topic: str, **options: str) -> Writes:
+    """Create a topic, and return a stream to it with its own prefix."""
+    Admin(kafka.bootstrap_servers).create_topic(topic, PARTITIONS)
+    return stream(kafka.bootstrap_servers, topic, f"p-{topic}", **options)
 
 
 def batch_job(bootstrap_servers: str, topic: str, scope: Scope) -> Writes:

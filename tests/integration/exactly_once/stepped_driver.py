@@ -3,14 +3,19 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import pytest
+
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
+from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-from tests.integration.exactly_once.simulated_writes import Writes
+from tests.integration.exactly_once.simulated_writes import Writes, transactions_of
 
 STEPS = (
     "after fence",
@@ -105,6 +110,17 @@ def stepped_driver(writes: Writes, step: str, action: Callable[[], None]) -> Ite
         driver.step, driver.action = step, action
         driver.admin = _SteppedAdmin(driver)
         yield driver
+
+
+def crash(
+    writes: Writes, batch: str, step: str, tasks: tuple[TaskTransaction, ...] | None = None
+) -> tuple[TaskTransaction, ...]:
+    """Run a batch whose driver crashes at a step; return the transactions of its tasks."""
+    tasks = transactions_of(writes.tasks(batch)) if tasks is None else tasks
+    single = writes.scope.kind is not ScopeKind.STREAM
+    with pytest.raises(CrashError), crashing_driver(writes, step) as driver:
+        commit_batch(driver, Caller(query=writes.query, batch=batch, single=single), tasks)
+    return tasks
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import FencedError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
@@ -10,23 +9,16 @@ from spark_kafka_sink.exactly_once.decision_rules import Caller, Decided, Done, 
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import (
-    PARTITIONS,
     QUERY,
+    Writes,
     rows_of,
-    stream,
     transactions_of,
 )
 from tests.integration.exactly_once.stepped_driver import stepped_driver
-from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.mark.parametrize("batch", ["0", "1"])
-def test_aborted_batch_is_never_decided(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, batch: str
-) -> None:
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    query = stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+def test_aborted_batch_is_never_decided(query: Writes, batch: str) -> None:
     before = ["0"] if batch == "1" else []
     for batch_id in before:
         query.committer.commit(batch_id, query.tasks(batch_id))
@@ -42,11 +34,7 @@ def test_aborted_batch_is_never_decided(
     assert query.visible() == rows_of(*before, batch)
 
 
-def test_fenced_driver_does_not_affect_the_newer_one(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    query = stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
     older, newer = query.tasks("0"), query.tasks("0")
     with stepped_driver(query, "", lambda: None) as driver:
         owners: list[OpenTransaction] = []

@@ -9,9 +9,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Done, Nothing
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
-from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session_pool import (
@@ -24,11 +23,12 @@ from tests.integration.exactly_once.simulated_writes import (
     ROWS,
     Writes,
     rows_of,
-    transactions_of,
 )
 from tests.integration.exactly_once.stepped_driver import (
     CrashError,
-    crashing_driver,
+)
+from tests.integration.exactly_once.stepped_driver import (
+    crash as crash_driver,
 )
 from tests.integration.support.producer_writes import numbered
 from tools.support.admin import Admin
@@ -200,9 +200,7 @@ def test_batch_that_another_driver_has_decided(query: Writes, ending: str) -> No
     results = batch.tasks()
 
     def decide() -> None:
-        tasks = transactions_of(other.tasks("0"))
-        with pytest.raises(CrashError), crashing_driver(other, "after decide") as driver:
-            commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+        crash_driver(other, "0", "after decide")
 
     if ending == "fenced commit":
         batch.commit_with("before commit", decide, results)

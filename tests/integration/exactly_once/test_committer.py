@@ -41,8 +41,7 @@ from tests.integration.exactly_once.simulated_writes import (
 from tests.integration.exactly_once.stepped_driver import (
     DECIDED,
     STEPS,
-    CrashError,
-    crashing_driver,
+    crash,
     stepped_driver,
 )
 from tests.support.pace import pace
@@ -50,15 +49,6 @@ from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 
 NOTHING = rows_of()
-
-
-def crash(query: Writes, batch: str, step: str) -> None:
-    """Run a batch whose driver crashes at a step."""
-    tasks = [task.transaction for task in query.tasks(batch) if task.transaction is not None]
-    single = query.scope.kind is not ScopeKind.STREAM
-    caller = Caller(query=query.query, batch=batch, single=single)
-    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
-        commit_batch(driver, caller, tuple(tasks))
 
 
 def test_batch_is_visible_after_commit(query: Writes) -> None:
@@ -77,12 +67,6 @@ def test_batch_is_visible_after_commit(query: Writes) -> None:
         "orphans",
     ]  # fmt: skip
     assert query.committer.recover() == Done(QUERY, "0")
-
-
-def test_consecutive_batches(query: Writes) -> None:
-    for batch in ("0", "1", "2"):
-        assert query.committer.commit(batch, query.tasks(batch)).status is CommitStatus.COMMITTED
-    assert query.visible() == rows_of("0", "1", "2")
 
 
 def test_repeated_batch_is_already_written(query: Writes) -> None:
@@ -131,9 +115,7 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
 @pytest.mark.parametrize("step", ["before decide", "after decide", "between two EndTxns"])
 def test_abort_after_failed_commit_completes_the_decided_batch(query: Writes, step: str) -> None:
     results = query.tasks("0")
-    tasks = tuple(result.transaction for result in results if result.transaction is not None)
-    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
-        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    crash(query, "0", step, transactions_of(results))
     outcome = query.committer.abort("0", results, complete=True)
     decided = step in DECIDED
     assert outcome.status is (CommitStatus.ROLLED_FORWARD if decided else CommitStatus.ABORTED)
@@ -178,7 +160,7 @@ RESUMED = {
 
 @pytest.mark.parametrize("step", STEPS)
 def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
-    tasks = tuple(task.transaction for task in query.tasks("0") if task.transaction is not None)
+    tasks = transactions_of(query.tasks("0"))
     outcomes = []
 
     def overtake() -> None:
@@ -284,7 +266,7 @@ def test_missing_transaction_fails_before_the_decision(query: Writes) -> None:
 def test_transaction_that_ends_after_the_first_check_fails_the_batch(query: Writes) -> None:
     """It ends after the first check; a decision would commit the batch only partially."""
     results = query.tasks("0")
-    tasks = tuple(result.transaction for result in results if result.transaction is not None)
+    tasks = transactions_of(results)
 
     def end_one() -> None:
         query.committer.abort("0", results[:1], complete=False)
@@ -396,8 +378,7 @@ def test_abort_while_a_commit_finishes(query: Writes, kind: ScopeKind) -> None:
 def test_abort_does_not_need_the_second_description(query: Writes, is_decided: bool) -> None:
     caller, tasks = query.caller("0", new_nonce()), transactions_of(query.tasks("0"))
     if is_decided:
-        with pytest.raises(CrashError), crashing_driver(query, "after decide") as driver:
-            commit_batch(driver, caller, tasks)
+        crash(query, "0", "after decide", tasks)
 
     def fail() -> None:
         driver.admin.describe = Mock(side_effect=BrokerUnavailableError("it is overdue"))  # type: ignore[method-assign]

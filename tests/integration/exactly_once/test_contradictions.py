@@ -12,16 +12,13 @@ from spark_kafka_sink.kafka.client.connection import Connection
 from spark_kafka_sink.kafka.protocol import transactions
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
-from tests.integration.exactly_once.simulated_writes import PARTITIONS, Writes, rows_of, stream
-from tools.support.admin import Admin
+from tests.integration.exactly_once.simulated_writes import Writes, rows_of, stream_to
 
 
 @pytest.fixture
 def query(embedded_broker: EmbeddedBroker, unique_topic: str) -> Writes:
     """Return a stream with its own topic, prefix and decision log."""
-    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    log = {"decisionLogTopic": f"log-{unique_topic}"}
-    return stream(embedded_broker.bootstrap_servers, unique_topic, f"p-{unique_topic}", **log)
+    return stream_to(embedded_broker, unique_topic, decisionLogTopic=f"log-{unique_topic}")
 
 
 def test_open_transaction_after_fencing_stops_the_write(

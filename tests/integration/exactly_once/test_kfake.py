@@ -13,8 +13,7 @@ from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
-from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.decision_rules import Done
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce, prefix_pattern
@@ -32,7 +31,9 @@ from tests.integration.exactly_once.stepped_driver import (
     DECIDED,
     STEPS,
     CrashError,
-    crashing_driver,
+)
+from tests.integration.exactly_once.stepped_driver import (
+    crash as crash_driver,
 )
 from tests.integration.support.producer_writes import numbered, produce
 from tools.support.admin import Admin
@@ -108,9 +109,7 @@ def test_abort_leaves_no_open_transaction(query: Writes) -> None:
 def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
     query.committer.commit("0", query.tasks("0"))
     results = query.tasks("1")
-    caller = Caller(query=QUERY, batch="1")
-    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
-        commit_batch(driver, caller, transactions_of(results))
+    crash_driver(query, "1", step, transactions_of(results))
     query.committer.commit("1", query.tasks("1"))
     if step not in DECIDED:
         left = [query.result(TaskOutcome.WRITTEN, "1", result.transaction) for result in results]

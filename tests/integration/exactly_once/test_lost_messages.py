@@ -32,7 +32,7 @@ from tests.integration.exactly_once.simulated_writes import (
     stream,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
+from tests.integration.exactly_once.stepped_driver import crash
 
 QUICK = {
     "kafka.request.timeout.ms": "300",
@@ -203,9 +203,7 @@ def test_incomplete_decision_of_another_run_does_not_block_planning(
     prefix, limit = f"r-{query.topic}", {"kafka.max.block.ms": "2000"}
     runs = [batch_job(query.bootstrap_servers, query.topic, Scope.run(prefix)) for _ in range(2)]
     for run in runs:
-        tasks, caller = transactions_of(run.tasks("x")), Caller(query=None, batch="x", single=True)
-        with pytest.raises(CrashError), crashing_driver(run, "after decide") as driver:
-            commit_batch(driver, caller, tasks)
+        crash(run, "x", "after decide")
     stuck = [f"{prefix}/run/{run.scope.name}" for run in runs]
     broker.faults.add(f"end_txn:{effect}:next=1000")
     job = batch_job(query.bootstrap_servers, query.topic, Scope.run(prefix))

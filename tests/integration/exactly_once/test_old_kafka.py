@@ -3,37 +3,31 @@
 import pytest
 
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
-from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.decision_rules import Done
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from tests.integration.exactly_once.simulated_writes import (
-    PARTITIONS,
     QUERY,
     Writes,
     rows_of,
-    stream,
+    stream_to,
 )
-from tests.integration.exactly_once.stepped_driver import DECIDED, CrashError, crashing_driver
-from tools.support.admin import Admin
+from tests.integration.exactly_once.stepped_driver import DECIDED, crash
 from tools.support.kafka_cluster import ZooKeeperCluster
 
 
 @pytest.fixture
 def query(old_kafka: ZooKeeperCluster, unique_topic: str) -> Writes:
     """Return a stream with its own topic and prefix."""
-    Admin(old_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    return stream(old_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+    return stream_to(old_kafka, unique_topic)
 
 
 @pytest.mark.parametrize("step", ["before decide", "after decide", "between two EndTxns"])
 def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
     results = query.tasks("0")
     assert query.committer.commit("0", results).status is CommitStatus.COMMITTED
-    tasks = tuple(task.transaction for task in query.tasks("1") if task.transaction is not None)
+    tasks = crash(query, "1", step)
     assert {task.transaction.version for task in tasks} == {TransactionVersion.V1}
-    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
-        commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
     decided = step in DECIDED
     assert query.committer.recover() == Done(QUERY, "1" if decided else "0")
     assert query.await_visible(rows_of("0", "1") if decided else rows_of("0"))

@@ -6,9 +6,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spark_kafka_sink.cli.main import app
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
+from spark_kafka_sink.exactly_once.decision_rules import Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
-from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.simulated_writes import (
@@ -17,7 +16,7 @@ from tests.integration.exactly_once.simulated_writes import (
     Writes,
     rows_of,
 )
-from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
+from tests.integration.exactly_once.stepped_driver import crash
 from tests.support.waiting import wait_until_equal
 
 
@@ -32,15 +31,6 @@ def output(query: Writes, command: str, *arguments: str) -> str:
     done = invoke(query, command, *arguments)
     assert done.exit_code == 0, done.output
     return done.output
-
-
-def crash(query: Writes, batch: str, step: str) -> list[TaskResult]:
-    """Run a batch whose driver crashes at a step."""
-    results = query.tasks(batch)
-    tasks = tuple(result.transaction for result in results if result.transaction is not None)
-    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
-        commit_batch(driver, Caller(query=QUERY, batch=batch), tasks)
-    return results
 
 
 def transactional_id_of(result: TaskResult) -> str:
@@ -83,13 +73,13 @@ def test_running_batch_is_listed_but_not_changed(query: Writes) -> None:
 
 def test_commit_decided_batch(query: Writes) -> None:
     query.committer.recover()
-    results = crash(query, "0", "after decide")
+    transactional_id = crash(query, "0", "after decide")[0].transactional_id
     query.settle()
     assert output(query, "list").count("decided") == 3
-    described = output(query, "describe", transactional_id_of(results[0]))
+    described = output(query, "describe", transactional_id)
     assert "decided: committed by the next driver" in described
     assert f"{query.topic}-3" in described
-    rejected = invoke(query, "abort", "--undecided", transactional_id_of(results[0]))
+    rejected = invoke(query, "abort", "--undecided", transactional_id)
     assert rejected.exit_code == 1
     assert "Its rows would be lost" in rejected.output
     assert output(query, "abort", "--undecided") == "No open transaction may be aborted.\n"
@@ -112,7 +102,7 @@ def test_abort_undecided_batch(query: Writes) -> None:
     assert query.visible() == rows_of("0")
 
 
-def test_invalid_arguments(query: Writes) -> None:
+def test_invalid_arguments_are_rejected(query: Writes) -> None:
     for command, *arguments in (
         ["describe", "nothing"],
         ["abort", "nothing"],

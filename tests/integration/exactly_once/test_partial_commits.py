@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
+from spark_kafka_sink.exactly_once.decision_rules import Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator, accept_loss
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.alive_checks import MIN_LEFT_MS
@@ -28,8 +28,7 @@ from tests.integration.exactly_once.simulated_writes import (
     transactions_of,
 )
 from tests.integration.exactly_once.stepped_driver import (
-    CrashError,
-    crashing_driver,
+    crash,
     stepped_driver,
 )
 
@@ -39,9 +38,7 @@ def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:
 
     Coordinators abort transactions this way after their timeout.
     """
-    tasks = tuple(task.transaction for task in query.tasks("0") if task.transaction is not None)
-    with pytest.raises(CrashError), crashing_driver(query, "between two EndTxns") as driver:
-        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    tasks = crash(query, "0", "between two EndTxns")
     lost = [task.transaction for task in tasks[1:]]
     with borrowed_client(query.config.producer) as client:
         deadline = client.deadline(SETTLE_SECONDS)
@@ -160,9 +157,7 @@ def test_operator_commits_other_batches_despite_partial_commit(query: Writes) ->
     commit_partially(query)
     scope = Scope.batch(query.scope.prefix, "9")
     job = batch_job(query.bootstrap_servers, query.topic, scope)
-    tasks = tuple(task.transaction for task in job.tasks("9") if task.transaction is not None)
-    with pytest.raises(CrashError), crashing_driver(job, "after decide") as driver:
-        commit_batch(driver, Caller(query=None, batch="9", single=True), tasks)
+    crash(job, "9", "after decide")
     with pytest.raises(TornTransactionError, match="batch 0"):
         TransactionOperator(query.config).commit()
     assert query.visible() == rows_of("0", tasks=1) + rows_of("9")

@@ -178,17 +178,6 @@ def test_on_older_kafkas(old_kafka: ZooKeeperCluster, unique_topic: str) -> None
         assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
-def test_aborted_batch_does_not_block_readers(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
-    servers = any_kafka.bootstrap_servers
-    failed = _plan(servers, unique_topic)
-    failed.end.abort([failed.task.run(iter([ROWS])), None])
-    writer = _plan(servers, unique_topic)
-    writer.end.commit([writer.task.run(iter([ROWS]))])
-    assert _values(servers, unique_topic) == [b"a", b"b"]
-
-
 def test_task_that_starts_after_the_abort(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
 ) -> None:

@@ -16,15 +16,13 @@ from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import (
-    PARTITIONS,
     QUERY,
     Writes,
     rows_of,
-    stream,
+    stream_to,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
-from tools.support.admin import Admin
+from tests.integration.exactly_once.stepped_driver import crash
 
 CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
 
@@ -69,8 +67,7 @@ class UnansweredDriver(MisledDriver):
 @pytest.fixture
 def query(embedded_broker: EmbeddedBroker, unique_topic: str) -> Writes:
     """Return a stream with its own topic and prefix."""
-    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    return stream(embedded_broker.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+    return stream_to(embedded_broker, unique_topic)
 
 
 @pytest.fixture
@@ -89,8 +86,7 @@ def test_batch_is_not_decided_twice(query: Writes, misled: ScopeClient) -> None:
 
 def test_decided_batch_is_not_aborted(query: Writes, misled: ScopeClient) -> None:
     tasks = transactions_of(query.tasks("0", nonce="0123456789abcdef"))
-    with pytest.raises(CrashError), crashing_driver(query, "after decide") as driver:
-        commit_batch(driver, CALLER, tasks)
+    crash(query, "0", "after decide", tasks)
     with pytest.raises(BrokerUnavailableError, match="before the latest record"):
         abort_batch(misled, CALLER, tasks)
     assert query.committer.recover() == Done(QUERY, "0")

@@ -48,7 +48,7 @@ def test_server_that_is_not_a_plaintext_broker(
     assert reason in text
 
 
-def test_tls_port() -> None:
+def test_tls_port_is_named() -> None:
     """The error is certain, so it is raised immediately."""
     started = time.monotonic()
     with (
@@ -60,7 +60,7 @@ def test_tls_port() -> None:
     assert time.monotonic() - started < SLACK_S
 
 
-def test_closed_port() -> None:
+def test_closed_port_is_named() -> None:
     address = servers.closed_port()
     assert f"{address}: Connection refused" in _write_error(address)
 
@@ -107,7 +107,7 @@ def test_one_valid_address_is_enough(real_kafka: KafkaCluster, unique_topic: str
     assert report.persisted == 1
 
 
-def test_controller_listener(real_kafka: KafkaCluster, unique_topic: str) -> None:
+def test_controller_listener_is_named(real_kafka: KafkaCluster, unique_topic: str) -> None:
     controller = f"127.0.0.1:{real_kafka.node(1).controller_port}"
     text = _write_error(controller)
     assert f"{controller}: " in text

@@ -67,7 +67,9 @@ def _check_no_loss_or_duplicates(kafka: KafkaCluster, topic: str, report: Delive
         assert values == list(range(partition, report.records, PARTITIONS))
 
 
-def test_leaders_move(real_kafka3: KafkaCluster, unique_topic: str) -> None:
+def test_moved_leaders_lose_and_repeat_nothing(
+    real_kafka3: KafkaCluster, unique_topic: str
+) -> None:
     admin = real_kafka3.admin
     admin.create_topic(unique_topic, PARTITIONS, replication=3)
 
@@ -81,7 +83,9 @@ def test_leaders_move(real_kafka3: KafkaCluster, unique_topic: str) -> None:
     assert dict(report.errors).get("NOT_LEADER_OR_FOLLOWER", 0) > 0
 
 
-def test_node_restarts(real_kafka3: KafkaCluster, unique_topic: str) -> None:
+def test_restarted_node_loses_and_repeats_nothing(
+    real_kafka3: KafkaCluster, unique_topic: str
+) -> None:
     real_kafka3.admin.create_topic(
         unique_topic, PARTITIONS, replication=3, configs={"min.insync.replicas": "2"}
     )

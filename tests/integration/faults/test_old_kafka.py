@@ -60,7 +60,9 @@ def numbers(kafka: ZooKeeperCluster, topic: str) -> list[int]:
     return sorted(int(record.value or b"-1") for record in records)
 
 
-def test_every_codec(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
+def test_every_codec_is_read_by_another_client(
+    old_kafka: ZooKeeperCluster, unique_topic: str
+) -> None:
     old_kafka.admin.create_topic(unique_topic, len(Codec), 2)
     expected = []
     for codec in Codec:
@@ -155,7 +157,7 @@ def test_oversized_batches_are_split(old_kafka: ZooKeeperCluster, unique_topic: 
     assert report.splits > 0
 
 
-def test_oversized_record(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
+def test_oversized_record_fails_the_write(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
     old_kafka.admin.create_topic(unique_topic, 1, 2, {"max.message.bytes": "5000"})
     with pytest.raises(DeliveryError) as caught:
         produce(old_kafka.bootstrap_servers, rows(unique_topic, [b"small", b"x" * 9_000]))

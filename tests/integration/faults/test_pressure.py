@@ -130,7 +130,9 @@ def limited(broker: EmbeddedBroker, rates: RateLimits) -> Iterator[ProducerSessi
 @pytest.mark.parametrize(
     "rates", [RateLimits(records=2_000.0), RateLimits(size=2_000.0 * (len(VALUE) + 10))]
 )
-def test_rate_limit(embedded_broker: EmbeddedBroker, unique_topic: str, rates: RateLimits) -> None:
+def test_rate_limit_is_kept(
+    embedded_broker: EmbeddedBroker, unique_topic: str, rates: RateLimits
+) -> None:
     Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, 2)
     with limited(embedded_broker, rates) as producer:
         started = time.monotonic()

@@ -160,7 +160,7 @@ def test_schema_is_registered_once(
         assert len(broker.records(format_)) == 3
 
 
-def test_protobuf_imports(
+def test_protobuf_imports_are_registered_as_references(
     broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path
 ) -> None:
     base = 'syntax = "proto3"; package b; message Item { string name = 1; }'

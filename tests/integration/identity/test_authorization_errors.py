@@ -62,7 +62,7 @@ def test_create_of_a_topic(secured: EmbeddedBroker) -> None:
     assert command(secured, "Create", "--topic new") in message
 
 
-def test_idempotent_write(secured: EmbeddedBroker) -> None:
+def test_missing_idempotent_write_is_named(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "IdempotentWrite")
     message = write_error(secured)
     assert "IdempotentWrite on the cluster" in message

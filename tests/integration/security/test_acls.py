@@ -93,7 +93,7 @@ def test_user_without_idempotent_write(kafka: SecuredKafka, unique_topic: str) -
     assert "IdempotentWrite" in str(error)
 
 
-def test_denied_topic(kafka: SecuredKafka, unique_topic: str) -> None:
+def test_denied_topic_is_named_with_its_command(kafka: SecuredKafka, unique_topic: str) -> None:
     denied = f"{DENIED}{unique_topic}"
     for topic in (unique_topic, denied):
         kafka.admin.create_topic(topic)

@@ -23,7 +23,9 @@ def test_confluent_kafka_writes(kafka: SecuredKafka, topic: str, client: ClientC
 
 
 @pytest.mark.parametrize("client", CLIENT_CONFIGS, ids=lambda client: client.name)
-def test_producer_writes(kafka: SecuredKafka, topic: str, client: ClientConfig) -> None:
+def test_producer_writes_with_every_configuration(
+    kafka: SecuredKafka, topic: str, client: ClientConfig
+) -> None:
     chunk = numbered(topic, 0, ROWS, 3)
     report = produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))
     assert report.persisted == ROWS

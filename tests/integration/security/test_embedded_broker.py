@@ -23,7 +23,7 @@ def client_options(broker: EmbeddedBroker, **login: Any) -> tuple[str, dict[str,
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
-def test_every_mechanism(mechanism: str, tls: bool) -> None:
+def test_every_mechanism_writes_to_the_embedded_broker(mechanism: str, tls: bool) -> None:
     with EmbeddedBroker(topics={"t": 3}, tls=tls, sasl=USERS, nodes=2) as broker:
         servers, options = client_options(broker, mechanism=mechanism)
         report = produce(servers, numbered("t", 0, ROWS, 3), **options)

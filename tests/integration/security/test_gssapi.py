@@ -81,7 +81,7 @@ def log_in(kdc: Kdc, login: KerberosLogin) -> Acceptor:
     return acceptor
 
 
-def test_keytab(kdc: Kdc) -> None:
+def test_login_with_a_keytab_writes(kdc: Kdc) -> None:
     log_in(kdc, keytab_login(kdc))
 
 
@@ -89,7 +89,7 @@ def test_keytab_without_principal(kdc: Kdc) -> None:
     log_in(kdc, KerberosLogin(service_name=SERVICE, keytab=str(kdc.keytab("alice"))))
 
 
-def test_ticket_cache(kdc: Kdc, tmp_path: Path) -> None:
+def test_login_with_a_ticket_cache_writes(kdc: Kdc, tmp_path: Path) -> None:
     kdc.log_in("alice", tmp_path / "cache")
     log_in(kdc, KerberosLogin(service_name=SERVICE, ticket_cache=str(tmp_path / "cache")))
 
@@ -130,12 +130,12 @@ def test_host_without_principal(kdc: Kdc) -> None:
         exchange(keytab_login(kdc), "elsewhere").first()
 
 
-def test_no_ticket(kdc: Kdc) -> None:
+def test_missing_ticket_is_reported(kdc: Kdc) -> None:
     with pytest.raises(AuthenticationError, match="the system's ticket cache"):
         exchange(KerberosLogin(service_name=SERVICE)).first()
 
 
-def test_missing_keytab(kdc: Kdc) -> None:
+def test_missing_keytab_is_reported(kdc: Kdc) -> None:
     with pytest.raises(ConfigError, match=f"cannot be read on {os.uname().nodename}"):
         exchange(keytab_login(kdc, keytab="/no/such.keytab")).first()
 
@@ -161,7 +161,7 @@ def test_unsigned_security_layers(kdc: Kdc) -> None:
         initiator.answer(LAYERS)
 
 
-def test_replayed_response(kdc: Kdc) -> None:
+def test_replayed_response_is_rejected(kdc: Kdc) -> None:
     replayed = Acceptor(kdc).accept(exchange(keytab_login(kdc)).first())
     initiator = exchange(keytab_login(kdc))
     initiator.first()
@@ -169,7 +169,7 @@ def test_replayed_response(kdc: Kdc) -> None:
         initiator.answer(replayed)
 
 
-def test_oversized_message(kdc: Kdc) -> None:
+def test_oversized_message_is_rejected(kdc: Kdc) -> None:
     initiator, _ = with_context(kdc)
     with pytest.raises(AuthenticationError, match="1,000,000 bytes"):
         initiator.answer(bytes(1_000_000))

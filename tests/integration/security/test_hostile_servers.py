@@ -78,7 +78,7 @@ def _trickle(connection: socket.socket, start: bytes) -> None:
         time.sleep(0.02)
 
 
-def test_unsolicited_frames() -> None:
+def test_unsolicited_frames_close_the_connection() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with _flooding_server((4).to_bytes(4, "big") + bytes(4)) as address:
         assert "the broker answered requests out of order" in str(_error(address, PLAIN))

@@ -39,7 +39,9 @@ def topic(kafka: SecuredOldKafka, unique_topic: str) -> str:
 
 
 @pytest.mark.parametrize("client", SUPPORTED, ids=lambda client: client.name)
-def test_producer_writes(kafka: SecuredOldKafka, topic: str, client: ClientConfig) -> None:
+def test_producer_writes_with_each_mechanism(
+    kafka: SecuredOldKafka, topic: str, client: ClientConfig
+) -> None:
     chunk = numbered(topic, 0, 300, 3)
     produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))
     assert numbers(kafka, topic) == list(range(300))
@@ -61,7 +63,7 @@ def _client(user: User, secret: str | None = None) -> ClientConfig:
     return ClientConfig(name=user, listener=Listener.SASL_SSL, options=options)
 
 
-def test_wrong_password(kafka: SecuredOldKafka, topic: str) -> None:
+def test_wrong_password_fails_the_write(kafka: SecuredOldKafka, topic: str) -> None:
     client = _client(User.ALICE, "not-the-password")
     with pytest.raises(AuthenticationError):
         produce(

@@ -18,7 +18,7 @@ from spark_kafka_sink import (
 _WAIT_S = 120
 
 
-def test_update_mode(
+def test_update_mode_writes_each_change(
     spark: SparkSession,
     embedded_broker: EmbeddedBroker,
     tmp_path: Path,

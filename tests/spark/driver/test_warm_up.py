@@ -137,6 +137,6 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_invalid_argument() -> None:
+def test_invalid_argument_is_named() -> None:
     with pytest.raises(ConfigError, match=r"warm_up\(spark\)"):
         warm_up("session")  # type: ignore[arg-type]

@@ -31,13 +31,6 @@ def test_batch_is_committed_atomically(once: ExactlyOnce) -> None:
 
 
 @BOTH_WAYS
-def test_write_without_rows(once: ExactlyOnce) -> None:
-    report = once.write(once.numbers(0, 0))
-    assert (report.status, report.transaction_outcome) == (WriteStatus.SUCCEEDED, "empty")
-    assert once.read() == []
-
-
-@BOTH_WAYS
 def test_failed_batch_writes_nothing(once: ExactlyOnce) -> None:
     """One of three tasks fails when the others may have written all rows."""
     failing = once.numbers(0, 300).selectExpr(
@@ -244,7 +237,7 @@ def test_threads_of_for_each_batch(
     assert committed_numbers(real_kafka.bootstrap_servers, other) == list(range(1, 20, 2))
 
 
-def test_in_sql(once: ExactlyOnce) -> None:
+def test_sql_inserts_a_batch_id_once(once: ExactlyOnce) -> None:
     spark = once.sink.spark
     pairs = ", ".join(
         f"'{name}' = '{value}'" for name, value in (once.options | {"batchId": "sql"}).items()

@@ -42,17 +42,6 @@ def _remove_commit(stream: Stream, batch: int) -> None:
         path.unlink()
 
 
-def test_several_batches_and_restarts(stream: Stream) -> None:
-    _put_files(stream, 0, 3)
-    _run(stream)
-    assert _outcomes(stream) == ["committed"] * 3
-    _put_files(stream, 3, 4)
-    _run(stream)
-    _run(stream)
-    assert _outcomes(stream) == ["committed"] * 4
-    assert _read(stream) == list(range(40))
-
-
 def test_batch_without_spark_commit_is_not_written_again(stream: Stream) -> None:
     _put_files(stream, 0, 2)
     _run(stream)

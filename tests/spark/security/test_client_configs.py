@@ -38,7 +38,9 @@ def test_batch_with_spark_kafka_sink(
 
 
 @pytest.mark.parametrize("client", CLIENT_CONFIGS, ids=lambda client: client.name)
-def test_batch(spark: SparkSession, kafka: SecuredKafka, topic: str, client: ClientConfig) -> None:
+def test_batch_is_written_with_every_configuration(
+    spark: SparkSession, kafka: SecuredKafka, topic: str, client: ClientConfig
+) -> None:
     write(spark, OURS, client.spark_options(kafka), topic)
     assert numbers(kafka, topic) == list(range(ROWS))
 
@@ -54,7 +56,7 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def test_streams(
+def test_streams_are_written_with_every_configuration(
     spark: SparkSession, kafka: SecuredKafka, unique_topic: str, source: Path, tmp_path: Path
 ) -> None:
     """Run one query for the first configuration of each listener, at the same time."""

@@ -28,7 +28,7 @@ def _topic(*numbers: int) -> list[Found]:
 CORRECT = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
 
 
-def test_correct_topic() -> None:
+def test_correct_topic_is_accepted() -> None:
     result = findings(SOURCE, _topic(*CORRECT), DEAD, once=True)
     assert (result.lost, result.doubled, result.wrong) == (0, 0, ())
 
@@ -50,7 +50,9 @@ def test_files_of_a_batch_can_be_interleaved() -> None:
         ((6, *CORRECT[:5], *CORRECT[6:]), DEAD, "micro-batches are mixed"),
     ],
 )
-def test_incorrect_topic(numbers: tuple[int, ...], dead: list[Found], sign: str) -> None:
+def test_each_kind_of_incorrect_topic_is_rejected(
+    numbers: tuple[int, ...], dead: list[Found], sign: str
+) -> None:
     violations = findings(SOURCE, _topic(*numbers), dead, once=True).wrong
     assert any(sign in text for text in violations), violations
 

@@ -79,12 +79,12 @@ def test_missing_pyspark_error(imported: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.5.0", "4.10.1", "5.0.0.dev1", "unknown"])
-def test_supported_release(version: str) -> None:
+def test_supported_release_is_accepted(version: str) -> None:
     reject_older(version)
 
 
 @pytest.mark.parametrize("version", ["3.4.4", "2.5"])
-def test_unsupported_release(version: str) -> None:
+def test_unsupported_release_is_rejected(version: str) -> None:
     with pytest.raises(ImportError, match=version):
         reject_older(version)
 

@@ -26,7 +26,7 @@ def failure(text: str) -> str:
         ("SASL_SSL://a:1,EXTERNAL://b:2", ("a:1", "b:2")),
     ],
 )
-def test_addresses(text: str, expected: tuple[str, ...]) -> None:
+def test_addresses_are_parsed(text: str, expected: tuple[str, ...]) -> None:
     assert parse_addresses(text, "kafka.bootstrap.servers") == expected
 
 
@@ -57,7 +57,7 @@ def test_every_invalid_address_and_no_valid_one_is_named() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", " , "])
-def test_no_address(text: str) -> None:
+def test_address_is_required(text: str) -> None:
     assert "kafka.bootstrap.servers is empty, but at least one broker is required" in failure(text)
 
 

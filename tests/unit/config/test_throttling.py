@@ -21,7 +21,7 @@ def failure(**options: object) -> str:
     return str(caught.value)
 
 
-def test_default_limits() -> None:
+def test_nothing_is_limited_by_default() -> None:
     assert parse().throttling == ThrottlingConfig(
         buffer_share=50, rates=RateLimits(0.0, 0.0), breaker=BreakerConfig()
     )
@@ -57,7 +57,7 @@ def test_job_rate_requires_the_number_of_tasks(name: str) -> None:
     assert f"rateLimit.job.{name} requires rateLimit.job.tasks" in text
 
 
-def test_breaker_options() -> None:
+def test_breaker_options_are_parsed() -> None:
     breaker = parse(
         errors__breaker__retryPercent=40,
         errors__breaker__failures=3,
@@ -89,7 +89,7 @@ def test_values_out_of_range(name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("kind", LIBRDKAFKA_PARTITIONERS)
-def test_librdkafka_partitioners(kind: PartitionerName) -> None:
+def test_partitioners_have_the_names_of_librdkafka(kind: PartitionerName) -> None:
     producer = parse(kafka__partitioner=kind.value).producer
     assert (producer.partitioner, producer.partitioner_function) == (kind, None)
 
@@ -101,7 +101,7 @@ def test_user_function(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["consistant", "a:b:c", "module:", ":f", "a..b:f", "a b:c"])
-def test_invalid_partitioner(name: str) -> None:
+def test_invalid_partitioner_is_rejected(name: str) -> None:
     text = failure(kafka__partitioner=name)
     assert "murmur2_random" in text
     assert "module:function" in text

@@ -17,7 +17,7 @@ def test_topics_of_a_column_are_created() -> None:
     assert parse(topic__create="true").topic_creation == TopicCreation(create=True)
 
 
-def test_topic_settings() -> None:
+def test_topic_settings_are_parsed() -> None:
     config = parse(
         topic="t",
         topic__create="true",
@@ -42,7 +42,7 @@ def test_topic_settings() -> None:
         ({"topic": "t", "topic__creat": "true"}, "mean topic.create"),
     ],
 )
-def test_conflicting_options(options: dict[str, str], expected: str) -> None:
+def test_conflicting_options_are_rejected(options: dict[str, str], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         parse(**options)
 

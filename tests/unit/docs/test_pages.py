@@ -57,7 +57,7 @@ def test_measured_blocks_contain_a_table(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links_resolve(page: Path) -> None:
+def test_links_of_the_pages_resolve(page: Path) -> None:
     assert broken_links(page) == []
 
 

@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
         (9999, EndOutcome.FAILED),
     ],
 )
-def test_commit_outcome(code: int, outcome: EndOutcome) -> None:
+def test_each_error_code_of_end_txn_has_an_outcome(code: int, outcome: EndOutcome) -> None:
     assert commit_outcome(code) is outcome
 
 

@@ -21,7 +21,7 @@ ANY_JSON = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(records())
-def test_round_trip(record: DecisionRecord) -> None:
+def test_decision_record_round_trips(record: DecisionRecord) -> None:
     text = to_text(record)
     assert text.isascii()
     assert "\n" not in text

@@ -94,7 +94,7 @@ def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp |
         (Done(OTHER, "0", (QUERY,)), caller("1"), BatchRejection.RETIRED_QUERY),
     ],
 )
-def test_judge(
+def test_each_state_has_a_verdict_for_a_batch(
     state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | BatchRejection
 ) -> None:
     assert judge(state, who) is verdict

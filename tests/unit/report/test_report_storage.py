@@ -30,7 +30,9 @@ def test_folder_of_a_local_path_is_created(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["report.json", "run:1.json", "~/report.json"])
-def test_relative_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_and_home_are_resolved(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     write_report(name, "x")
@@ -52,7 +54,7 @@ def test_failed_write_is_explained(path: str, words: str, tmp_path: Path) -> Non
         write_report(path.format(folder=tmp_path), "x")
 
 
-def test_file_uri(tmp_path: Path) -> None:
+def test_file_uri_is_a_path(tmp_path: Path) -> None:
     uri = (tmp_path / "de ep" / "report.json").as_uri()
     write_report(uri, "x")
     assert (tmp_path / "de ep" / "report.json").read_text() == "x"

@@ -97,7 +97,7 @@ class TestPendingMarkers:
     """Kafka's responses while partitions without a leader lack their markers."""
 
     @pytest.mark.parametrize("commit", [True, False])
-    def test_v2(self, commit: bool) -> None:
+    def test_v2_rejects_requests_while_markers_are_pending(self, commit: bool) -> None:
         prepared = ended(opened(), commit=commit)
         claims = {
             (0, commit): ErrorCode.concurrent_transactions,
@@ -115,7 +115,7 @@ class TestPendingMarkers:
         )
         assert transitions.may_initialize(prepared, None) is ErrorCode.concurrent_transactions
 
-    def test_v1(self) -> None:
+    def test_v1_rejects_requests_while_markers_are_pending(self) -> None:
         prepared = transitions.end_v1(opened(), ProducerIdAndEpoch(1, 0), NOW, commit=True)
         assert isinstance(prepared, TransactionMetadata)
         again = transitions.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=True)

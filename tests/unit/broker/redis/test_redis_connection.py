@@ -30,7 +30,9 @@ class TestClientsList:
     @pytest.mark.parametrize(
         ("client_id", "owner"), [(3, None), (OWN_ID + 1, b'"kafkaprod-broker:korvet:0b"')]
     )
-    def test_another_broker(self, tail: str, client_id: int, owner: bytes | None) -> None:
+    def test_another_broker_is_detected(
+        self, tail: str, client_id: int, owner: bytes | None
+    ) -> None:
         clients = client(OWN_ID, NAME, tail)
         clients += client(client_id, "kafkaprod-broker:korvet:0b", tail)
         with pytest.raises(ClaimError, match=rf"connected from 127\.0\.0\.1:5{client_id}"):
@@ -46,7 +48,7 @@ class TestClientsList:
         assert _check_alone(LOCATION, NAME, OWN_ID, clients, None) == ["3"]
 
 
-def test_url() -> None:
+def test_url_is_parsed() -> None:
     url = "redis://u:secret@h:1/3?prefix=p&sequence_bits=12&replicas=2&timeout_ms=7&db=4"
     place = RedisLocation.parse(url)
     assert (place.prefix, place.ids, place.replicas, place.timeout_ms) == ("p", EntryIds(12), 2, 7)
@@ -70,7 +72,7 @@ def test_short_url() -> None:
 @pytest.mark.parametrize(
     "url", ["memory", "http://h", "redis://h?replicas=many", "redis://h?sequence_bits=40"]
 )
-def test_invalid_url(url: str) -> None:
+def test_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(ConfigError):
         RedisLocation.parse(url)
 

@@ -44,7 +44,7 @@ def message(token: str, authorization_id: str = "") -> bytes:
     return f"n,{name},\x01auth=Bearer {token}\x01logicalCluster=lkc-1\x01\x01".encode()
 
 
-def test_unsecured_token() -> None:
+def test_unsecured_token_has_a_user_and_an_expiry() -> None:
     server = OAuthBearerSaslServer(validate_unsecured)
     assert server.evaluate(message(unsecured_token("alice", 60))) == b""
     assert (server.is_complete, server.user) == (True, "alice")
@@ -118,7 +118,7 @@ def test_authorization_id_of_another_user() -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic YQ\x01\x01", b"\xff" * 99]
 )
-def test_invalid_messages(text: bytes) -> None:
+def test_invalid_messages_are_rejected(text: bytes) -> None:
     with pytest.raises(SaslServerError):
         OAuthBearerSaslServer(validate_unsecured).evaluate(text)
 
@@ -141,13 +141,13 @@ def signed(key: Any, **claims: Any) -> str:
 
 
 class TestIssuers:
-    def test_valid_token(self, key: Any, validator: JwksValidator) -> None:
+    def test_token_of_the_issuer_is_accepted(self, key: Any, validator: JwksValidator) -> None:
         assert validator(signed(key)).principal == "alice"
 
     @pytest.mark.parametrize(
         "claims", [{"iss": "https://other"}, {"aud": "web"}, {"exp": 1}, {"sub": None}]
     )
-    def test_invalid_tokens(
+    def test_invalid_tokens_are_rejected(
         self, key: Any, validator: JwksValidator, claims: dict[str, Any]
     ) -> None:
         with pytest.raises(AuthenticationError):
@@ -204,7 +204,7 @@ def test_both_sides_prove_their_identity(credentials: Credentials, mechanism: Me
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_wrong_password(credentials: Credentials, mechanism: Mechanism) -> None:
+def test_wrong_password_is_rejected(credentials: Credentials, mechanism: Mechanism) -> None:
     exchange = client(mechanism, "guessed")
     server = ScramSaslServer(credentials, mechanism.value)
     final = exchange.answer(server.evaluate(exchange.first()))
@@ -381,7 +381,7 @@ def test_text_representation() -> None:
 @pytest.mark.parametrize(
     "text", ["", "alice", "alice:", ":Write:topic=x", "a:Write:topic", "a:Write:topic=", "a:No"]
 )
-def test_invalid_texts(text: str) -> None:
+def test_invalid_texts_of_denials_are_rejected(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_denial(text)
 

@@ -207,11 +207,13 @@ def test_issuer_trust_options(
         ),
     ],
 )
-def test_static_token(options: dict[str, str], jaas: str | None, expected: Secret) -> None:
+def test_static_token_may_be_a_reference(
+    options: dict[str, str], jaas: str | None, expected: Secret
+) -> None:
     assert login(options, jaas) == TokenLogin(token=expected)
 
 
-def test_unsecured_token() -> None:
+def test_unsecured_token_has_its_claims() -> None:
     parsed = login(
         {},
         'unsecuredLoginStringClaim_sub="me" unsecuredLoginNumberClaim_n="1.5" '

@@ -102,7 +102,9 @@ def test_defaults_trust_system_authorities_and_verify_the_host() -> None:
         ({"ssl.truststore.location": ""}, None),
     ],
 )
-def test_truststore_options(options: dict[str, str], expected: TrustStore | None) -> None:
+def test_truststore_options_are_parsed(
+    options: dict[str, str], expected: TrustStore | None
+) -> None:
     assert parse(options).truststore == expected
 
 
@@ -167,7 +169,7 @@ def test_truststore_options(options: dict[str, str], expected: TrustStore | None
         ({"ssl.keystore.type": "PKCS12", "ssl.key.password": "sentinel"}, None),
     ],
 )
-def test_keystore_options(options: dict[str, str], expected: KeyStore | None) -> None:
+def test_keystore_options_are_parsed(options: dict[str, str], expected: KeyStore | None) -> None:
     assert parse(options).keystore == expected
 
 
@@ -316,7 +318,7 @@ def test_host_name_is_verified_unless_disabled(value: str, checked: bool) -> Non
         ("", (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)),
     ],
 )
-def test_versions(value: str, expected: tuple[TlsVersion, ...]) -> None:
+def test_versions_are_parsed(value: str, expected: tuple[TlsVersion, ...]) -> None:
     assert parse({"ssl.enabled.protocols": value}).protocols == expected
 
 

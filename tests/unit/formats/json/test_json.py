@@ -102,7 +102,9 @@ def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
         ),
     ],
 )
-def test_column(type_: pa.DataType, values: list[Any], texts: list[str | None]) -> None:
+def test_column_is_written_as_by_the_reference(
+    type_: pa.DataType, values: list[Any], texts: list[str | None]
+) -> None:
     assert column(type_, values) == texts
 
 

@@ -55,13 +55,13 @@ def parse(entity_type: type[Any], data: bytes) -> int | None:
 
 @HOSTILE
 @given(entity_type=st.sampled_from(TYPES), data=st.binary(max_size=200))
-def test_random_bytes(entity_type: type[Any], data: bytes) -> None:
+def test_random_bytes_are_parsed_or_rejected(entity_type: type[Any], data: bytes) -> None:
     parse(entity_type, data)
 
 
 @HOSTILE
 @given(data=st.data())
-def test_mutated_messages(data: st.DataObject) -> None:
+def test_mutated_messages_are_parsed_or_rejected(data: st.DataObject) -> None:
     entity_type = data.draw(st.sampled_from(TYPES))
     encoded = bytearray(encode(data.draw(entities(entity_type))))
     for _ in range(data.draw(st.integers(1, 4))):

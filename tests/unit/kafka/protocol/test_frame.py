@@ -56,7 +56,7 @@ def test_frame_in_one_chunk_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x7f\xff\xff\xff"])
-def test_invalid_sizes(size: bytes) -> None:
+def test_invalid_sizes_are_rejected(size: bytes) -> None:
     with pytest.raises(ProtocolError, match="limit is 104,857,600"):
         FrameReader().feed(size)
 

@@ -102,14 +102,14 @@ def test_truncated_request_header(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", range(6))
-def test_truncated_response(size: int) -> None:
+def test_truncated_response_is_a_protocol_error(size: int) -> None:
     frame = response_frame(HEALTHY, 9)[4:]
     with pytest.raises(ProtocolError):
         read_response(HeartbeatResponse, frame[:size])
 
 
 @pytest.mark.parametrize("start", [b"\x7f\x00\x00\x00", b"\x00\x00\x00\x63", b"\xff\xff\x00\x00"])
-def test_unknown_api(start: bytes) -> None:
+def test_unknown_api_is_a_protocol_error(start: bytes) -> None:
     with pytest.raises(ProtocolError, match="request version"):
         read_request_header(start + bytes(8))
 

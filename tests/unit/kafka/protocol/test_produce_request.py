@@ -109,7 +109,7 @@ def test_invalid_requests_are_left_to_the_codec(version: int) -> None:
 
 
 @given(st.sampled_from(VERSIONS), st.binary(max_size=80))
-def test_any_bytes(version: int, data: bytes) -> None:
+def test_any_bytes_are_read_as_by_the_codec(version: int, data: bytes) -> None:
     plain = plain_produce_request(version, memoryview(data), 0)
     assert plain is None or plain == by_codec(request_type(ApiKey.PRODUCE, version), data, 0)
 

@@ -41,7 +41,7 @@ def test_no_common_version_names_the_api_and_both_ranges(
     assert f"{theirs[0]}-{theirs[1]}" in str(raised.value)
 
 
-def test_unsupported_api() -> None:
+def test_unsupported_api_is_named() -> None:
     with pytest.raises(ProtocolError, match="INIT_PRODUCER_ID"):
         negotiate(ApiKey.INIT_PRODUCER_ID, VersionRange(0, 5), None)
 
@@ -55,7 +55,7 @@ def test_all_versions_of_the_client_have_classes(api: ApiKey) -> None:
 
 
 @pytest.mark.parametrize(("api", "version"), [(0, 2), (0, 14), (999, 0), (-1, 0), (3, -1)])
-def test_nonexistent_versions(api: ApiKey, version: int) -> None:
+def test_nonexistent_versions_are_rejected(api: ApiKey, version: int) -> None:
     with pytest.raises(ProtocolError):
         request_type(api, version)
     with pytest.raises(ProtocolError):

@@ -16,7 +16,7 @@ CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("keep", [0.99, 0.5, 0.01])
-def test_truncated_payload(codec: Codec, keep: float) -> None:
+def test_truncated_payload_is_rejected(codec: Codec, keep: float) -> None:
     data = compress(codec, PLAIN)
     with pytest.raises(ProtocolError, match=codec.name):
         decompress(codec, data[: int(len(data) * keep)], LIMIT)
@@ -34,7 +34,7 @@ def test_every_truncation_of_a_small_payload(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_exceeded_limit(codec: Codec) -> None:
+def test_payload_beyond_the_limit_is_rejected(codec: Codec) -> None:
     data = compress(codec, PLAIN)
     assert decompress(codec, data, len(PLAIN)) == PLAIN
     with pytest.raises(ProtocolError):

@@ -220,7 +220,7 @@ def test_header_fields() -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_undefined_codecs(codec: int) -> None:
+def test_undefined_codecs_are_rejected(codec: int) -> None:
     data = bytearray(batch())
     data[22] |= codec
     with pytest.raises(ProtocolError, match=f"codec {codec}"):
@@ -229,7 +229,7 @@ def test_undefined_codecs(codec: int) -> None:
 
 @given(st.sampled_from(list(Codec)), st.data())
 @settings(max_examples=300, deadline=None)
-def test_damaged_batches(codec: Codec, data: st.DataObject) -> None:
+def test_damaged_batches_are_rejected(codec: Codec, data: st.DataObject) -> None:
     damaged = bytearray(batch(codec))
     for _ in range(data.draw(st.integers(1, 4))):
         # The codec and the record count stay, as any of them may be valid.
@@ -245,7 +245,7 @@ def test_damaged_batches(codec: Codec, data: st.DataObject) -> None:
 
 @given(st.binary(max_size=80))
 @settings(max_examples=200, deadline=None)
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     with suppress(ProtocolError):
         assert list(read_records(data)) == []
 

@@ -210,7 +210,7 @@ def test_fnv1a_of_minimum_int32() -> None:
 
 @pytest.mark.parametrize("suffix", ["", "_random"])
 @pytest.mark.parametrize("name", EXPECTED)
-def test_keyed_rows(name: str, suffix: str) -> None:
+def test_keyed_rows_are_hashed_as_by_java(name: str, suffix: str) -> None:
     keys = HASHED_KEYS[1:]
     assigned = partitions(assign(rows(len(keys), keys), (PARTITIONS,), partitioner=name + suffix))
     assert assigned == [EXPECTED[name](key) for key in keys]

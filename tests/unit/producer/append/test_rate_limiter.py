@@ -66,11 +66,11 @@ def written(limits: RateLimits, seconds: float, troubled_at: float | None = None
 
 
 @pytest.mark.parametrize("rate", [1, 7, 1_000, 250_000])
-def test_record_limit(rate: int) -> None:
+def test_record_limit_delays_the_writer(rate: int) -> None:
     assert written(RateLimits(records=rate), 40.0) == pytest.approx(40 * rate, rel=0.02, abs=1)
 
 
-def test_byte_limit() -> None:
+def test_byte_limit_delays_the_writer() -> None:
     assert written(RateLimits(size=50_000.0), 40.0) == pytest.approx(200_000, rel=0.02)
 
 
@@ -105,7 +105,7 @@ def test_chunk_size_is_a_fraction_of_a_second() -> None:
     assert RateLimiter(RateLimits(size=1_000), 0.0).chunk(10_000, 9_999) == (10_000, 250)
 
 
-def test_no_limits() -> None:
+def test_writer_without_limits_is_not_delayed() -> None:
     limiter = RateLimiter(RateLimits(), 0.0)
     assert not limiter.limited
     assert limiter.chunk(10, 20) == (10, 20)

@@ -78,7 +78,7 @@ def test_unused_reservation_is_returned(bench: Bench) -> None:
     assert len(bench.queued()) == 1
 
 
-def test_batches_linger(bench: Bench) -> None:
+def test_batches_close_after_linger_ms(bench: Bench) -> None:
     bench.put({0: 100})
     assert bench.accumulator.seconds_until_due(1.0) == pytest.approx(0.099)
     bench.accumulator.close_due(1.098)

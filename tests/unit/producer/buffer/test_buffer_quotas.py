@@ -54,7 +54,7 @@ def find_full(
         ({}, 1_000, set()),
     ],
 )
-def test_partitions(held: dict[int, int], more: int, full: set[int]) -> None:
+def test_partition_holds_at_most_its_share(held: dict[int, int], more: int, full: set[int]) -> None:
     sizes = {place(number): size for number, size in held.items()}
     full_partitions = find_full(sizes, known(topic("t", 4)), more, LIMIT)
     assert full_partitions == ({"t": full} if full else {})
@@ -123,7 +123,7 @@ def test_only_written_topics_count_for_shares() -> None:
     assert quotas.full(1, there)
 
 
-def test_no_limit() -> None:
+def test_nothing_is_full_without_a_limit() -> None:
     quotas = BufferQuotas(None, RLock())
     quotas.add_topics([WIDE])
     quotas.change(place(0), 1 << 40)

@@ -102,7 +102,9 @@ def test_failure_of_an_unknown_stream_replaces_no_report(
     assert _read(other).error
 
 
-def test_hanging_store(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_hanging_store_fails_neither_commit_nor_abort(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def hangs(path: str, *_: str, **__: str | None) -> None:
         raise ReportError(f"no answer for {path}")
 
@@ -186,7 +188,7 @@ def test_report_without_a_field() -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), [(publication, "summarize"), (summary, "advise")])
-def test_failing_summary(
+def test_failing_summary_fails_neither_commit_nor_abort(
     module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fails(*_: object) -> None:
@@ -198,7 +200,9 @@ def test_failing_summary(
     assert (path / "batch-7.json").is_file() or (path / "batch-7.json").is_dir()
 
 
-def test_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_closed_stderr_fails_neither_commit_nor_abort(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with (tmp_path / "closed").open("w") as stream:
         handler = logging.StreamHandler(stream)
     logger = logging.getLogger("spark_kafka_sink")
@@ -377,7 +381,7 @@ def test_path_of_a_micro_batch_report(
         ({"summary": "off"}, "", "", ""),
     ],
 )
-def test_verbosity(
+def test_summary_option_selects_what_is_logged(
     option: dict[str, str],
     of_write: str,
     of_micro_batch: str,

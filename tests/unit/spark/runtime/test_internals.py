@@ -62,7 +62,7 @@ def test_log_level_of_the_session_in_this_process(
     assert only_errors_are_logged(tmp_path) is quiet
 
 
-def test_without_proc(tmp_path: Path) -> None:
+def test_nothing_is_detected_without_proc(tmp_path: Path) -> None:
     assert not only_errors_are_logged(tmp_path)
 
 
@@ -77,7 +77,9 @@ def test_without_proc(tmp_path: Path) -> None:
         ("ipykernel_launcher", "pipe:[4711]", True),
     ],
 )
-def test_terminal_detection(program: str, stderr: str, watched: bool, tmp_path: Path) -> None:
+def test_terminal_of_the_driver_is_detected(
+    program: str, stderr: str, watched: bool, tmp_path: Path
+) -> None:
     _process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
     _process(tmp_path, "20", 10, "/usr/lib/jvm/bin/java", "pyspark-shell")
     _process(tmp_path, "10", 5, "python", "-m", program)

@@ -125,7 +125,9 @@ SHOWN = {
 
 @pytest.mark.parametrize("protocols", [TLS_1_2, TLS_1_3])
 @pytest.mark.parametrize("name", SHOWN)
-def test_rejected_certificate(tmp_path: Path, name: str, protocols: tuple[TlsVersion, ...]) -> None:
+def test_rejected_certificate_is_described(
+    tmp_path: Path, name: str, protocols: tuple[TlsVersion, ...]
+) -> None:
     shown = SHOWN[name]
     message = failure_message(tmp_path, replace(CONFIG, protocols=protocols), shown.certificate)
     assert re.search(shown.words, message)
@@ -152,7 +154,7 @@ def test_issuer_that_is_not_an_authority(tmp_path: Path) -> None:
     assert re.search(r"invalid: invalid CA certificate.*CA:TRUE", message)
 
 
-def test_short_keys(tmp_path: Path) -> None:
+def test_short_keys_are_named(tmp_path: Path) -> None:
     short = AUTHORITY.server("localhost", kind=KeyKind.SHORT_RSA)
     message = failure_message(tmp_path, CONFIG, short, ("-cipher", "ALL:@SECLEVEL=0"))
     assert re.search(r"invalid: EE certificate key too weak.*2048 bits.*@SECLEVEL=1", message)
@@ -283,7 +285,7 @@ def test_no_common_cipher(tmp_path: Path) -> None:
     assert "client's certificate" not in message
 
 
-def test_unlisted_cipher(tmp_path: Path) -> None:
+def test_unlisted_cipher_is_named(tmp_path: Path) -> None:
     config = replace(CONFIG, cipher_suites=("TLS_CHACHA20_POLY1305_SHA256",))
     message = failure_message(tmp_path, config)
     assert "TLS_AES_256_GCM_SHA384, which is not in kafka.ssl.cipher.suites" in message

@@ -257,7 +257,7 @@ def numbers(key: PrivateKeyTypes) -> bytes:
 @pytest.mark.parametrize("kind", ["EC", "RSA"])
 @pytest.mark.parametrize("form", ["-traditional", None])
 @pytest.mark.parametrize("password", [None, "not needed"])
-def test_unencrypted_keys(
+def test_unencrypted_keys_are_read(
     plain_keys: dict[str, Path], tmp_path: Path, kind: str, form: str | None, password: str | None
 ) -> None:
     written = tmp_path / "key.pem"
@@ -269,7 +269,9 @@ def test_unencrypted_keys(
 
 @pytest.mark.parametrize("kind", ["EC", "RSA"])
 @pytest.mark.parametrize("form", ENCRYPTED)
-def test_encrypted_keys(plain_keys: dict[str, Path], tmp_path: Path, kind: str, form: str) -> None:
+def test_encrypted_keys_are_read_with_their_password(
+    plain_keys: dict[str, Path], tmp_path: Path, kind: str, form: str
+) -> None:
     written = tmp_path / "key.pem"
     openssl(
         *("pkcs8", "-topk8", *ENCRYPTED[form], "-in", str(plain_keys[kind])),

@@ -90,19 +90,19 @@ def test_region_option_has_priority_over_the_environment(monkeypatch: pytest.Mon
     assert region_of(MskIamLogin(), "kafka.eu-west-1.amazonaws.com.evil.test") == "us-west-2"
 
 
-def test_unknown_region() -> None:
+def test_unknown_region_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"broker\.internal.*AWS_REGION"):
         region_of(MskIamLogin(), "broker.internal")
 
 
-def test_missing_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(AuthenticationError, match="no AWS credentials"):
         MskIamSource(MskIamLogin(), "eu-west-1").fetch()
 
 
-def test_missing_profile() -> None:
+def test_missing_profile_is_named() -> None:
     with pytest.raises(AuthenticationError, match="nobody"):
         MskIamSource(MskIamLogin(profile="nobody"), "eu-west-1").fetch()
 

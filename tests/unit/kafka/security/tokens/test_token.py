@@ -70,7 +70,7 @@ def test_opaque_token_is_accepted(text: str) -> None:
         ("x" * (MAX_TOKEN_BYTES + 1), "characters"),
     ],
 )
-def test_invalid_token(text: str, expected: str) -> None:
+def test_invalid_token_is_rejected(text: str, expected: str) -> None:
     with pytest.raises(AuthenticationError, match=expected) as caught:
         token_of(text, "the place")
     assert "the place" in str(caught.value)

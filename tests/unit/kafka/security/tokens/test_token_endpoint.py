@@ -194,7 +194,7 @@ def test_first_failure_is_reported_at_the_timeout() -> None:
     assert len(issuer.requests) == 4
 
 
-def test_connection_refused() -> None:
+def test_refused_connection_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     waits = FakeSleep()
@@ -205,12 +205,12 @@ def test_connection_refused() -> None:
     assert waits.waited == [0.1, 0.2]
 
 
-def test_unknown_host() -> None:
+def test_unknown_host_is_reported() -> None:
     text = failure(client_login("http://no-such-host.invalid/token", retry_backoff_max_ms=1))
     assert "no-such-host.invalid" in text
 
 
-def test_endless_response() -> None:
+def test_endless_response_is_cut_off() -> None:
     """The issuer sends a byte now and then, so that no single read times out."""
     done = threading.Event()
 
@@ -241,7 +241,7 @@ def test_endless_response() -> None:
 
 
 @pytest.mark.parametrize("url", ["x?key=v", "gopher://localhost/t?key=v", "https://[::1/t?key=v"])
-def test_invalid_url(url: str) -> None:
+def test_invalid_url_is_reported(url: str) -> None:
     waits = FakeSleep()
     text = failure(client_login(url), waits)
     assert "is not a valid URL" in text
