@@ -11,9 +11,16 @@ from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.diagnostics import connection_checks, topic_checks, topic_settings
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
-from spark_kafka_sink.kafka.admin import topic_admin
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
+from spark_kafka_sink.kafka.admin.topic_handlers import (
+    ConfigResource,
+    CreateTopicsHandler,
+    DescribeConfigsHandler,
+    DescribeTopicsHandler,
+    NewTopic,
+)
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
@@ -107,9 +114,7 @@ def create_topics(client: BlockingClient, config: SinkConfig) -> None:
     if config.dry_run:
         return
     for topic in topics_to_create(config):
-        topic_admin.TopicAdmin(client).create(
-            topic, client.deadline(config.producer.max_block_ms / 1000)
-        )
+        TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
 
 
 def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list[Finding]:
@@ -142,7 +147,7 @@ def _with_similar(
     if not any(topic.is_missing for topic in facts):
         return facts
     try:
-        names = topic_admin.TopicAdmin(client).names(deadline)
+        names = TopicAdmin(client).names(deadline)
     except errors.BrokerUnavailableError:
         return facts
     return [
@@ -173,10 +178,8 @@ def _ask(
     client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
 ) -> list[TopicFacts]:
     """Query the descriptions and the settings of topics concurrently."""
-    described = ApiDriver(client, topic_admin.DescribeTopicsHandler(operations=True), topics)
-    handler: topic_admin.DescribeConfigsHandler[str] = topic_admin.DescribeConfigsHandler(
-        topic_admin.ConfigResource.TOPIC
-    )
+    described = ApiDriver(client, DescribeTopicsHandler(operations=True), topics)
+    handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC)
     configs = ApiDriver(client, handler, topics)
     described.step(client.now())
     if not configs.run(deadline) or not described.run(deadline):
@@ -206,13 +209,13 @@ def _ask(
 
 
 def _creation(
-    client: BlockingClient, name: str, by_sink: topic_admin.NewTopic | None, deadline: float
+    client: BlockingClient, name: str, by_sink: NewTopic | None, deadline: float
 ) -> Creation:
     """Return what the brokers would do to create a topic, without creating it."""
-    topic = by_sink or topic_admin.NewTopic(name=name, partitions=None)
-    value = topic_admin.TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
+    topic = by_sink or NewTopic(name=name, partitions=None)
+    value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
     auto_create = None if value is None else value == "true"
-    handler = topic_admin.CreateTopicsHandler([topic], validate_only=True)
+    handler = CreateTopicsHandler([topic], validate_only=True)
     driver = ApiDriver(client, handler, (name,))
     if not driver.run(deadline):
         return Creation(by_sink=by_sink is not None, auto_create=auto_create)

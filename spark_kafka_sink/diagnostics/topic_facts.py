@@ -10,7 +10,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.kafka.admin.topic_admin import TopicDescription
+    from spark_kafka_sink.kafka.admin.topic_handlers import TopicDescription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.kafka.admin.transaction_admin import (
+    from spark_kafka_sink.kafka.admin.transaction_handlers import (
         ActiveProducer,
         ListedTransaction,
         TransactionDescription,

@@ -38,7 +38,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 )
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
-from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer, TransactionAdmin
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, next_sequence
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
+    from spark_kafka_sink.kafka.admin.transaction_handlers import ActiveProducer
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 _MAX_LISTED: Final = 5

@@ -19,6 +19,7 @@ In reading order:
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request
 - `report_listener`: adds the progress of batches to the report
+- `dead_letter_parts`: the parts of its row that a dead letter omits
 - `dead_letter`: dead letters for rows that cannot be written
 - `acl_advisor`: determines the ACL missing after an authorization failure, and how to grant it
 - `dry_run`: the sender for dry runs, and the comparison of codecs

@@ -2,8 +2,7 @@
 
 Dead letters are ordinary rows of the dead letter topic: they are laid out, encoded and acknowledged
 like all others. A dead letter that is too large omits parts of its row: first the value, then the
-larger of key and headers, then both. Parts are bit flags, so that one array describes the parts of
-all rows.
+larger of key and headers, then both.
 
 Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), which defines the header names.
 """
@@ -11,7 +10,6 @@ Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), which defines the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import IntFlag
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,6 +20,13 @@ from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import lengths_of, nullable_lengths
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers, size_bounds
+from spark_kafka_sink.producer.dead_letter_parts import (
+    ALL_PARTS,
+    RowPart,
+    message_omitting,
+    omitted_words,
+    omitting_more,
+)
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.rows import Rows
 
@@ -32,12 +37,11 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.records.record_decoder import Record
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
+    from spark_kafka_sink.producer.dead_letter_parts import Parts
 
     Headers = tuple[tuple[str, bytes | None], ...]
     Errors = NDArray[np.int8]
     """The `RowError` of each of n rows."""
-    Parts = NDArray[np.int8]
-    """Some `RowPart`s of each of n rows."""
 
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 """The type of header columns that can become dead letters."""
@@ -62,56 +66,10 @@ some of the same names, in another order.
 _CONNECTOR = b"kafkaprod"
 _STAGE = b"KAFKA_PRODUCE"
 SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
-
-
-class RowPart(IntFlag):
-    """The parts of a row that a dead letter may omit."""
-
-    NONE = 0
-    VALUE = 1
-    KEY = 2
-    HEADERS = 4
-
-
-ALL_PARTS = int(RowPart.VALUE | RowPart.KEY | RowPart.HEADERS)
-_WORDS = {RowPart.VALUE: "value", RowPart.KEY: "key", RowPart.HEADERS: "headers"}
-
-
-def omitting_more(
-    omitted: Parts,
-    too_large: NDArray[np.bool_],
-    keys: NDArray[np.int32],
-    headers: NDArray[np.int32],
-) -> Parts:
-    """Return the omitted parts of n letters after each oversized letter omits one more part.
-
-    Args:
-        omitted: the `RowPart`s omitted so far.
-        too_large: the letters to shrink; those that already omit everything do not change.
-        keys: bytes of each row's key.
-        headers: bytes of each row's original headers.
-    """
-    larger = np.where(keys >= headers, RowPart.KEY, RowPart.HEADERS)
-    value_out = (omitted & RowPart.VALUE) != 0
-    rest_out = np.where(omitted == RowPart.VALUE, larger, RowPart.KEY | RowPart.HEADERS)
-    step = np.where(value_out, rest_out, RowPart.VALUE)
-    return np.where(too_large, omitted | step, omitted).astype(np.int8)
-
-
-def omitted_words(parts: RowPart) -> str:
-    """Return the end of the error message, which mentions the omitted parts."""
-    names = [word for part, word in _WORDS.items() if part & parts]
-    if not names:
-        return ""
-    *firsts, last = names
-    verb = "are" if firsts or parts & RowPart.HEADERS else "is"
-    listed = f"{', '.join(firsts)} and {last}" if firsts else last
-    return f"; its {listed} {verb} left out"
-
-
-ENDINGS = {omitted_words(RowPart(parts)): RowPart(parts) for parts in range(1, ALL_PARTS + 1)}
-"""The omitted parts, by the end of the error message that mentions them."""
 _EVERY_PART = range(ALL_PARTS + 1)
+
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,13 +227,7 @@ def _with_problems(
 def _headers_omitting(headers: Headers, part: RowPart) -> Headers:
     """Return a letter's headers, with a message that mentions one more omitted part."""
     *others, (name, message) = headers
-    return (*others, (name, _message_omitting((message or b"").decode(), part)))
-
-
-def _message_omitting(message: str, part: RowPart) -> bytes:
-    start, _, end = message.rpartition(";")
-    known = ENDINGS.get(f";{end}", RowPart.NONE)
-    return ((start if known else message) + omitted_words(known | part)).encode()
+    return (*others, (name, message_omitting((message or b"").decode(), part)))
 
 
 def _present(rows: Rows) -> Parts:

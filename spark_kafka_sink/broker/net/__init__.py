@@ -7,7 +7,8 @@ In reading order:
 
 - `server`: the event loop, and functions for callers on other threads
 - `socket_server`: listeners and connections of all nodes, selector, timers
-- `client_connection`: a client connection with frame assembly, and the error log
+- `client_connection`: a client connection with frame assembly
+- `error_log`: the log of failed requests
 - `tls_socket`: a non-blocking TLS socket
 - `dispatcher`: SASL authentication and decoding of requests, delivery of responses, and
   `RequestHandler`, the optional second thread

@@ -17,7 +17,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
-from spark_kafka_sink.broker.net.client_connection import ClientConnection, ErrorLog
+from spark_kafka_sink.broker.net.client_connection import ClientConnection
+from spark_kafka_sink.broker.net.error_log import ErrorLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
 from spark_kafka_sink.broker.security.denials import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError, TlsError

@@ -4,8 +4,10 @@ In reading order:
 
 - `redis_storage`: `RedisBackend` (the `StorageBackend`), `RedisLogStorage` (the `LogStorage` of one
   partition), and the broker's journal in a Redis hash
-- `streams`: the two streams of a partition (records and batch headers), conversion of their entries
-  to batches, and waiting for Redis replicas (WAIT)
+- `streams`: the two streams of a partition (records and batch headers)
+- `batch_entry`: conversion of the entries of both streams to batches
+- `redis_replicas`: waiting for Redis replicas (WAIT)
 - `entries`: conversion of records to stream entries and back, and of offsets to entry ids
-- `redis_connection`: `RedisLocation` (the parsed storage URL) and a pipelined connection
+- `redis_location`: the parsed storage URL
+- `redis_connection`: a pipelined connection
 """

@@ -1,4 +1,4 @@
-"""The storage URL of a Redis server (`RedisLocation`), and a pipelined connection to the server."""
+"""A pipelined connection to the Redis server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import logging
 import re
 import secrets
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import quote
 
-from spark_kafka_sink.broker.redis.entries import DEFAULT_SEQUENCE_BITS, EntryIds, id_parts
+from spark_kafka_sink.broker.redis.entries import id_parts
 from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
@@ -19,12 +18,9 @@ from spark_kafka_sink.common.optional_dependencies import install_command
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from spark_kafka_sink.broker.redis.redis_location import RedisLocation
 
-SCHEMES: Final = ("redis", "rediss", "unix")
-DEFAULT_PREFIX: Final = "korvet"
-DEFAULT_TIMEOUT_MS: Final = 2_000
-_GLOB: Final = re.compile(r"[][*?^\\-]")
-_ESCAPED: Final = r"\\\g<0>"
+
 RedisValue: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[RedisValue, ...]
 JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
@@ -41,89 +37,6 @@ WAITS_FIELD = '["waits"]'
 _REPLICATION: Final[Command] = ("INFO", "replication")
 PAUSE_SECONDS = 0.5
 """Seconds after a timeout during which commands fail immediately."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisLocation:
-    """The address of a Redis server, and the names of the broker's keys on it.
-
-    Args:
-        url: the URL for redis-py, which is never shown, because it can contain a password.
-        address: the URL without user, password and query, for messages.
-        prefix: the prefix of all keys.
-        ids: the mapping between offsets and entry ids.
-        replicas: number of Redis replicas for which acks=all waits (the command WAIT).
-        timeout_ms: timeout in milliseconds for each reply from Redis.
-    """
-
-    url: str = field(repr=False)
-    address: str
-    prefix: str = DEFAULT_PREFIX
-    ids: EntryIds = field(default_factory=EntryIds)
-    replicas: int = 0
-    timeout_ms: int = DEFAULT_TIMEOUT_MS
-
-    @classmethod
-    def parse(cls, url: str) -> RedisLocation:
-        """Parse ``redis://host:port/db?prefix=…&sequence_bits=…&replicas=…&timeout_ms=…``.
-
-        Other query parameters are passed to redis-py.
-
-        Raises:
-            ConfigError: the URL is invalid.
-        """
-        parts = urlsplit(url)
-        if parts.scheme not in SCHEMES:
-            raise ConfigError(
-                f"unknown storage {parts.scheme or url!r}",
-                hint="Set log, or redis://host:port/db?prefix=name.",
-            )
-        query = dict(parse_qsl(parts.query))
-        prefix = query.pop("prefix", DEFAULT_PREFIX)
-        numbers = {
-            "sequence_bits": DEFAULT_SEQUENCE_BITS,
-            "replicas": 0,
-            "timeout_ms": DEFAULT_TIMEOUT_MS,
-        }
-        numbers |= {name: _number(name, query.pop(name)) for name in numbers if name in query}
-        # urlunsplit would return unix:/path, which redis-py rejects.
-        base = f"{parts.scheme}://{parts.netloc}{parts.path}"
-        where = parts.netloc.rpartition("@")[2]
-        return cls(
-            url=f"{base}?{urlencode(query)}" if query else base,
-            address=f"{parts.scheme}://{where}{parts.path}",
-            prefix=prefix,
-            ids=EntryIds(numbers["sequence_bits"]),
-            replicas=numbers["replicas"],
-            timeout_ms=max(numbers["timeout_ms"], 1),
-        )
-
-    def stream(self, topic: str, partition: int) -> str:
-        """Return the key of the stream that contains a partition's records."""
-        return f"{self.prefix}:{topic}:{partition}"
-
-    def batches(self, topic: str, partition: int) -> str:
-        """Return the key of the stream that contains a partition's batch headers.
-
-        The key differs from those of all record streams, because topic names cannot be empty.
-        """
-        return f"{self.prefix}::batches:{topic}:{partition}"
-
-    @property
-    def journal(self) -> str:
-        """The key of the hash that contains the cluster metadata (everything except the logs)."""
-        return f"{self.prefix}::journal"
-
-    @property
-    def pattern(self) -> str:
-        """The SCAN pattern that matches all keys of the broker."""
-        return f"{_GLOB.sub(_ESCAPED, self.prefix)}:*"
-
-
-def _number(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise ConfigError(f"{name}={text} in the storage URL is not a number", hint="Set a number.")
-    return int(text)
 
 
 class RedisFailedError(OSError):
@@ -499,3 +412,11 @@ def _prepare(location: RedisLocation) -> tuple[Any, Any]:
             f"redis-py cannot use the storage URL of {location.address}",
             hint="Use the form redis://host:port/db?prefix=name.",
         ) from error
+
+
+def checked(replies: list[Any]) -> list[Any]:
+    """Return the replies to commands; raise RedisFailedError if one is an error."""
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise RedisFailedError(f"Redis rejected a command: {reply}")
+    return replies

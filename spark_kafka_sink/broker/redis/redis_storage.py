@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from spark_kafka_sink.broker.redis.batch_entry import BatchEntry
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.redis_connection import (
     OWNER_FIELD,
@@ -21,17 +22,10 @@ from spark_kafka_sink.broker.redis.redis_connection import (
     ChangedDataError,
     RedisConnection,
     RedisFailedError,
-    RedisLocation,
 )
-from spark_kafka_sink.broker.redis.streams import (
-    BatchEntry,
-    LogReplication,
-    OffsetSpan,
-    RedisReplicas,
-    RedisStreams,
-    StreamKeys,
-    add_command,
-)
+from spark_kafka_sink.broker.redis.redis_location import RedisLocation
+from spark_kafka_sink.broker.redis.redis_replicas import LogReplication, RedisReplicas
+from spark_kafka_sink.broker.redis.streams import OffsetSpan, RedisStreams, StreamKeys, add_command
 from spark_kafka_sink.broker.storage.journal import TOPIC, TRANSACTION, Journal, Key
 from spark_kafka_sink.broker.storage.log_storage import (
     END,

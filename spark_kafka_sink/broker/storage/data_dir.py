@@ -13,7 +13,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
+from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, scan
+from spark_kafka_sink.broker.storage.file_handles import FileHandles
 from spark_kafka_sink.broker.storage.journal import (
     LOG_START,
     RECOVERY_POINT,

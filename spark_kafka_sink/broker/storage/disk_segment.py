@@ -1,14 +1,9 @@
-"""A segment on disk (Kafka's .log, .index and .timeindex files), its recovery, and open files.
+"""A segment on disk (Kafka's .log, .index and .timeindex files), and its recovery.
 
 Appended batches are passed to the operating system before they are acknowledged, so they survive a
 crash of the process. After a flush, they also survive a crash of the machine.
 
-The index files contain the same entries that Kafka's ``OffsetIndex`` and ``TimeIndex`` would write.
-The index files are intended for Kafka's tools. The broker does not read them, because it has a
-complete table of batches in memory.
-
-`scan` recovers a segment after a restart. Each segment has three files. `FileHandles` limits the
-number of open files of a data folder, and closes the least recently used file at the limit.
+`scan` recovers a segment after a restart.
 """
 
 from __future__ import annotations
@@ -17,11 +12,10 @@ import contextlib
 import errno
 import mmap
 import os
-from collections import OrderedDict
-from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.log_storage import BatchFacts, OnBatch
+from spark_kafka_sink.broker.storage.segment_indexes import SegmentIndexes
 from spark_kafka_sink.broker.storage.segmented_storage import LogSegment
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
@@ -29,184 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-
-MIN_FILES: Final = 8
-MAX_FILES: Final = 8192
-_FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
-_TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
-OFFSET_ENTRY: Final = Struct(">ii")
-"""Offset relative to the segment's base offset, and byte position of its batch."""
-TIME_ENTRY: Final = Struct(">qi")
-"""Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
-
-
-def allowed_files() -> int:
-    """Return the maximum number of open log files: half of the process's limit."""
-    try:
-        import resource
-    except ImportError:  # Windows has no limit of this kind.
-        return MAX_FILES
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    half = MAX_FILES if soft == resource.RLIM_INFINITY else soft // 2
-    return max(MIN_FILES, min(half, MAX_FILES))
-
-
-class FileHandles:
-    """File descriptors by path, for reading and writing. Not thread-safe.
-
-    Args:
-        limit: maximum number of open files.
-    """
-
-    def __init__(self, limit: int | None = None) -> None:
-        self._limit = allowed_files() if limit is None else limit
-        self._open: OrderedDict[Path, int] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def get(self, path: Path, *, create: bool = False) -> int:
-        """Return the descriptor of a file, valid until the next call.
-
-        Raises:
-            OSError: the file cannot be opened, is a symbolic link, or is missing without `create`.
-        """
-        file = self._open.get(path)
-        if file is not None:
-            self._open.move_to_end(path)
-            return file
-        flags = _FLAGS | os.O_CREAT if create else _FLAGS
-        while len(self._open) >= self._limit:
-            self._close_oldest()
-        while True:
-            try:
-                self._open[path] = descriptor = os.open(path, flags, 0o644)
-            except OSError as error:
-                if error.errno not in _TOO_MANY_FILES or not self._open:
-                    raise
-                self._close_oldest()
-            else:
-                return descriptor
-
-    def _close_oldest(self) -> None:
-        _, descriptor = self._open.popitem(last=False)
-        os.close(descriptor)
-
-    def close(self, path: Path) -> None:
-        """Close a file if it is open."""
-        descriptor = self._open.pop(path, None)
-        if descriptor is not None:
-            os.close(descriptor)
-
-    def close_in(self, folder: Path) -> None:
-        """Close all files of a folder."""
-        for path in [path for path in self._open if path.parent == folder]:
-            self.close(path)
-
-    def close_all(self) -> None:
-        """Close all files."""
-        while self._open:
-            self._close_oldest()
-
-
-class IndexFile:
-    """A file of fixed-size entries, opened when the first entry is written."""
-
-    def __init__(self, path: Path, entry: Struct, handles: FileHandles) -> None:
-        self.path = path
-        self._entry = entry
-        self._handles = handles
-        self._flushed = 0
-        self.count = 0
-
-    def add(self, *values: int) -> None:
-        """Write one entry."""
-        os.pwrite(self._file(), self._entry.pack(*values), self.count * self._entry.size)
-        self.count += 1
-
-    def keep(self, count: int) -> None:
-        """Truncate the file to the first `count` entries."""
-        self.count = count
-        self._flushed = min(self._flushed, count)
-        os.ftruncate(self._file(), count * self._entry.size)
-
-    def flush(self) -> None:
-        """Sync the file if entries were written since the last flush."""
-        if self.count != self._flushed:
-            os.fsync(self._file())
-            self._flushed = self.count
-
-    def _file(self) -> int:
-        return self._handles.get(self.path, create=True)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._handles.close(self.path)
-
-
-class SegmentIndexes:
-    """The offset index and the time index of one segment.
-
-    Args:
-        folder: the partition's folder.
-        base_offset: the segment's base offset.
-        interval: index.interval.bytes, the minimum number of batch bytes between two index entries.
-        handles: the open files of the data folder.
-    """
-
-    def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
-        name = f"{base_offset:020d}"
-        self.offsets = IndexFile(folder / f"{name}.index", OFFSET_ENTRY, handles)
-        self.times = IndexFile(folder / f"{name}.timeindex", TIME_ENTRY, handles)
-        self._files = (self.offsets, self.times)
-        self._base = base_offset
-        self._interval = interval
-        self.reset()
-
-    def reset(self) -> None:
-        """Restart at the segment's first batch. The entries on disk are overwritten later."""
-        self.offsets.count = self.times.count = 0
-        self._since = 0
-        self._newest = (-1, self._base)
-        self._indexed_time = -1
-
-    def add_batch(self, position: int, facts: BatchFacts) -> None:
-        """Index a batch that starts at byte `position`."""
-        if facts.max_timestamp > self._newest[0]:
-            self._newest = (facts.max_timestamp, facts.last_offset)
-        if self._since > self._interval:
-            self.offsets.add(facts.last_offset - self._base, position)
-            self.add_time()
-            self._since = 0
-        self._since += facts.size
-
-    def add_time(self) -> None:
-        """Write a time entry if the largest timestamp has grown since the last entry."""
-        timestamp, offset = self._newest
-        if timestamp > self._indexed_time:
-            self.times.add(timestamp, offset - self._base)
-            self._indexed_time = timestamp
-
-    def trim(self) -> None:
-        """Truncate both files after the last written entry."""
-        for index in self._files:
-            index.keep(index.count)
-
-    def flush(self) -> None:
-        """Sync both files."""
-        for index in self._files:
-            index.flush()
-
-    def close(self) -> None:
-        """Close both files."""
-        for index in self._files:
-            index.close()
-
-    def delete(self) -> None:
-        """Delete both files."""
-        self.close()
-        for index in self._files:
-            index.path.unlink(missing_ok=True)
+    from spark_kafka_sink.broker.storage.file_handles import FileHandles
 
 
 def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:

@@ -29,11 +29,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 )
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
-from spark_kafka_sink.kafka.admin.transaction_admin import (
-    ActiveProducer,
-    TransactionAdmin,
-    TransactionDescription,
-)
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from spark_kafka_sink.report.recreated_topics import check_current
@@ -43,6 +39,10 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.kafka.admin.transaction_handlers import (
+        ActiveProducer,
+        TransactionDescription,
+    )
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
 

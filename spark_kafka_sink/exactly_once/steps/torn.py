@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.decision_record import DecidedBatch
     from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
+    from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
 
 
 Unreadable: TypeAlias = str | tuple[str, int]

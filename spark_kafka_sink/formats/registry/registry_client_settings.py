@@ -14,7 +14,7 @@ from spark_kafka_sink.config.security.security_config import (
     RefreshPolicy,
 )
 from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
-from spark_kafka_sink.kafka.security.tokens.token import TokenCache
+from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

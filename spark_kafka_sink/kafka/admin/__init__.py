@@ -8,10 +8,12 @@ In reading order:
 - `blocking_client`: a Kafka client that runs on the caller's thread and is reused between calls
 - `lookups`: determines the broker to which requests for a key are sent
 - `api_driver`: sends requests for many keys, and retries each key until its result is final
+- `transaction_handlers`: the requests about transactions, and their results
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `log_reader`: reads the committed records of one partition
 - `topic_reader`: reads the records of topics between offsets, as a consumer without a group
 - `partition_offsets`: the first offset of a partition, and the offset at which readers must stop
+- `topic_handlers`: the requests about topics and configs, and their results
 - `topic_admin`: creates and describes topics, and reads topic and broker settings
 - `topic_creator`: creates the missing topics of a write
 - `appender`: appends records to one partition in a transaction

@@ -30,7 +30,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import (
     on_topic,
 )
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
-from spark_kafka_sink.kafka.admin.transaction_admin import EndTxnHandler, TransactionAdmin
+from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
 from spark_kafka_sink.kafka.protocol import error_codes, produce
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.kafka.protocol.messages import Values
 
     KeyValue = tuple[bytes, bytes | None]

@@ -1,269 +1,54 @@
 """Create and describe topics, and read the configs of topics and brokers.
 
-A topic description contains partitions, replicas, and the operations for which this client is
-authorized (KIP-430). Describing a topic never creates it. Source:
-``KafkaAdminClient.describeTopics``.
+Describing a topic never creates it. Source: ``KafkaAdminClient.describeTopics``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
 from spark_kafka_sink.kafka.admin.api_driver import (
-    MANY_KEYS,
     ApiDriver,
-    ApiHandler,
     KeyResult,
-    only,
     request_one,
 )
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
-    CallOutcome,
     denied,
     on_topic,
 )
 from spark_kafka_sink.kafka.admin.lookups import (
     BrokerLookup,
-    ControllerLookup,
-    K,
     LeaderLookup,
-    Lookup,
 )
 from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
+from spark_kafka_sink.kafka.admin.topic_handlers import (
+    ALL_TOPICS,
+    UNKNOWN_TOPIC_RETRY_S,
+    ConfigResource,
+    CreateTopicsHandler,
+    DescribeConfigsHandler,
+    DescribeTopicsHandler,
+    ListTopicsHandler,
+    NewTopic,
+    TopicDescription,
+)
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.security.acl_commands import Acl
 
 if TYPE_CHECKING:
     import uuid
+    from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.kafka.protocol.messages import Values
 
 CLEANUP: Final = "cleanup.policy"
 COMPACT: Final = "compact"
 _BROKERS_TIMEOUT_S: Final = 5.0
 """Seconds to wait for the configs of all brokers. Afterwards, one response is sufficient."""
-_UNKNOWN_TOPIC_RETRY_S: Final = 2.0
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
-_ALL_TOPICS: Final = ""
-_NO_OPERATIONS = -(2**31)
-"""Value of an operations field that was not requested, or that the broker does not support."""
-_RETRIABLE_AT_CONTROLLER = error_codes.CONNECTION_LOST | {
-    ErrorCode.not_controller,
-    ErrorCode.request_timed_out,
-    ErrorCode.throttling_quota_exceeded,
-}
-_CREATE_TIMEOUT = timedelta(seconds=30)
-_BROKER_DEFAULTS = 4
-"""The first version of CreateTopics that can request the broker's num.partitions and
-default.replication.factor; with older versions, 1 is used instead.
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionDescription:
-    """A partition. `leader` is a broker id, or -1; `replicas` and `in_sync` are broker ids."""
-
-    index: int
-    leader: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDescription:
-    """An existing topic.
-
-    `operations` and `cluster_operations` are bit fields of AclOperation codes. A field is None if
-    the broker does not return it: brokers before Kafka 2.3 return neither field, and brokers since
-    2.8 do not return `cluster_operations`. `topic_id` is None before Kafka 2.8.
-    """
-
-    name: str
-    partitions: tuple[PartitionDescription, ...]
-    topic_id: uuid.UUID | None = None
-    operations: int | None = None
-    cluster_operations: int | None = None
-
-
-class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
-    """Describes topics by name. The code for a missing topic is UNKNOWN_TOPIC_OR_PARTITION.
-
-    Args:
-        operations: True to request the operations for which this client is authorized.
-    """
-
-    api = ApiKey.METADATA
-    looked_up = error_codes.CONNECTION_LOST | {ErrorCode.leader_not_available}
-    max_keys = MANY_KEYS
-
-    def __init__(self, *, operations: bool = False) -> None:
-        self._operations = operations
-
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return {
-            "topics": [{"name": key} for key in keys],
-            "allow_auto_topic_creation": False,
-            "include_topic_authorized_operations": self._operations,
-            "include_cluster_authorized_operations": self._operations,
-        }
-
-    def results(
-        self, keys: Sequence[str], outcome: CallOutcome
-    ) -> Mapping[str, KeyResult[TopicDescription]]:
-        """See `ApiHandler`."""
-        cluster = _operations(outcome.response, "cluster_authorized_operations")
-        requested = frozenset(keys)
-        return {
-            topic.name: KeyResult(code=int(topic.error_code), value=_description(topic, cluster))
-            for topic in outcome.response.topics
-            if topic.name in requested
-        }
-
-
-class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
-    """Lists the names of all topics. The only key is `_ALL_TOPICS`."""
-
-    api = ApiKey.METADATA
-    looked_up = error_codes.CONNECTION_LOST
-
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return {"topics": None, "allow_auto_topic_creation": False}
-
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[tuple[str, ...]]:  # noqa: ARG002
-        """See `ApiHandler`."""
-        topics = outcome.response.topics
-        names = tuple(sorted(topic.name for topic in topics if not topic.is_internal))
-        return KeyResult(code=0, value=names)
-
-
-def _description(topic: Any, cluster_operations: int | None) -> TopicDescription:
-    partitions = [
-        PartitionDescription(
-            index=int(partition.partition_index),
-            leader=int(partition.leader_id),
-            replicas=tuple(map(int, partition.replica_nodes)),
-            in_sync=tuple(map(int, partition.isr_nodes)),
-        )
-        for partition in topic.partitions
-    ]
-    return TopicDescription(
-        name=topic.name,
-        partitions=tuple(sorted(partitions, key=lambda partition: partition.index)),
-        topic_id=getattr(topic, "topic_id", None),
-        operations=_operations(topic, "topic_authorized_operations"),
-        cluster_operations=cluster_operations,
-    )
-
-
-def _operations(message: Any, name: str) -> int | None:
-    bits = getattr(message, name, _NO_OPERATIONS)
-    return None if bits == _NO_OPERATIONS else int(bits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
-    """A topic to create. `partitions` and `replication` are None for the brokers' defaults."""
-
-    name: str
-    replication: int | None = None
-    configs: Mapping[str, str] = field(default_factory=dict)
-    partitions: int | None = 1
-
-
-class CreateTopicsHandler(ApiHandler[str, None]):
-    """Creates topics. The keys are topic names.
-
-    Args:
-        topics: the topics to create.
-        validate_only: True to check that the topics can be created, without creating them.
-    """
-
-    api = ApiKey.CREATE_TOPICS
-    looked_up = _RETRIABLE_AT_CONTROLLER  # Only needed with ZooKeeper.
-
-    def __init__(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
-        self._topics = {topic.name: topic for topic in topics}
-        self._validate_only = validate_only
-
-    def lookup(self, client: BlockingClient) -> Lookup[str]:
-        """See `ApiHandler`."""
-        return ControllerLookup(client)
-
-    def values(self, keys: Sequence[str], version: int) -> Values:
-        """See `ApiHandler`."""
-        return {
-            "topics": [self._topic(self._topics[key], version) for key in keys],
-            "timeout": _CREATE_TIMEOUT,
-            "validate_only": self._validate_only,
-        }
-
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
-        """See `ApiHandler`."""
-        topic = only(outcome.response.topics, outcome)
-        message = getattr(topic, "error_message", None)
-        return KeyResult(code=int(topic.error_code), message=message)
-
-    @staticmethod
-    def _topic(topic: NewTopic, version: int) -> dict[str, Any]:
-        default = -1 if version >= _BROKER_DEFAULTS else 1
-        return {
-            "name": topic.name,
-            "num_partitions": default if topic.partitions is None else topic.partitions,
-            "replication_factor": default if topic.replication is None else topic.replication,
-            "assignments": [],
-            "configs": [{"name": name, "value": topic.configs[name]} for name in topic.configs],
-        }
-
-
-class ConfigResource(IntEnum):
-    """Kafka's ConfigResource.Type."""
-
-    TOPIC = 2
-    BROKER = 4
-
-
-class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
-    """Reads all configs of topics or brokers. The keys are topic names or broker ids.
-
-    As in Java's client, the request contains no names of configs: some brokers cannot parse them.
-
-    Args:
-        resource: the kind of resource.
-    """
-
-    api = ApiKey.DESCRIBE_CONFIGS
-    looked_up = _RETRIABLE_AT_CONTROLLER
-
-    def __init__(self, resource: ConfigResource) -> None:
-        self._resource = resource
-
-    def values(self, keys: Sequence[K], version: int) -> Values:  # noqa: ARG002
-        """See `ApiHandler`."""
-        resource = {
-            "resource_type": int(self._resource),
-            "resource_name": str(keys[0]),
-            "configuration_keys": None,
-        }
-        return {"resources": [resource]}
-
-    def result(self, key: K, outcome: CallOutcome) -> KeyResult[Mapping[str, str | None]]:  # noqa: ARG002
-        """See `ApiHandler`."""
-        resource = only(outcome.response.results, outcome)
-        code = int(resource.error_code)
-        values = {config.name: config.value for config in resource.configs}
-        return KeyResult(code=code, value=None if code else values, message=resource.error_message)
 
 
 class TopicAdmin:
@@ -368,7 +153,7 @@ class TopicAdmin:
     def names(self, deadline: float | None) -> tuple[str, ...]:
         """Return the names of the topics that this client can describe, except internal topics."""
         handler, what = ListTopicsHandler(), "listing the topics"
-        return request_one(self._client, handler, _ALL_TOPICS, deadline, what).value or ()
+        return request_one(self._client, handler, ALL_TOPICS, deadline, what).value or ()
 
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None
@@ -456,7 +241,7 @@ class TopicAdmin:
         """
         topic_partition = TopicPartition(name, 0)
         client = self._client
-        leaders = LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
+        leaders = LeaderLookup(client, UNKNOWN_TOPIC_RETRY_S)
         driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (topic_partition,), leaders)
         code = driver.complete(deadline, f"waiting for topic {name}")[topic_partition].code
         if code == ErrorCode.topic_authorization_failed:

@@ -12,7 +12,8 @@ from spark_kafka_sink.common.text import is_topic_name
 from spark_kafka_sink.kafka.admin.blocking_client import (
     borrowed_client,
 )
-from spark_kafka_sink.kafka.admin.topic_admin import NewTopic, TopicAdmin
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.topic_handlers import NewTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -36,7 +36,8 @@ from spark_kafka_sink.kafka.admin.partition_offsets import (
     IsolationLevel,
     ListOffsetsHandler,
 )
-from spark_kafka_sink.kafka.admin.topic_admin import DescribeTopicsHandler, TopicAdmin
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.topic_handlers import DescribeTopicsHandler
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition

@@ -60,9 +60,7 @@ def _check_login(config: SaslConfig) -> None:
 
 
 def _check_stores(tls: TlsConfig) -> None:
-    from spark_kafka_sink.kafka.security.tls.client_context import (
-        check_stores,  # slow import, only for TLS
-    )
+    from spark_kafka_sink.kafka.security.tls.client_context import check_stores
 
     check_stores(tls)
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.net.client_connection import QUIET_SECONDS, RepeatLog
+from spark_kafka_sink.broker.net.error_log import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient, batch, old_messages, produce, produce_values

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from spark_kafka_sink.broker.storage.disk_segment import FileHandles
+from spark_kafka_sink.broker.storage.file_handles import FileHandles
 from tests.broker.support.inspection import next_line
 from tests.support.waiting import wait_until
 

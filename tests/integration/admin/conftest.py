@@ -7,7 +7,8 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-from spark_kafka_sink.kafka.admin.topic_admin import NewTopic, TopicAdmin
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.topic_handlers import NewTopic
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster

@@ -12,7 +12,7 @@ from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.topic_checks import judge_permissions, judge_topic
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 from spark_kafka_sink.diagnostics.topic_settings import judge_buffer, judge_settings
-from spark_kafka_sink.kafka.admin.topic_admin import PartitionDescription, TopicDescription
+from spark_kafka_sink.kafka.admin.topic_handlers import PartitionDescription, TopicDescription
 from spark_kafka_sink.kafka.client.channel.connection_failures import Circumstances, diagnose
 from spark_kafka_sink.kafka.client.channel.transport import State
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode

@@ -71,7 +71,7 @@ class ChannelBuilder:
 
 
 def _context(tls: TlsConfig) -> SSLContext:
-    from spark_kafka_sink.kafka.security.tls.client_context import CONTEXTS
+    from spark_kafka_sink.kafka.security.tls.context_cache import CONTEXTS
 
     try:
         return CONTEXTS.context(tls)

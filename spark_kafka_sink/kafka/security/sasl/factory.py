@@ -12,7 +12,10 @@ from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.oauthbearer import bearer_exchange
 from spark_kafka_sink.kafka.security.sasl.scram import scram_exchange
-from spark_kafka_sink.kafka.security.tokens.token import StaticTokenSource, UnsecuredTokenSource
+from spark_kafka_sink.kafka.security.tokens.token_sources import (
+    StaticTokenSource,
+    UnsecuredTokenSource,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.secret import Secret

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decoded
-from spark_kafka_sink.kafka.security.tokens.token import (
-    PROCESS_WIDE,
-    TokenCache,
-    object_in,
-    text_field,
-)
+from spark_kafka_sink.kafka.security.tokens.token import object_in, text_field
+from spark_kafka_sink.kafka.security.tokens.token_cache import PROCESS_WIDE, TokenCache
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import RefreshPolicy

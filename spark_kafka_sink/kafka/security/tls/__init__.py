@@ -5,7 +5,8 @@ In reading order:
 - `jks`: Java's own store format
 - `stores`: read the client's certificate chain and private key from keystores, and the trusted
   certificates from truststores (PEM, PKCS12, JKS)
-- `client_context`: create the context with its protocols and cipher suites, and cache it per
-  process
+- `cipher_suites`: names of cipher suites in Java and in OpenSSL
+- `client_context`: create the context with its protocols and cipher suites
+- `context_cache`: the contexts of a process
 - `failures`: describe why a TLS connection failed, or why a broker's certificate was rejected
 """

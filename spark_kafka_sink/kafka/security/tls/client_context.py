@@ -1,27 +1,18 @@
-"""The TLS context of a client: cipher suites, checks after the handshake, and a cache.
+"""The TLS context of a client, and the checks after its handshakes.
 
-Handshake: Python's ssl cannot select the cipher suites of TLS 1.3, so the negotiated suite is
+Python's ssl cannot select the cipher suites of TLS 1.3, so the negotiated suite is
 checked before any Kafka data is sent. A verification error contains the broker's certificate, so
 that the error message can list the names for which it is valid.
-
-Cache: each process has one context per configuration. It is recreated after any of its files has
-changed, so the next connection uses a certificate that was renewed on disk. Open connections are
-unaffected. Creating a context takes milliseconds, or a second for some PKCS12 files, and blocks
-indefinitely if the file system hangs. Each context contains its own copy of the trusted
-certificates.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 import ssl
 import tempfile
-import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,42 +20,25 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file, shown_name
 from spark_kafka_sink.config.security.security_config import TlsConfig, TlsVersion, TrustStore
-from spark_kafka_sink.kafka.security.credentials import (
-    SETTLING_S,
-    Stamps,
-    retried_while_files_change,
-    stamps_of,
-)
 from spark_kafka_sink.kafka.security.tls import stores
+from spark_kafka_sink.kafka.security.tls.cipher_suites import (
+    TLS_1_3_SUITES,
+    CipherSuites,
+    cipher_suites,
+)
 from spark_kafka_sink.kafka.security.tls.stores import (
     TRUSTSTORE_LOCATION,
     client_identity,
-    files_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-
-TLS_1_3_SUITES = frozenset(
-    {
-        "TLS_AES_128_GCM_SHA256",
-        "TLS_AES_256_GCM_SHA384",
-        "TLS_CHACHA20_POLY1305_SHA256",
-        "TLS_AES_128_CCM_SHA256",
-        "TLS_AES_128_CCM_8_SHA256",
-    }
-)
-"""Cipher suites of RFC 8446. Java and OpenSSL use the same names."""
 
 WEAKER = (
     "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits; @SECLEVEL=0 also accepts SHA-1."
 )
 """How to accept keys and signatures that Java accepts and OpenSSL rejects. Never a default."""
-_LEVEL = "@SECLEVEL="
-_DEFAULT = "DEFAULT"
-_IANA = re.compile(r"(?:TLS|SSL)_(?P<exchange>\w+?)_WITH_(?P<cipher>\w+)")
-_HASH = re.compile(r"_SHA\d*$")
 _VERSIONS = {
     TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
     TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
@@ -75,59 +49,6 @@ _LEVELS = frozenset("012345")
 _DEFAULT_LEVEL = 2
 _LOG = logging.getLogger(__name__)
 _DESCRIPTORS = Path("/proc/self/fd")
-MAX_CACHED = 8
-"""Maximum number of cached contexts. The least recently used context is dropped first."""
-WAIT_S = 2.0
-"""Maximum seconds that a thread with a previous context waits while a different thread reads the
-same files. Afterwards, it uses the previous context. The time is less than the connection timeout.
-"""
-FIRST_WAIT_S = 60.0
-"""Maximum seconds that a thread without a previous context waits for a different thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class CipherSuites:
-    """The selected cipher suites by protocol version, with OpenSSL's names."""
-
-    tls_1_2: tuple[str, ...]
-    tls_1_3: frozenset[str]
-    level: str | None = None
-    """OpenSSL's security level, 0 to 5, or None if the user has not set it."""
-
-
-def cipher_suites(names: Sequence[str]) -> CipherSuites:
-    """Group cipher suites by protocol version.
-
-    Names without the prefix TLS_ or SSL_ are OpenSSL's names. As in OpenSSL's cipher strings, a
-    name can end with @SECLEVEL=n. @SECLEVEL=n and DEFAULT@SECLEVEL=n are also allowed, but select
-    no suites.
-    """
-    parts = [name.partition(_LEVEL) for name in names]
-    suites = [name for name, _, _ in parts if name not in ("", _DEFAULT)]
-    levels = [level for _, sign, level in parts if sign]
-    return CipherSuites(
-        tuple(openssl_name(name) for name in suites if name not in TLS_1_3_SUITES),
-        TLS_1_3_SUITES.intersection(suites),
-        levels[-1] if levels else None,
-    )
-
-
-def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of a TLS 1.2 suite.
-
-    For example, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384 in OpenSSL.
-    OpenSSL's names omit the key exchange RSA, the mode CBC, and the hash of CHACHA20 and CCM
-    suites.
-    """
-    match = _IANA.fullmatch(name)
-    if match is None:
-        return name
-    cipher = match["cipher"].replace("_CBC", "").replace("3DES_EDE", "DES_CBC3")
-    if "CHACHA20" in cipher or "CCM" in cipher:
-        cipher = _HASH.sub("", cipher)
-    cipher = re.sub(r"(AES|CAMELLIA|ARIA)_(\d+)", r"\1\2", cipher).replace("CCM_8", "CCM8")
-    parts = [cipher] if match["exchange"] == "RSA" else [match["exchange"], cipher]
-    return "-".join(parts).replace("_", "-")
 
 
 class PeerCertificateError(ssl.SSLCertVerificationError):
@@ -198,36 +119,6 @@ def _peer_certificate(connection: ssl.SSLObject) -> bytes | None:
     if not chain:
         return None
     return ssl.PEM_cert_to_DER_cert(chain[0].public_bytes())
-
-
-def client_context(config: TlsConfig) -> ssl.SSLContext:
-    """Create a context for connections to brokers; callers pass the host name to `wrap_bio`.
-
-    Raises:
-        ConfigError: a store cannot be read or opened on this host.
-    """
-    context = _without_stores(config)
-    _trust(context, config.truststore)
-    if config.keystore is not None:
-        _load_identity(context, client_identity(config.keystore))
-    return context
-
-
-def check_stores(config: TlsConfig) -> None:
-    """Check on the driver for problems that would fail every task.
-
-    Stores that this process cannot read are not checked, because they might exist only on
-    executors.
-
-    Raises:
-        ConfigError: a store that this process can read cannot be opened, or no cipher suite belongs
-            to an enabled version.
-    """
-    context = _without_stores(config)
-    if config.truststore is not None and stores.is_here(config.truststore):
-        _trust(context, config.truststore)
-    if config.keystore is not None and stores.is_here(config.keystore):
-        _load_identity(context, client_identity(config.keystore))
 
 
 def _without_stores(config: TlsConfig) -> ClientSslContext:
@@ -403,116 +294,31 @@ def _memory_file() -> int | None:
         return None
 
 
-@dataclass(slots=True)
-class _CachedContext:
-    """The cache entry of one configuration. Guarded by the cache's lock."""
+def client_context(config: TlsConfig) -> ssl.SSLContext:
+    """Create a context for connections to brokers; callers pass the host name to `wrap_bio`.
 
-    stamps: Stamps = ()
-    context: ssl.SSLContext | None = None
-    is_busy: bool = False
-    """True while a thread is reading the files; only that thread changes the other fields."""
-
-
-class ContextCache:
-    """Thread-safe cache of contexts by configuration, for threads that are allowed to block.
-
-    Args:
-        make: creates a context from the current content of the files.
-        wait_s: see `WAIT_S`.
-        settling: seconds to wait for files that are being replaced if there is no previous context.
-        first_wait_s: see `FIRST_WAIT_S`.
+    Raises:
+        ConfigError: a store cannot be read or opened on this host.
     """
-
-    def __init__(
-        self,
-        make: Callable[[TlsConfig], ssl.SSLContext] = client_context,
-        wait_s: float = WAIT_S,
-        settling: float = SETTLING_S,
-        first_wait_s: float = FIRST_WAIT_S,
-    ) -> None:
-        self._make = make
-        self._wait_s = wait_s
-        self._first_wait_s = first_wait_s
-        self._settling = settling
-        self._changed = threading.Condition()
-        """Guards `_entries` and their fields. Not held while a file is read."""
-        self._entries: dict[TlsConfig, _CachedContext] = {}
-
-    def context(self, config: TlsConfig) -> ssl.SSLContext:
-        """Return the context for a new connection.
-
-        Files that are being replaced might not match each other. In that case, the previous context
-        is used until the files change again. Without a previous context, this method waits a few
-        seconds for a change.
-
-        Raises:
-            ConfigError: a store cannot be read or opened, and there is no previous context.
-            TimeoutError: a different thread is still reading the files, and there is no previous
-                context.
-        """
-        with self._changed:
-            entry = self._entries.pop(config, None) or _CachedContext()
-            self._entries[config] = entry  # Add the entry at the end, so that it is dropped last.
-            self._forget()
-            while entry.is_busy:
-                self._wait_for_other_thread(entry)
-                if entry.is_busy and entry.context is not None:
-                    return entry.context
-            entry.is_busy = True
-        try:
-            return self._current(config, entry)
-        finally:
-            with self._changed:
-                entry.is_busy = False
-                self._changed.notify_all()
-
-    def _wait_for_other_thread(self, entry: _CachedContext) -> None:
-        """Wait until the thread that reads the files has finished.
-
-        Raises:
-            TimeoutError: it has not finished, and there is no previous context.
-        """
-        limit_s = self._first_wait_s if entry.context is None else self._wait_s
-        self._changed.wait_for(lambda: not entry.is_busy, limit_s)
-        if entry.is_busy and entry.context is None:
-            raise TimeoutError(
-                f"a different thread has not read the TLS certificates on {socket.gethostname()} "
-                f"within {limit_s:g} s: does their file system respond?"
-            )
-
-    def _current(self, config: TlsConfig, entry: _CachedContext) -> ssl.SSLContext:
-        """Return the context for the current files.
-
-        Called by the thread that has marked `entry` as busy.
-        """
-        files = files_of(config)
-        if entry.context is not None and entry.stamps == stamps_of(files):
-            return entry.context
-        context, stamps = retried_while_files_change(
-            files, lambda: self._create(config, entry.context), self._settling
-        )
-        with self._changed:
-            entry.stamps = stamps
-            entry.context = context
-        return context
-
-    def _create(self, config: TlsConfig, kept: ssl.SSLContext | None) -> ssl.SSLContext:
-        try:
-            return self._make(config)
-        except Exception as error:
-            if kept is None:
-                raise
-            # The error text of a library might contain secrets.
-            text = error if isinstance(error, ConfigError) else type(error).__name__
-            _LOG.warning(
-                "Cannot reload the certificates; TLS continues with those read earlier: %s", text
-            )
-            return kept
-
-    def _forget(self) -> None:
-        while len(self._entries) > MAX_CACHED:
-            del self._entries[next(iter(self._entries))]
+    context = _without_stores(config)
+    _trust(context, config.truststore)
+    if config.keystore is not None:
+        _load_identity(context, client_identity(config.keystore))
+    return context
 
 
-CONTEXTS = ContextCache()
-"""TLS contexts for connections to brokers, shared by the process."""
+def check_stores(config: TlsConfig) -> None:
+    """Check on the driver for problems that would fail every task.
+
+    Stores that this process cannot read are not checked, because they might exist only on
+    executors.
+
+    Raises:
+        ConfigError: a store that this process can read cannot be opened, or no cipher suite belongs
+            to an enabled version.
+    """
+    context = _without_stores(config)
+    if config.truststore is not None and stores.is_here(config.truststore):
+        _trust(context, config.truststore)
+    if config.keystore is not None and stores.is_here(config.keystore):
+        _load_identity(context, client_identity(config.keystore))

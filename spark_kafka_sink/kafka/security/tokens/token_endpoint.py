@@ -27,7 +27,8 @@ from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.common.time_limit import within
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.kafka.security.credentials import Stamp, credentials_stamp, revealed
-from spark_kafka_sink.kafka.security.tls.client_context import ContextCache, system_authorities_note
+from spark_kafka_sink.kafka.security.tls.client_context import system_authorities_note
+from spark_kafka_sink.kafka.security.tls.context_cache import ContextCache
 from spark_kafka_sink.kafka.security.tokens.token import (
     Token,
     number_field,

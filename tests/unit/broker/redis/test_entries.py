@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_sink.broker.redis.batch_entry import BatchEntry, build_batches
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
-from spark_kafka_sink.broker.redis.streams import BatchEntry, build_batches
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from spark_kafka_sink.kafka.records.record_decoder import Record, read_records

@@ -8,7 +8,8 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.redis.entries import EntryIds
-from spark_kafka_sink.broker.redis.redis_connection import ClaimError, RedisLocation, _check_alone
+from spark_kafka_sink.broker.redis.redis_connection import ClaimError, _check_alone
+from spark_kafka_sink.broker.redis.redis_location import RedisLocation
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
 

@@ -19,7 +19,8 @@ from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
-from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles
+from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
+from spark_kafka_sink.broker.storage.file_handles import FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import (
     LogSegment,

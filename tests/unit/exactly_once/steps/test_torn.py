@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.torn import fates_of, settled, torn_error
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
+from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, control_batch

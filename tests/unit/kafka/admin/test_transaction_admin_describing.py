@@ -14,7 +14,8 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer, TransactionAdmin
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.admin.transaction_handlers import ActiveProducer
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange

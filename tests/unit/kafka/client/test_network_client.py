@@ -23,7 +23,7 @@ from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.request import Completion
-from spark_kafka_sink.kafka.security.tls.client_context import ContextCache
+from spark_kafka_sink.kafka.security.tls.context_cache import ContextCache
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault, Peer
@@ -312,7 +312,7 @@ class StoreReader:
 def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreReader]:
     reader = StoreReader()
     cache = ContextCache(reader)
-    monkeypatch.setattr("spark_kafka_sink.kafka.security.tls.client_context.CONTEXTS", cache)
+    monkeypatch.setattr("spark_kafka_sink.kafka.security.tls.context_cache.CONTEXTS", cache)
     yield reader
     reader.answering.set()
 

@@ -11,7 +11,7 @@ from spark_kafka_sink.config.security.security_config import (
     TlsConfig,
 )
 from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
-from spark_kafka_sink.kafka.security.tls.client_context import ContextCache
+from spark_kafka_sink.kafka.security.tls.context_cache import ContextCache
 
 
 def test_unknown_error_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_unknown_error_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch) 
         raise LookupError("hunter2")
 
     monkeypatch.setattr(
-        "spark_kafka_sink.kafka.security.tls.client_context.CONTEXTS", ContextCache(fail)
+        "spark_kafka_sink.kafka.security.tls.context_cache.CONTEXTS", ContextCache(fail)
     )
     with pytest.raises(TlsError, match=r"kafka\.ssl\.\* options: LookupError") as said:
         ChannelBuilder(SecurityConfig(protocol=SecurityProtocol.SSL, tls=TlsConfig()))

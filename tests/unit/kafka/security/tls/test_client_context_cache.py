@@ -20,14 +20,13 @@ from spark_kafka_sink.config.security.security_config import (
     TrustStore,
 )
 from spark_kafka_sink.kafka.security import credentials
-from spark_kafka_sink.kafka.security.tls.client_context import (
-    MAX_CACHED,
+from spark_kafka_sink.kafka.security.tls.cipher_suites import (
     TLS_1_3_SUITES,
-    ContextCache,
     cipher_suites,
-    client_context,
     openssl_name,
 )
+from spark_kafka_sink.kafka.security.tls.client_context import client_context
+from spark_kafka_sink.kafka.security.tls.context_cache import MAX_CACHED, ContextCache
 from tests.support.handshakes import demanding_context, handshake, server_context
 from tools.support.certificates import CertificateAuthority
 

@@ -13,13 +13,9 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import RefreshPolicy, TokenLogin
-from spark_kafka_sink.kafka.security.tokens.token import (
-    MAX_TOKEN_BYTES,
-    StaticTokenSource,
-    Token,
-    refresh_at_ms,
-    token_of,
-)
+from spark_kafka_sink.kafka.security.tokens.token import MAX_TOKEN_BYTES, Token, token_of
+from spark_kafka_sink.kafka.security.tokens.token_cache import refresh_at_ms
+from spark_kafka_sink.kafka.security.tokens.token_sources import StaticTokenSource
 from tests.support.clock import ManualClock
 from tests.unit.kafka.security.tokens.logins import jwt
 

@@ -9,7 +9,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.security_config import RefreshPolicy
-from spark_kafka_sink.kafka.security.tokens.token import MAX_CACHED, Token, TokenCache
+from spark_kafka_sink.kafka.security.tokens.token import Token
+from spark_kafka_sink.kafka.security.tokens.token_cache import MAX_CACHED, TokenCache
 from tests.support.clock import ManualClock
 
 POLICY = RefreshPolicy(min_period_seconds=0, buffer_seconds=0, window_jitter=0.0)

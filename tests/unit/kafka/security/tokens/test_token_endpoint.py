@@ -25,13 +25,10 @@ from spark_kafka_sink.config.security.security_config import (
     TrustStore,
 )
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
-from spark_kafka_sink.kafka.security.tls.client_context import (
-    CONTEXTS,
-    ContextCache,
-    client_context,
-)
+from spark_kafka_sink.kafka.security.tls.client_context import client_context
+from spark_kafka_sink.kafka.security.tls.context_cache import CONTEXTS, ContextCache
 from spark_kafka_sink.kafka.security.tokens import token_endpoint
-from spark_kafka_sink.kafka.security.tokens.token import TokenCache
+from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache
 from spark_kafka_sink.kafka.security.tokens.token_endpoint import (
     ClientCredentialsSource,
     next_wait_ms,

@@ -1,0 +1,139 @@
+"""Log failed requests with the client and the reason, and summarize repeated failures.
+
+Errors that occur in normal operation, such as a rebalance, are logged at level INFO, and all other
+errors at level WARNING.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.handlers.request_context import REASON
+from spark_kafka_sink.broker.request_shapes import BY_PARTITION
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from spark_kafka_sink.broker.net.client_connection import ClientConnection
+    from spark_kafka_sink.kafka.protocol.messages import Values
+
+
+QUIET_SECONDS: Final = 10.0
+MAX_KINDS: Final = 1000
+EXPECTED_ERRORS: Final = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.concurrent_transactions,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.leader_not_available,
+        ErrorCode.member_id_required,
+        ErrorCode.not_coordinator,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.rebalance_in_progress,
+        ErrorCode.topic_already_exists,
+        ErrorCode.unknown_member_id,
+        ErrorCode.unsupported_version,
+    }
+)
+"""Errors that clients handle in normal operation."""
+_RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
+
+
+@dataclass(slots=True)
+class _Repeated:
+    """The time when a message was last logged, and how often it was suppressed since then."""
+
+    logged_at: float
+    suppressed: int = 0
+
+
+class RepeatLog:
+    """Logs at most one message of each kind per `QUIET_SECONDS`, with a repeat count.
+
+    Args:
+        log: the underlying logger.
+        now: returns the time in monotonic seconds.
+    """
+
+    def __init__(self, log: logging.Logger, now: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._now = now
+        self._last: dict[Hashable, _Repeated] = {}
+
+    def log(self, level: int, kind: Hashable, message: str, *args: object) -> None:
+        """Log a message with its arguments, unless a message of its kind was logged recently."""
+        if not self._log.isEnabledFor(level):
+            return
+        now, last = self._now(), self._last.get(kind)
+        if last is not None and now - last.logged_at < QUIET_SECONDS:
+            last.suppressed += 1
+            return
+        repeated = f" (repeated {last.suppressed:,} times)" if last and last.suppressed else ""
+        if len(self._last) >= MAX_KINDS:
+            self._last.clear()
+        self._last[kind] = _Repeated(now)
+        self._log.log(level, message + repeated, *args)
+
+
+class ErrorLog(RepeatLog):
+    """Logs the error codes in responses before the responses are sent."""
+
+    def log_errors(self, api: int, connection: ClientConnection, values: Values) -> None:
+        """Log the errors in a response. Repeated errors are rate-limited."""
+        for subject, item in _errors(api, values):
+            code = item.get("error_code", ErrorCode.none)
+            is_expected = code in EXPECTED_ERRORS and not item.get(REASON)
+            level = logging.INFO if is_expected else logging.WARNING
+            name = getattr(code, "name", str(code)).upper()
+            reason = item.get(REASON) or item.get("error_message") or ""
+            self.log(
+                level,
+                (api, subject, name),
+                "%s request%s from %s failed: %s%s",
+                ApiKey(api).name,
+                f" for {subject}" if subject else "",
+                connection.peer,
+                name,
+                f": {reason}" if reason else "",
+            )
+
+    def log_disconnect(self, connection: ClientConnection, why: object) -> None:
+        """Log that the broker closes a connection, and the reason."""
+        kind = ("disconnected", type(why), str(why))
+        self.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, why)
+
+
+def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
+    """Yield the failed parts of a response, each with the name of the failed resource."""
+    if values.get("error_code", ErrorCode.none) is not ErrorCode.none:
+        yield "", values
+    shape = BY_PARTITION.get(api)
+    if shape is None:
+        yield from _item_errors(values)
+        return
+    for topic in values.get(shape.answers) or ():
+        for part in topic.get(shape.answer_partitions) or ():
+            code = part.get(shape.error, ErrorCode.none)
+            if code is not ErrorCode.none:
+                name = topic.get("name") or topic.get("topic") or topic.get("topic_id")
+                yield f"{name}-{part.get(shape.answer_index)}", {**part, "error_code": code}
+
+
+def _item_errors(values: Values) -> Iterator[tuple[str, Values]]:
+    for name in _RESULT_FIELDS:
+        items: Any = values.get(name) or ()
+        for item in items:
+            if item.get("error_code", ErrorCode.none) is not ErrorCode.none:
+                yield str(_name_of(item)), item
+
+
+def _name_of(item: Values) -> object:
+    names = ("name", "group_id", "key", "resource_name", "topic_id", "transactional_id")
+    return next((item[name] for name in names if item.get(name)), "")

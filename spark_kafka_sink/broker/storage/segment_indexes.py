@@ -1,0 +1,123 @@
+"""The index files of a segment, with the entries of Kafka's ``OffsetIndex`` and ``TimeIndex``.
+
+They are intended for Kafka's tools. The broker does not read them, because it has a complete table
+of batches in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_kafka_sink.broker.storage.file_handles import FileHandles
+    from spark_kafka_sink.broker.storage.log_storage import BatchFacts
+
+
+OFFSET_ENTRY: Final = Struct(">ii")
+"""Offset relative to the segment's base offset, and byte position of its batch."""
+TIME_ENTRY: Final = Struct(">qi")
+"""Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
+
+
+class IndexFile:
+    """A file of fixed-size entries, opened when the first entry is written."""
+
+    def __init__(self, path: Path, entry: Struct, handles: FileHandles) -> None:
+        self.path = path
+        self._entry = entry
+        self._handles = handles
+        self._flushed = 0
+        self.count = 0
+
+    def add(self, *values: int) -> None:
+        """Write one entry."""
+        os.pwrite(self._file(), self._entry.pack(*values), self.count * self._entry.size)
+        self.count += 1
+
+    def keep(self, count: int) -> None:
+        """Truncate the file to the first `count` entries."""
+        self.count = count
+        self._flushed = min(self._flushed, count)
+        os.ftruncate(self._file(), count * self._entry.size)
+
+    def flush(self) -> None:
+        """Sync the file if entries were written since the last flush."""
+        if self.count != self._flushed:
+            os.fsync(self._file())
+            self._flushed = self.count
+
+    def _file(self) -> int:
+        return self._handles.get(self.path, create=True)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._handles.close(self.path)
+
+
+class SegmentIndexes:
+    """The offset index and the time index of one segment.
+
+    Args:
+        folder: the partition's folder.
+        base_offset: the segment's base offset.
+        interval: index.interval.bytes, the minimum number of batch bytes between two index entries.
+        handles: the open files of the data folder.
+    """
+
+    def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
+        name = f"{base_offset:020d}"
+        self.offsets = IndexFile(folder / f"{name}.index", OFFSET_ENTRY, handles)
+        self.times = IndexFile(folder / f"{name}.timeindex", TIME_ENTRY, handles)
+        self._files = (self.offsets, self.times)
+        self._base = base_offset
+        self._interval = interval
+        self.reset()
+
+    def reset(self) -> None:
+        """Restart at the segment's first batch. The entries on disk are overwritten later."""
+        self.offsets.count = self.times.count = 0
+        self._since = 0
+        self._newest = (-1, self._base)
+        self._indexed_time = -1
+
+    def add_batch(self, position: int, facts: BatchFacts) -> None:
+        """Index a batch that starts at byte `position`."""
+        if facts.max_timestamp > self._newest[0]:
+            self._newest = (facts.max_timestamp, facts.last_offset)
+        if self._since > self._interval:
+            self.offsets.add(facts.last_offset - self._base, position)
+            self.add_time()
+            self._since = 0
+        self._since += facts.size
+
+    def add_time(self) -> None:
+        """Write a time entry if the largest timestamp has grown since the last entry."""
+        timestamp, offset = self._newest
+        if timestamp > self._indexed_time:
+            self.times.add(timestamp, offset - self._base)
+            self._indexed_time = timestamp
+
+    def trim(self) -> None:
+        """Truncate both files after the last written entry."""
+        for index in self._files:
+            index.keep(index.count)
+
+    def flush(self) -> None:
+        """Sync both files."""
+        for index in self._files:
+            index.flush()
+
+    def close(self) -> None:
+        """Close both files."""
+        for index in self._files:
+            index.close()
+
+    def delete(self) -> None:
+        """Delete both files."""
+        self.close()
+        for index in self._files:
+            index.path.unlink(missing_ok=True)

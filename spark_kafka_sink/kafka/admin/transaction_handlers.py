@@ -1,0 +1,350 @@
+"""The requests about transactions, and their results.
+
+InitProducerId, EndTxn, DescribeTransactions and ListTransactions are sent to coordinators,
+DescribeProducers to partition leaders. Source: ``FenceProducersHandler``,
+``DescribeTransactionsHandler``, ``ListTransactionsHandler``.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.kafka.admin.api_driver import (
+    MANY_KEYS,
+    ApiHandler,
+    CoordinatorHandler,
+    KeyResult,
+    LeaderHandler,
+)
+from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, Lookup
+from spark_kafka_sink.kafka.protocol.error_codes import (
+    CONNECTION_LOST,
+    COORDINATOR_MOVED,
+    ClientErrorCode,
+    ErrorCode,
+)
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+from spark_kafka_sink.kafka.protocol.transactions import (
+    OpenTransaction,
+    TransactionState,
+    by_topic,
+    end_txn,
+    init_producer_id,
+)
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_kafka_sink.kafka.admin.api_driver import NextStep
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+
+
+_EPOCH_BUMP = 3
+"""The first version of InitProducerId that can bump a given epoch (KIP-360)."""
+_UNCLEAR = (COORDINATOR_MOVED | {ErrorCode.request_timed_out}) - {ClientErrorCode.not_sent}
+"""Codes after which the coordinator might have ended the transaction anyway."""
+_NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDescription:
+    """The state of a transactional id at its coordinator."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    """Start of the transaction by the coordinator's clock, in milliseconds since 1970; None if
+    there is no transaction."""
+    topics: tuple[tuple[str, Sequence[int]], ...] = ()
+    """Partitions of the transaction by topic, only for topics that this client is authorized to
+    describe. The format is compact, because a driver stores the partitions of all tasks at once.
+    """
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All partitions in `topics`, sorted."""
+        result = (
+            TopicPartition(topic, number) for topic, numbers in self.topics for number in numbers
+        )
+        return tuple(sorted(result))
+
+    def is_of(self, transaction: OpenTransaction) -> bool:
+        """Return True if `transaction` has the same producer id and epoch."""
+        return (self.producer_id, self.epoch) == (transaction.producer_id, transaction.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    """A transaction in a ListTransactions response; `coordinator` is a broker id."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveProducer:
+    """An active producer of a partition, as reported by the leader.
+
+    `last_sequence` and `coordinator_epoch` are -1 if they are not set. `last_timestamp_ms` is in
+    milliseconds since 1970. `transaction_start` is the first offset of the open transaction, or
+    None if no transaction is open.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start: int | None
+
+
+class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
+    """Returns producer ids for transactional ids, and fences earlier producers.
+
+    Args:
+        timeout_ms: transaction.timeout.ms.
+        current: producers whose epoch is bumped (KIP-360); the request fails if there is a newer
+            producer.
+    """
+
+    api = ApiKey.INIT_PRODUCER_ID
+
+    def __init__(
+        self, timeout_ms: int, current: Mapping[str, OpenTransaction] | None = None
+    ) -> None:
+        self._timeout_ms = timeout_ms
+        self._current = current or {}
+
+    def values(self, keys: Sequence[str], version: int) -> Values:
+        """See `ApiHandler`."""
+        current = self._current.get(keys[0])
+        if current is not None and version < _EPOCH_BUMP:
+            raise errors.ProtocolError(
+                "the broker cannot bump the epoch of an existing producer",
+                hint="Upgrade it to Kafka 2.5 or later.",
+            )
+        return init_producer_id(keys[0], self._timeout_ms, current=current)
+
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
+        """See `ApiHandler`."""
+        result = _producer(key, outcome.response, outcome.transaction_version)
+        if result.value is not None and result.value.producer_id < 0:
+            raise errors.ProtocolError(
+                f"InitProducerId of {key} returned no producer id", broker=str(outcome.node)
+            )
+        return result
+
+
+class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
+    """Commits or aborts transactions; the result is the producer for the next transaction.
+
+    Retries are safe: a coordinator that has already ended the transaction returns success and, with
+    transactions V2, the same bumped epoch.
+    """
+
+    api = ApiKey.END_TXN
+    retries_rejected_connections = True  # A decided transaction must be committed.
+
+    def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
+        self.has_lost_responses = False
+        """True if a lost request might reach its coordinator after the response to a later request.
+        """
+        self.may_have_ended = False
+        """True if a request without a final response might have ended its transaction."""
+        self._transactions = {
+            transaction.transactional_id: transaction for transaction in transactions
+        }
+        self._commit = commit
+
+    def cap(self, keys: Sequence[str]) -> int | None:
+        """See `ApiHandler`."""
+        return self._transactions[keys[0]].version.cap(ApiKey.END_TXN)
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return end_txn(self._transactions[keys[0]], commit=self._commit)
+
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
+        """See `ApiHandler`."""
+        ended = self._transactions[key]
+        result = _producer(key, outcome.response, ended.version)
+        producer = result.value
+        if producer is not None and (producer.producer_id < 0 or not ended.version.bumps_epoch):
+            result.value = ended  # As in Java, without a producer id the epoch is unchanged.
+        return result
+
+    def action(self, code: int) -> NextStep:
+        """See `ApiHandler`."""
+        self.has_lost_responses |= code == ClientErrorCode.disconnected
+        self.may_have_ended |= code in _UNCLEAR
+        return super().action(code)
+
+
+def _producer(
+    transactional_id: str, response: Any, version: TransactionVersion
+) -> KeyResult[OpenTransaction]:
+    """Return the producer id and epoch of a response, or its error code."""
+    if code := int(response.error_code):
+        return KeyResult(code=code)
+    producer = OpenTransaction(
+        transactional_id=transactional_id,
+        producer_id=int(getattr(response, "producer_id", -1)),
+        epoch=int(getattr(response, "producer_epoch", -1)),
+        version=version,
+    )
+    return KeyResult(code=0, value=producer)
+
+
+class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
+    """Returns the states of transactional ids."""
+
+    api = ApiKey.DESCRIBE_TRANSACTIONS
+    max_keys = MANY_KEYS
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {"transactional_ids": keys}
+
+    def results(
+        self,
+        keys: Sequence[str],  # noqa: ARG002
+        outcome: CallOutcome,
+    ) -> Mapping[str, KeyResult[TransactionDescription]]:
+        """See `ApiHandler`."""
+        return {
+            state.transactional_id: KeyResult(
+                code=int(state.error_code), value=None if state.error_code else _description(state)
+            )
+            for state in outcome.response.transaction_states
+        }
+
+
+def _description(state: Any) -> TransactionDescription:
+    started = round(state.transaction_start_time.timestamp() * 1000)
+    return TransactionDescription(
+        transactional_id=state.transactional_id,
+        state=TransactionState(state.transaction_state),
+        producer_id=int(state.producer_id),
+        epoch=int(state.producer_epoch),
+        timeout_ms=round(state.transaction_timeout.total_seconds() * 1000),
+        started_ms=started if started > 0 else None,
+        topics=tuple((topic.topic, array("i", topic.partitions)) for topic in state.topics),
+    )
+
+
+class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
+    """Lists the transactions of each coordinator. The keys are broker ids.
+
+    Args:
+        states: the states to list; empty for all.
+        pattern: a regular expression that must match the whole id, or None for all ids. Brokers
+            without KIP-1152 ignore the pattern and list all ids.
+    """
+
+    api = ApiKey.LIST_TRANSACTIONS
+    retried = CoordinatorHandler.retried
+    looked_up = CoordinatorHandler.looked_up
+
+    def __init__(self, states: Sequence[TransactionState], pattern: str | None) -> None:
+        self._states = states
+        self._pattern = pattern
+
+    def lookup(self, client: BlockingClient) -> Lookup[int]:
+        """See `ApiHandler`."""
+        return BrokerLookup(client)
+
+    def values(self, keys: Sequence[int], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {
+            "state_filters": [state.value for state in self._states],
+            "producer_id_filters": [],
+            "transactional_id_pattern": self._pattern,
+        }
+
+    def result(self, key: int, outcome: CallOutcome) -> KeyResult[list[ListedTransaction]]:
+        """See `ApiHandler`."""
+        response = outcome.response
+        if unknown := response.unknown_state_filters:
+            raise errors.ProtocolError(
+                f"ListTransactions ignores the states {', '.join(unknown)}",
+                broker=str(outcome.node),
+            )
+        listed = [
+            ListedTransaction(
+                transactional_id=state.transactional_id,
+                state=TransactionState(state.transaction_state),
+                producer_id=int(state.producer_id),
+                coordinator=key,
+            )
+            for state in response.transaction_states
+        ]
+        return KeyResult(code=int(response.error_code), value=listed)
+
+
+class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
+    """Returns the ids of all brokers. The key is arbitrary.
+
+    The client's metadata can be minutes old, and might lack brokers that were started since then.
+    """
+
+    api = ApiKey.METADATA
+    looked_up = CONNECTION_LOST
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {"topics": [], "allow_auto_topic_creation": False}
+
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[frozenset[int]]:  # noqa: ARG002
+        """See `ApiHandler`."""
+        brokers = frozenset(int(broker.node_id) for broker in outcome.response.brokers)
+        return KeyResult(code=0, value=brokers)
+
+
+class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
+    """Returns the active producers of partitions, from the leaders."""
+
+    api = ApiKey.DESCRIBE_PRODUCERS
+    max_keys = MANY_KEYS
+
+    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {"topics": by_topic(keys, "partition_indexes")}
+
+    def results(
+        self,
+        keys: Sequence[TopicPartition],  # noqa: ARG002
+        outcome: CallOutcome,
+    ) -> Mapping[TopicPartition, KeyResult[tuple[ActiveProducer, ...]]]:
+        """See `ApiHandler`."""
+        return {
+            TopicPartition(topic.name, int(partition.partition_index)): KeyResult(
+                code=int(partition.error_code),
+                value=tuple(map(_active_producer, partition.active_producers)),
+                message=partition.error_message,
+            )
+            for topic in outcome.response.topics
+            for partition in topic.partitions
+        }
+
+
+def _active_producer(producer: Any) -> ActiveProducer:
+    start = int(producer.current_txn_start_offset)
+    return ActiveProducer(
+        producer_id=int(producer.producer_id),
+        epoch=int(producer.producer_epoch),
+        last_sequence=int(producer.last_sequence),
+        last_timestamp_ms=int(producer.last_timestamp),
+        coordinator_epoch=int(producer.coordinator_epoch),
+        transaction_start=None if start == _NO_OFFSET else start,
+    )
