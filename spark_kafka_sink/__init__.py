@@ -78,9 +78,9 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.kafka.admin.topic_reader import read_records
     from spark_kafka_sink.report.advice_rules import Advice, advise
-    from spark_kafka_sink.report.delivery_counters import WriteStatus
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
+    from spark_kafka_sink.report.write_status import WriteStatus
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
     from spark_kafka_sink.spark.kafka_partitions import repartition_by_kafka_partition
     from spark_kafka_sink.spark.micro_batches import micro_batch_writer
@@ -139,7 +139,7 @@ _MODULES = {
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
     "WriteProgress": "spark_kafka_sink.spark.reports.write_progress",
-    "WriteStatus": "spark_kafka_sink.report.delivery_counters",
+    "WriteStatus": "spark_kafka_sink.report.write_status",
     "advise": "spark_kafka_sink.report.advice_rules",
     "assert_written": "spark_kafka_sink.testing",
     "error_of": "spark_kafka_sink.spark.runtime.spark_errors",

@@ -4,8 +4,10 @@ In reading order:
 
 - `errors`: all exception classes of the package
 - `delivery_status`: the outcome of records, per partition
+- `recreated_topics`: topics with acknowledged records, by name and id
 - `text`: sizes and counts, quoted user input, and valid topic names
 - `similar_names`: the name that a user probably meant
+- `histogram`: distributions of times and sizes that can be merged exactly
 - `secret`: masked option values, and detection of credentials in names and URIs
 - `clock`: a clock that tests can replace
 - `time_limit`: a time limit for calls that have no timeout of their own

@@ -54,9 +54,6 @@ class FieldsInclude(StrEnum):
     """The value contains none of the columns in key.fields."""
 
 
-_WITH_SCHEMA: Final = ", ".join(name for name in Format if name not in {"raw", "json"})
-
-
 class FormatOptions:
     """The options for the formats of keys and values."""
 
@@ -269,11 +266,13 @@ def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> 
     """
     names = ("schema", "schema.file", "schema.name", "schema.namespace")
     options = [f"{part.part}.{name}" for name in names if f"{part.part}.{name}" in user_options]
-    if options and part.format in {Format.RAW, Format.JSON}:
+    without_schema = {Format.RAW, Format.JSON}
+    if options and part.format in without_schema:
         raise ConfigError(
             f"option {options[0]} is set, but {part.part}.format is {part.format.value}, which "
             "has no schema",
-            hint=f"Remove it, or set {part.part}.format to one of: {_WITH_SCHEMA}.",
+            hint=f"Remove it, or set {part.part}.format to one of: "
+            f"{', '.join(name for name in Format if name not in without_schema)}.",
         )
     for option in options:
         if not user_options[option].strip() and option != f"{part.part}.schema.namespace":

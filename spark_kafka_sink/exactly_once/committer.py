@@ -24,11 +24,11 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, non
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
 
 class BatchCommitter:

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.rows import row_name
-from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, BadRowCount
+from spark_kafka_sink.report.bad_row_count import EXAMPLES_KEPT, BadRowCount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

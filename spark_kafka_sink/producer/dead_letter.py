@@ -69,9 +69,6 @@ SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
 _EVERY_PART = range(ALL_PARTS + 1)
 
 
-
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterTopic:
     """The dead letter topic, and the conversion of bad rows to dead letters.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
-from spark_kafka_sink.report.metrics.producer_metrics import BatchSent
+from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent
 from spark_kafka_sink.report.report_builder import FinishedBatch
 
 if TYPE_CHECKING:

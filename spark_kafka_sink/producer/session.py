@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.producer.append.chunk import AdmittedChunk
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
 
 ROWS_PER_SLICE = 64

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import new_id
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.recreated_topics import WrittenTopics
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID
 from spark_kafka_sink.config.throttling import ThrottlingConfig
@@ -24,7 +25,6 @@ from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.report_listener import ReportListener
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
-from spark_kafka_sink.report.recreated_topics import WrittenTopics
 from spark_kafka_sink.report.report_builder import ReportBuilder
 
 if TYPE_CHECKING:

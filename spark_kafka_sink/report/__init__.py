@@ -7,9 +7,10 @@ In reading order:
 - `metrics`: the metrics of a running producer, which are part of the report
 - `delivery_report`: the report of a task or of a whole write
 - `delivery_counters`: the counters of a report and its JSON form
+- `write_status`: the status of a write
+- `bad_row_count`: the bad rows with the same reason
 - `partition_report`: the counters of one partition
 - `task_report`: the identity of a task, its one-line summary and its open transaction
-- `recreated_topics`: ids of the topics with acknowledged records
 - `codec_cost`: the size and cost of sampled batches with each codec
 - `report_builder`: collects the report of a producer session
 - `packed_columns`: metrics and partition counters as columns, which are merged without creating

@@ -28,15 +28,13 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
+__all__ = ["Advice", "advise"]
+
 FEW_BATCHES = 20
 """Minimum number of batches for a conclusion about a setting."""
 SMALL_BATCH = 32 * 1024
 SKEW = 3
 """Multiple of the mean partition size of a topic that counts as skew."""
-
-
-__all__ = ["Advice", "advise"]
-
 SMALL_LIMIT = 128 * 1024
 TINY_LIMIT = 4 * 1024
 SMALL_BUFFER = 2 * SMALL_LIMIT

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass, fields, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.common.histogram import Histogram
+from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
-from spark_kafka_sink.report.metrics.histogram import Histogram
 from spark_kafka_sink.report.metrics.merging import (
     counter,
+    distinct,
     distribution,
     flat,
     highest,
     merge,
-    merge_groups,
     merged,
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo
+from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
 
 
-EXAMPLES_KEPT = 5
-"""Maximum number of examples per reason in a merged report."""
 VERSION = 1
 """Version of the JSON format."""
 SLOWEST_KEPT = 10
@@ -49,10 +48,14 @@ _LATENCY_NAMES = {
     "high": "max_us",
 }
 """Names in the report for the names in `Histogram.to_dict`, because times have a unit."""
-
-
-def _distinct(values: Iterable[str]) -> list[str]:
-    return sorted(set(values))
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "int": int,
+    "str": str,
+    "bool": bool,
+    "int | None": lambda number: number,
+    "WriteStatus": WriteStatus,
+}
+"""How to read a value from JSON, by the type of its field."""
 
 
 def _slowest(tasks: Iterable[TaskReport]) -> list[TaskReport]:
@@ -68,7 +71,7 @@ def _sum_errors(errors: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
 
 def _join_outcomes(outcomes: Iterable[str]) -> str:
     """Return all different outcomes; the reports can be merged themselves."""
-    return _AND.join(_distinct(part for text in outcomes for part in text.split(_AND) if part))
+    return _AND.join(distinct(part for text in outcomes for part in text.split(_AND) if part))
 
 
 def _earliest(times: Iterable[str]) -> str:
@@ -77,62 +80,6 @@ def _earliest(times: Iterable[str]) -> str:
 
 def _worst(statuses: Iterable[WriteStatus]) -> WriteStatus:
     return max(statuses, key=tuple(WriteStatus).index)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class BadRowCount:
-    """Rows that could not be written for the same reason.
-
-    They were sent to the dead letter topic, or dropped.
-    """
-
-    reason: str
-    """Name of the reason."""
-    dead_lettered: int = counter()
-    """Number of rows sent to the dead letter topic."""
-    dropped: int = counter()
-    """Number of rows dropped because there is no dead letter topic."""
-    examples: tuple[str, ...] = merged(flat(_distinct, EXAMPLES_KEPT), ())
-    """Descriptions of a few of these rows."""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Parse the JSON object, which has the same fields."""
-        return cls(
-            reason=str(data["reason"]),
-            dead_lettered=int(data["dead_lettered"]),
-            dropped=int(data["dropped"]),
-            examples=tuple(str(example) for example in data["examples"]),
-        )
-
-    @classmethod
-    def merge_all(cls, counts: Iterable[Self]) -> tuple[Self, ...]:
-        """Add up the counts, one per reason, sorted."""
-        return merge_groups(cls, counts)
-
-
-class WriteStatus(StrEnum):
-    """Status of a write or micro-batch.
-
-    A merged report has the status that is last in this order.
-    """
-
-    SUCCEEDED = "succeeded"
-    """Every record is acknowledged, except records that the options exempt: bad rows, acks=0."""
-    RUNNING = "running"
-    """The write has begun. If a report keeps this status, the driver has died."""
-    FAILED = "failed"
-    """The write failed; the report counts what the finished tasks delivered."""
-
-
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    "int": int,
-    "str": str,
-    "bool": bool,
-    "int | None": lambda number: number,
-    "WriteStatus": WriteStatus,
-}
-"""How to read a value from JSON, by the type of its field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

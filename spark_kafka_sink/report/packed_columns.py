@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from spark_kafka_sink.report.metrics.histogram import Histogram
+from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.report.metrics.merging import highest, lowest, rules_of
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport

@@ -8,10 +8,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
+from spark_kafka_sink.common.histogram import HistogramBuilder
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.histogram import HistogramBuilder
-from spark_kafka_sink.report.metrics.producer_metrics import MetricsRecorder
+from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
 

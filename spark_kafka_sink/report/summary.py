@@ -9,14 +9,15 @@ from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, partition_name
 from spark_kafka_sink.common.text import KB, plural, size_text
 from spark_kafka_sink.report.advice_rules import HINT, advise
-from spark_kafka_sink.report.delivery_counters import DeliveryCounters, WriteStatus
 from spark_kafka_sink.report.pipeline_facts import PipelineFacts
+from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_kafka_sink.common.histogram import Histogram
     from spark_kafka_sink.report.codec_cost import CodecCost
-    from spark_kafka_sink.report.metrics.histogram import Histogram
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 TOPICS_SHOWN = 8

@@ -7,13 +7,13 @@ import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError
+from spark_kafka_sink.common.recreated_topics import WrittenTopic, check_recreated
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.report.recreated_topics import WrittenTopic, check_recreated
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.support import readers

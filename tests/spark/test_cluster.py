@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.report_storage import read_report
+from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.support.children import run_child
 from tests.spark.support.cluster_child import ROWS, WITH_WRITE
 from tools.support.readers import by_confluent

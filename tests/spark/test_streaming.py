@@ -9,7 +9,7 @@ from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink import last_report
-from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.support.console import Console
 from tests.spark.support.sink import SHORT, Sink, as_frame, create_topics, local_frame
 from tests.spark.support.stream import WAIT_S, Stream

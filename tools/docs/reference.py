@@ -53,13 +53,9 @@ from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoS
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.send.error_policy import BatchAction, RejectionFacts, next_step
+from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
-from spark_kafka_sink.report.delivery_counters import (
-    SLOWEST_KEPT,
-    TASKS_KEPT,
-    BadRowCount,
-    DeliveryCounters,
-)
+from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, DeliveryCounters
 from spark_kafka_sink.report.export.java_metrics import Metric, java_metrics
 from spark_kafka_sink.report.metrics.producer_metrics import (
     BrokerMetrics,

@@ -15,6 +15,7 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
     UnknownTopicError,
 )
+from spark_kafka_sink.common.recreated_topics import check_current
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import decision_messages, decision_record
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
@@ -32,11 +33,11 @@ from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
-from spark_kafka_sink.report.recreated_topics import check_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_handlers import (
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         TransactionDescription,
     )
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
-    from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
 MARKER_SECONDS: Final = 2.0
 """Maximum time in seconds to wait for the markers of a committed transaction."""

@@ -10,6 +10,7 @@ In reading order:
 - `closed_connections`: brokers that close the connection on each request of an API
 - `connection`: the protocol state of one connection, without I/O
 - `broker_connection`: one broker's connection, its addresses and connection attempts
+- `broker_meters`: counters and times of each broker
 - `connection_metrics`: counts and logs the events of all connections
 - `network_client`: all connections of a client, which share one selector
 - `backoff`: exponential backoff with full jitter

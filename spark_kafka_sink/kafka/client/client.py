@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
 from spark_kafka_sink.common.errors import DeliveryError, text_of
+from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.outages import no_backlog
 from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits, RequestSizeLimit
 from spark_kafka_sink.kafka.security.credentials import credentials_stamp
-from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig

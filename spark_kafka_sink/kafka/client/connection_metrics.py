@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.config.security.security_config import SecurityConfig
+from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.connection import CorrelationError
-from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
+    from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
     from spark_kafka_sink.kafka.client.channel.transport import Address, Transport
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
     from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
-    from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 
     Connect = Callable[[Address, int, int], Transport]
     """Function that starts to connect, given an address and the buffer sizes in bytes."""

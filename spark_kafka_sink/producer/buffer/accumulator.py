@@ -16,7 +16,7 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch, ProducerBatch
 from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
-from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
+from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.records.record_batch import (
     next_sequence,
 )
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, RowNumbers
-from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
+from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 
 if TYPE_CHECKING:
     import uuid

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import Charge
     from spark_kafka_sink.producer.buffer.events import ProducerEvents
     from spark_kafka_sink.producer.buffer.session_state import SessionState
-    from spark_kafka_sink.report.metrics.producer_metrics import MetricsRecorder
+    from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 
 
 class BufferPool:

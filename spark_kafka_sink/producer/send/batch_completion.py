@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.recreated_topics import recreated_topic_error
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.producer.send import batch_failure
 from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.partition_states import PartitionStates
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
-from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
     import uuid
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
     from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.common.recreated_topics import WrittenTopics
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.producer.send.record_errors import Answer
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
-    from spark_kafka_sink.report.recreated_topics import WrittenTopics
 
 
 _ABANDONED = "SESSION_FAILED"

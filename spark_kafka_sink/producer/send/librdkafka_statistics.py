@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import text_of
+from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.common.logs import visible_logger
 from spark_kafka_sink.common.secret import redacted, split_query
 from spark_kafka_sink.kafka.client.channel.transport import State
@@ -25,7 +26,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions.state import FAILED, ProducerTransactionState
 from spark_kafka_sink.report.export.java_metrics import client_values
-from spark_kafka_sink.report.metrics.histogram import Histogram
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_storage import write_report
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import InFlightRequest
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator, Contents
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.partition_states import PartitionStates
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeter
     from spark_kafka_sink.report.report_builder import ReportBuilder
 
 _LOG = logging.getLogger(__name__)

@@ -24,6 +24,7 @@ from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import cancelled_error
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Completion, Request
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
     from spark_kafka_sink.producer.send.partition_states import DrainedBatch
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
-    from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 
 
 _LOG = logging.getLogger(__name__)

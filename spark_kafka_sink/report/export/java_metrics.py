@@ -16,8 +16,8 @@ from spark_kafka_sink.report.metrics.producer_metrics import MILLION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_kafka_sink.common.histogram import Histogram
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.metrics.histogram import Histogram
     from spark_kafka_sink.report.metrics.producer_metrics import (
         BrokerMetrics,
         ProducerMetrics,

@@ -14,9 +14,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from spark_kafka_sink.common.histogram import Histogram, step_top
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.export.java_metrics import MetricKind, java_metrics
-from spark_kafka_sink.report.metrics.histogram import Histogram, step_top
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,8 +2,7 @@
 
 In reading order:
 
-- `histogram`: distributions of times and sizes that can be merged exactly
 - `merging`: how metrics and reports are merged, field by field
-- `producer_metrics`: the result, which is merged over tasks and part of the delivery report; the
-  counters that the sender thread updates while the producer runs
+- `producer_metrics`: the metrics, which are merged over tasks and part of the delivery report
+- `metrics_recorder`: the counters of a running producer, from which the metrics are built
 """

@@ -11,7 +11,7 @@ from dataclasses import field, fields
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from spark_kafka_sink.report.metrics.histogram import Histogram
+from spark_kafka_sink.common.histogram import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,3 +85,8 @@ def merge_groups(kind: type[T], parts: Iterable[T]) -> tuple[T, ...]:
     for part in parts:
         groups[key(part)].append(part)
     return tuple(merge(kind, group) for _, group in sorted(groups.items(), key=itemgetter(0)))
+
+
+def distinct(values: Iterable[str]) -> list[str]:
+    """Return the different values, sorted."""
+    return sorted(set(values))

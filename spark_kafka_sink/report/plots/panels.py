@@ -9,8 +9,8 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from spark_kafka_sink.common.delivery_status import partition_name
+from spark_kafka_sink.common.histogram import Histogram, step_top
 from spark_kafka_sink.common.text import MB, plural
-from spark_kafka_sink.report.metrics.histogram import Histogram, step_top
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:

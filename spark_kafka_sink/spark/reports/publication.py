@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.enums import Summary
-from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.report_storage import (
@@ -26,6 +25,7 @@ from spark_kafka_sink.report.report_storage import (
     write_report,
 )
 from spark_kafka_sink.report.summary import summarize, summary_line
+from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports.abort_files import describe_error, now
 from spark_kafka_sink.spark.reports.report_folder import (
     ReportFolder,

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.report_storage import delete_file, delete_files, read_report
+from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable

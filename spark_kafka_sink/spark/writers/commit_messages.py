@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.recreated_topics import WrittenTopic, check_recreated
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import AnyReport, PackedReport, merge_reports
-from spark_kafka_sink.report.recreated_topics import WrittenTopic, check_recreated
 from spark_kafka_sink.spark.runtime.continuous_processing import CONTINUOUS_HINT
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink import register
-from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce, committed_numbers
 from tests.spark.support.console import Console

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
 from spark_kafka_sink import ColumnError, last_report, write
-from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.write_methods.write_method import (
     NO_OPTIONS,
     OURS,

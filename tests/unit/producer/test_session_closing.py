@@ -7,11 +7,11 @@ from typing import NoReturn
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.histogram import Histogram, HistogramBuilder
+from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S, Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.report.metrics.histogram import Histogram, HistogramBuilder
-from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import START_MS, ManualClient, config
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_sink.common.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.report import advice_rules
 from spark_kafka_sink.report.advice import Advice, Direction
 from spark_kafka_sink.report.advice_rules import advise
 from spark_kafka_sink.report.arrow_advice import CONSIDERABLE, measuring_cost_s
+from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
-from spark_kafka_sink.report.delivery_counters import BadRowCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.report.metrics.producer_metrics import (
     BrokerMetrics,
     ProducerMetrics,

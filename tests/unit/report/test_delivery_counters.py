@@ -6,7 +6,7 @@ from dataclasses import asdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, BadRowCount
+from spark_kafka_sink.report.bad_row_count import EXAMPLES_KEPT, BadRowCount
 
 counts = st.lists(
     st.builds(

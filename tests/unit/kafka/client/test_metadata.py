@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any
 
+from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.log import FakeLog

@@ -13,6 +13,7 @@ import pytest
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.config.security.security_config import TlsConfig
 from spark_kafka_sink.kafka.client.backoff import full_jitter
+from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.channel.transport import (
     RECEIVE_SIZE,
     State,
@@ -24,7 +25,6 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.request import Completion
 from spark_kafka_sink.kafka.security.tls.context_cache import ContextCache
-from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.offline import config

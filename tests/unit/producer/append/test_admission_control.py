@@ -23,7 +23,7 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_context import SessionSettings
-from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
+from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.world import World, world
 

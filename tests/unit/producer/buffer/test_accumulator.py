@@ -11,7 +11,7 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
-from spark_kafka_sink.report.metrics.producer_metrics import CloseReason, MetricsRecorder
+from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason, MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.unit.producer.buffer.bench import PLACES, Bench
 

@@ -14,7 +14,7 @@ from spark_kafka_sink.producer.buffer.batch import Charge, ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
-from spark_kafka_sink.report.metrics.producer_metrics import MetricsRecorder
+from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.send.drainer import Drained
-from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
+from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
 

@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from spark_kafka_sink.common.histogram import Histogram, bucket_of
 from spark_kafka_sink.report import plots
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.histogram import Histogram, bucket_of
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics, TopicMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.plots.figures import DIVIDED, MULTIPLIED

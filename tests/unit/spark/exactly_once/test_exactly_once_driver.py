@@ -15,17 +15,17 @@ from spark_kafka_sink.common.errors import (
     TornTransactionError,
     TransactionError,
 )
+from spark_kafka_sink.common.recreated_topics import WrittenTopic
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport
-from spark_kafka_sink.report.recreated_topics import WrittenTopic
 from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
+from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.exactly_once import exactly_once_driver as writers
 from spark_kafka_sink.spark.exactly_once.exactly_once_driver import ExactlyOnceEnd, stream_scope
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage

@@ -19,11 +19,12 @@ import pytest
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report import summary
-from spark_kafka_sink.report.delivery_counters import BadRowCount, WriteStatus
+from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.report_storage import read_report, write_report
 from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports import publication
 from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanFile, Planned
 from spark_kafka_sink.spark.reports.publication import Publication

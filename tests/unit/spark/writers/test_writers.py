@@ -14,10 +14,10 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_sink import ConfigError
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.recreated_topics import WrittenTopic
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
-from spark_kafka_sink.report.recreated_topics import WrittenTopic
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles

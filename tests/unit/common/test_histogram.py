@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.report.metrics.histogram import (
+from spark_kafka_sink.common.histogram import (
     PER_OCTAVE,
     Histogram,
     HistogramBuilder,

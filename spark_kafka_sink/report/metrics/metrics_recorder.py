@@ -1,0 +1,144 @@
+"""The counters of a running producer, from which its metrics are built.
+
+Only the sender thread updates the counters, once per batch and per request. The metrics of the
+buffer are an exception: `BufferPool.measure` copies them before a report is built. Any thread can
+call `build`. The result can be slightly out of date.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_kafka_sink.common.histogram import HistogramBuilder, Meter
+from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter, BrokerMeters
+from spark_kafka_sink.report.metrics.producer_metrics import (
+    MILLION,
+    BrokerMetrics,
+    ProducerMetrics,
+    TopicMetrics,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class CloseReason(StrEnum):
+    """The reason why a batch was closed."""
+
+    FULL = "full"
+    LINGER = "linger"
+    FLUSH = "flush"
+    MEMORY = "memory"
+    """The writer waits for free buffer memory."""
+
+
+class BatchSent(NamedTuple):
+    """A batch that is sent for the first time. Times are in seconds, sizes in bytes.
+
+    `queue_times` contains (waiting time, number of records that waited this long). `compression` is
+    None if the batch was not compressed.
+    """
+
+    topic: str
+    records: int
+    raw_bytes: int
+    wire_bytes: int
+    queue_times: Sequence[tuple[float, int]]
+    fill_time: float
+    close_reason: CloseReason
+    compression: float | None
+
+
+class TopicMeter(Meter):
+    """The counters of one topic; see `TopicMetrics`."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.partitions = self.retried_records = 0
+        self.keyed_records = self.assigned_records = 0
+        self.batch_size = HistogramBuilder()
+        self.batch_records = HistogramBuilder()
+
+
+class MetricsRecorder:
+    """The meters of one session; `settings` contains the options for the advisor, by name."""
+
+    def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
+        self.brokers = BrokerMeters()
+        self.topics: dict[str, TopicMeter] = {}
+        self.settings = settings
+        self.buffer_waits = 0
+        self.buffer_wait = 0.0
+        """Total seconds that `write()` waited for free buffer memory."""
+        self.append_time = self.flush_time = 0.0
+        """Total seconds of `write()`, and of waiting for the last acknowledgements."""
+        self.buffer_peak = 0
+        self.serialize_time = 0.0
+        """Total seconds spent serializing rows."""
+        self._fill = HistogramBuilder()
+        self._compression = HistogramBuilder()
+        self._rate = HistogramBuilder()
+        self._request_records = HistogramBuilder()
+        self._closed = dict.fromkeys(CloseReason, 0)
+
+    def add_batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
+        """Record a batch that is sent to `broker` for the first time."""
+        topic = self._topic(sent.topic)
+        topic.batch_size.add(sent.wire_bytes)
+        topic.batch_records.add(sent.records)
+        broker.int_latency.add_times(sent.queue_times)
+        self._fill.add_time(sent.fill_time)
+        self._closed[sent.close_reason] += 1
+        if sent.compression is not None:
+            self._compression.add_time(sent.compression)
+            self._rate.add(sent.wire_bytes * MILLION // sent.raw_bytes)
+
+    def count_retried(self, topic: str, records: int) -> None:
+        """Record a retried batch with `records` records."""
+        self._topic(topic).retried_records += records
+
+    def add_request(self, records: int) -> None:
+        """Record a Produce request with `records` records."""
+        self._request_records.add(records)
+
+    def build(self) -> ProducerMetrics:
+        """Return the metrics so far."""
+        return ProducerMetrics(
+            fill_time=self._fill.build(),
+            compression_time=self._compression.build(),
+            compression_rate=self._rate.build(),
+            request_records=self._request_records.build(),
+            buffer_waits=self.buffer_waits,
+            buffer_wait=int(self.buffer_wait * MILLION),
+            append_time=int(self.append_time * MILLION),
+            flush_time=int(self.flush_time * MILLION),
+            buffer_peak=self.buffer_peak,
+            serialize_time=int(self.serialize_time * 1_000_000),
+            brokers=tuple(
+                BrokerMetrics(**_built(meter, BrokerMetrics))
+                for _, meter in sorted(self.brokers.copy().items())
+            ),
+            topics=tuple(
+                TopicMetrics(**_built(meter, TopicMetrics))
+                for _, meter in sorted(self.topics.copy().items())
+            ),
+            settings=self.settings,
+            **{f"closed_{reason}": times for reason, times in self._closed.items()},
+        )
+
+    def _topic(self, name: str) -> TopicMeter:
+        meter = self.topics.get(name)
+        if meter is None:
+            meter = self.topics[name] = TopicMeter(name)
+        return meter
+
+
+def _built(meter: Meter, kind: type) -> dict[str, Any]:
+    """Return the values so far of the metrics of this kind, by name."""
+    values = ((field.name, getattr(meter, field.name)) for field in fields(kind))
+    return {
+        name: value.build() if isinstance(value, HistogramBuilder) else value
+        for name, value in values
+    }
