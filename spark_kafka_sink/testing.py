@@ -186,13 +186,13 @@ def _row(names: Sequence[str], row: Any) -> ComparedRow:
     )
 
 
-def _bytes(value: str | bytes | bytearray | dict[str, Any] | None) -> bytes | None:
+def _bytes(value: Any) -> bytes | None:
     """Return the bytes of a key or value. If it is decoded, return its JSON as UTF-8."""
     if isinstance(value, str):
         return value.encode()
-    if isinstance(value, dict):
-        return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_spelled).encode()
-    return None if value is None else bytes(value)
+    if value is None or isinstance(value, bytes | bytearray):
+        return None if value is None else bytes(value)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_spelled).encode()
 
 
 def _spelled(value: object) -> str:

@@ -41,7 +41,10 @@ _HINT: Final = (
 
 
 class DecodedRecord(NamedTuple):
-    """A record with decoded key and value. They are dicts, or bytes with format raw."""
+    """A record with decoded key and value.
+
+    They are dicts; with an Avro schema that is no record, its values; with format raw, bytes.
+    """
 
     key: Any
     value: Any
@@ -227,22 +230,25 @@ def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
     pool: Any = descriptor_pool.DescriptorPool()
     for file in completed(files_of(schema)):
         pool.AddSerializedFile(accepted(file.data))
-    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
-    return lambda payload: _plain(kind.FromString(payload))
+    type_ = pool.FindMessageTypeByName(message)
+    kind = message_factory.GetMessageClass(type_)
+    return lambda payload: _plain(type_, kind.FromString(payload))
 
 
-def _plain(message: Any) -> Any:
+def _plain(type_: Any, message: Any) -> Any:
     """Return a Protobuf message as a dict; timestamps, durations and wrappers are plain values."""
-    name = message.DESCRIPTOR.full_name
-    if name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
-        return message.ToDatetime() if name.endswith("Timestamp") else message.ToTimedelta()
-    if name.startswith("google.protobuf.") and name.endswith("Value"):
+    if type_.full_name == "google.protobuf.Timestamp":
+        return message.ToDatetime()
+    if type_.full_name == "google.protobuf.Duration":
+        return message.ToTimedelta()
+    if type_.file.name == "google/protobuf/wrappers.proto":
         return message.value
+    has_field = type(message).HasField  # A field can have this name.
     return {
         field.name: _plain_field(field, getattr(message, field.name))
-        if not field.has_presence or message.HasField(field.name)
+        if not field.has_presence or has_field(message, field.name)
         else None
-        for field in message.DESCRIPTOR.fields
+        for field in type_.fields
     }
 
 
@@ -258,7 +264,7 @@ def _plain_field(field: Any, value: Any) -> Any:
 
 def _plain_value(field: Any, value: Any) -> Any:
     if field.message_type is not None:
-        return _plain(value)
+        return _plain(field.message_type, value)
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return value if known is None else known.name

@@ -1,12 +1,17 @@
 """Messages of `assert_written`."""
 
+import datetime as dt
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
+
+import pytest
 
 from spark_kafka_sink.testing import _row as row_of
 from spark_kafka_sink.testing import compare_rows
 
 
-def rows(*pairs: tuple[str | None, str | bytes | None]) -> list[Any]:
+def rows(*pairs: tuple[Any, Any]) -> list[Any]:
     return [row_of(("key", "value"), {"key": key, "value": value}) for key, value in pairs]
 
 
@@ -21,6 +26,27 @@ def test_json_is_compared_by_content() -> None:
         "1 row expected, 1 record found: 1 different",
         '  different: a: value {"x": null} expected, {} found',
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "shown"),
+    [
+        (300_000_000_000, 3, "300000000000"),
+        (-1, 1, "-1"),
+        (1.5, 1.0, "1.5"),
+        (True, False, "true"),
+        (Decimal("1.50"), Decimal("1.5"), '"1.50"'),
+        (UUID(int=1), UUID(int=2), f'"{UUID(int=1)}"'),
+        (dt.date(2024, 2, 29), dt.date(2024, 3, 1), '"2024-02-29"'),
+        ([None, "é", b"1"], ["é"], """[null, "é", "b'1'"]"""),
+        ([{"b": 1, "a": 2}], [], '[{"a": 2, "b": 1}]'),
+    ],
+)
+def test_decoded_keys_and_values_without_a_record(value: Any, other: Any, shown: str) -> None:
+    assert compare_rows(rows((value, value)), rows((value, value))) == []
+    assert compare_rows(rows((value, "x")), rows((other, "x"))) != []
+    (_, line) = compare_rows(rows(("k", value)), rows(("k", other)))
+    assert line.startswith(f"  different: k: value {shown} expected, ")
 
 
 def test_rows_are_listed_by_key() -> None:

@@ -6,10 +6,11 @@ Source: the Avro 1.12 specification, "Complex Types, Records".
 from __future__ import annotations
 
 import json
+import re
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import invalid_schema
+from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT, invalid_schema
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
@@ -28,17 +29,17 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
 _STRUCTS: Final = {"boolean": "<?", "float": "<f", "double": "<d"}
 
 
-def default_bytes(schema: AvroSchema, value: Any) -> bytes:
-    """Return the encoding of a field's default.
+def default_bytes(schema: AvroSchema, field: dict[str, Any]) -> bytes:
+    """Return the encoding of the default of a field with this type.
 
     Raises:
         ConfigError: the default does not fit its type.
     """
     try:
-        return _encoded(schema, value)
+        return _encoded(schema, field["default"])
     except (*_MISFITS, RecursionError):  # Defaults of a recursive record can be infinite.
-        problem = f"the default {json.dumps(value)} does not fit the type {schema.full_name}"
-        raise invalid_schema(problem) from None
+        default = f"the default {json.dumps(field['default'])} of `{field['name']}`"
+        raise invalid_schema(f"{default} does not fit the type {schema.label}") from None
 
 
 def _encoded(schema: AvroSchema, value: Any) -> bytes:
@@ -78,6 +79,8 @@ def _scalar(schema: AvroSchema, value: Any) -> bytes:
     kind = schema.kind
     if type(value) not in _JSON_TYPES.get(kind, (str,)):
         raise TypeError
+    if not _has_meaning(schema.logical or "", value):
+        raise ValueError
     if kind in _STRUCTS:
         return struct.pack(_STRUCTS[kind], value)
     if kind in ("int", "long"):
@@ -92,3 +95,12 @@ def _scalar(schema: AvroSchema, value: Any) -> bytes:
     if kind == "bytes":
         return _string(value.encode("latin-1"))
     return _string(value.encode()) if kind == "string" else b""
+
+
+def _has_meaning(logical: str, value: Any) -> bool:
+    """Return True if readers can convert a value to its logical type."""
+    if logical == "uuid":
+        return len(value) == UUID_SIZE or re.match(UUID_TEXT, value) is not None
+    if logical in DAYS:
+        return bool(0 <= value < DAYS[logical])
+    return not logical.endswith("decimal") or bool(value)

@@ -26,7 +26,7 @@ from spark_kafka_sink.formats.avro.avro_branches import (
 )
 from spark_kafka_sink.formats.avro.avro_defaults import default_bytes
 from spark_kafka_sink.formats.avro.avro_derivation import derive
-from spark_kafka_sink.formats.avro.avro_schema import UUID_SIZE, AvroSchema
+from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT, AvroSchema
 from spark_kafka_sink.formats.columns.cells import Cells, values_of
 from spark_kafka_sink.formats.columns.column import (
     Column,
@@ -69,12 +69,9 @@ _MAX_REASONS: Final = 5
 _MAX_DIGITS: Final = 38
 """Maximum number of digits of 128-bit decimals."""
 _WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
-_UUID: Final = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 _ZERO_UUID: Final = b"00000000-0000-0000-0000-000000000000"
 _WIDE_SIZE: Final = 32
 """Size of Arrow's 256-bit decimals in bytes."""
-_DAYS: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
-"""Numbers above all times of day."""
 _UNITS: Final = {
     "time-millis": (1, 1_000_000),
     "time-micros": (1, 1000),
@@ -190,8 +187,7 @@ def _node(schema: AvroSchema, column: Column) -> Node:
     if column.shape is Shape.MAP and schema.kind == "map":
         return _map(schema, *column.parts)
     if closeness(schema, column) is None:
-        logical = f" ({schema.logical})" if schema.logical else ""
-        raise unsupported(column, f"Avro {schema.full_name}{logical}")
+        raise unsupported(column, f"Avro {schema.label}")
     if column.shape is Shape.DECIMAL:
         return _decimal(schema, column)
     return _scalar(schema, column)
@@ -216,7 +212,7 @@ def _missing(
 ) -> bytes:
     """Return the encoded default of a field without a column, or null if it is only nullable."""
     if "default" in declared:
-        return default_bytes(type_, declared["default"])
+        return default_bytes(type_, declared)
     if type_.accepts_null:
         kinds = [branch.kind for branch in type_.branches]
         return varint(kinds.index("null")) if type_.kind == "union" else b""
@@ -266,7 +262,7 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
     is_number = column.shape is Shape.INTEGER
     factor, divisor = (1, 1) if is_number else _UNITS.get(schema.logical or "", (1, 1))
     bits = _BITS[schema.kind]
-    day = _DAYS.get(schema.logical or "") if is_number else None
+    day = DAYS.get(schema.logical or "") if is_number else None
     is_checked = day is not None or (is_number and column.type.bit_width > bits) or factor > 1
     low, high = -((1 << bits - 1) // factor), ((1 << bits - 1) - 1) // factor
     limit = f"has a number beyond {bits} bits"
@@ -362,7 +358,7 @@ def _write_nullable(node: Node, branch: bytes, null: bytes, cells: Cells, out: R
 
 
 def _write_uuid(path: str, cells: Cells, out: RowWriter) -> None:
-    is_uuid: Any = pc.match_substring_regex(cells.strings(), _UUID)
+    is_uuid: Any = pc.match_substring_regex(cells.strings(), UUID_TEXT)
     cells.fail(~np.asarray(is_uuid.fill_null(True)), path, "is not a UUID")
     write_bytes(path, cells, out, is_zigzag=True)
 
@@ -370,7 +366,7 @@ def _write_uuid(path: str, cells: Cells, out: RowWriter) -> None:
 def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
     """Append the 16 bytes of UUIDs that are texts."""
     texts: Any = cells.strings()
-    is_uuid: Any = pc.match_substring_regex(texts, _UUID).fill_null(False)
+    is_uuid: Any = pc.match_substring_regex(texts, UUID_TEXT).fill_null(False)
     cells.fail(~np.asarray(is_uuid), path, "is not a UUID")
     digits = values_of(pc.if_else(is_uuid, texts, _ZERO_UUID)).tobytes().decode()
     offsets = np.arange(len(cells) + 1, dtype=np.int32) * np.int32(UUID_SIZE)

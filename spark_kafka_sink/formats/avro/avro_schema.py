@@ -42,6 +42,9 @@ _LOGICAL_TYPES: Final = {
     "duration": ("fixed",),
 }
 """The types that each logical type can annotate."""
+DAYS: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
+"""Numbers above all times of day."""
+UUID_TEXT: Final = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 _STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
@@ -119,6 +122,11 @@ class AvroSchema:
             return self.kind
         space = self.json.get("namespace")
         return full_name(str(self.json["name"]), self.namespace if space is None else str(space))
+
+    @property
+    def label(self) -> str:
+        """The type in messages, with its logical type."""
+        return f"{self.full_name} ({self.logical})" if self.logical else self.full_name
 
     @property
     def is_record(self) -> bool:

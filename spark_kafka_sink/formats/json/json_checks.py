@@ -20,6 +20,8 @@ from spark_kafka_sink.formats.json.json_encoder import names_of
 
 _PATTERN_PARTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 """An escape, a character class, or another character."""
+_SET_SIGNS: Final = re.compile(r"\\.|\[|([&~|-])\1", re.DOTALL)
+"""An escape, or what Python warns of in a character class because it may mean sets later."""
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Mask
@@ -121,12 +123,23 @@ def python_pattern(pattern: str) -> str | None:
     In JavaScript, ``$`` does not match before a line feed at the end, and classes such as ``\d``
     contain ASCII characters only.
     """
-    parts = _PATTERN_PARTS.finditer(pattern)
-    text = "".join(r"\Z" if part[0] == "$" else part[0] for part in parts)
+    text = "".join(_python_part(part[0]) for part in _PATTERN_PARTS.finditer(pattern))
     try:
         return re.compile(f"(?a:{text})").pattern
     except re.error:
         return None
+
+
+def _python_part(part: str) -> str:
+    if part[0] != "[":
+        return r"\Z" if part == "$" else part
+    return "[" + _SET_SIGNS.sub(lambda sign: _escaped_sign(sign[0]), part[1:])
+
+
+def _escaped_sign(sign: str) -> str:
+    if sign[0] == "\\":
+        return sign
+    return rf"\{sign}" if sign == "[" else rf"{sign[0]}\{sign[1]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -536,8 +536,10 @@ _RULES: Final[dict[str, Callable[..., None]]] = {
 
 def _rejected(column: Column, allowed: str) -> ColumnError:
     written = _written(column)[0]
-    name = f"column `{column.path}`" if column.path else "the record"
+    name, hint = f"column `{column.path}`", "Cast or drop the column, or change the schema."
+    if not column.path:
+        name = "the record"
+        hint = "Change the schema to type object: keys and values are written as JSON objects."
     return ColumnError(
-        f"{name} is written as JSON {written}, but the JSON Schema allows {allowed}",
-        hint="Cast or drop the column, or change the schema.",
+        f"{name} is written as JSON {written}, but the JSON Schema allows {allowed}", hint=hint
     )

@@ -153,8 +153,8 @@ def _column(schema: types.StructType, formats: FormatsConfig, part: PartFormat) 
             f"the column `{part.part}` has type {_short(data_type)}, but {part.part}.format is "
             f"{part.format.value}, which writes structs",
             hint=f"List the columns of the {part.part}: {part.part}.fields=..., with "
-            f"`{part.part}` if it is a field; or rename it; or set {part.part}.format=raw to "
-            "write its bytes"
+            f"`{part.part}` if it is a field; or rename it"
+            + (f"; or set {part.part}.format=raw to write its bytes" if _is_raw(data_type) else "")
             + (f"; or set {part.part}.schema to the column's Avro type" if is_avro else ""),
         )
     return Selection(part.format, column=index)
@@ -195,7 +195,7 @@ def _nested_hint(name: str, schema: types.StructType) -> str | None:
 
 
 def _check_raw(part: PartFormat, name: str, data_type: types.DataType) -> None:
-    if isinstance(data_type, (types.StringType, types.BinaryType)):
+    if _is_raw(data_type):
         return
     option = f"{part.part}.format"
     raise ColumnError(
@@ -204,6 +204,10 @@ def _check_raw(part: PartFormat, name: str, data_type: types.DataType) -> None:
         hint=f"Cast it: .withColumn('{name}', col('{name}').cast('STRING')), or set {option}, for "
         "example to json.",
     )
+
+
+def _is_raw(data_type: types.DataType) -> bool:
+    return isinstance(data_type, (types.StringType, types.BinaryType))
 
 
 def _short(data_type: types.DataType) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import uuid
 from decimal import Decimal
 from typing import Any
 
@@ -283,15 +284,15 @@ UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}
         ),
         (
             '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"1"}]}',
-            'the default "1" does not fit the type int',
+            'the default "1" of `a` does not fit the type int',
         ),
         (
             '{"type":"record","name":"R","fields":[{"name":"a","type":"float","default":1e39}]}',
-            r"the default 1e\+39 does not fit the type float",
+            r"the default 1e\+39 of `a` does not fit the type float",
         ),
         (
             '{"type":"record","name":"R","fields":[{"name":"a","type":"R","default":{}}]}',
-            "the default {} does not fit the type R",
+            "the default {} of `a` does not fit the type R",
         ),
         *(
             (json.dumps({**record(("v", "int")), "name": name, "namespace": ""}), f"a {name} is a")
@@ -322,6 +323,55 @@ UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}
 def test_invalid_schemas_are_rejected(schema: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         compile_encoder(EncoderSpec(format=Format.AVRO, schema=schema), pa.struct([]))
+
+
+UUID = {"type": "string", "logicalType": "uuid"}
+TIME = {"type": "int", "logicalType": "time-millis"}
+AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 4}
+
+
+@pytest.mark.parametrize(
+    ("schema", "default"),
+    [
+        (UUID, ""),
+        (UUID, "00000000"),
+        ([UUID, "null"], "x"),
+        (TIME, 86_400_000),
+        ({"type": "long", "logicalType": "time-micros"}, -1),
+        (AMOUNT, ""),
+        ({**AMOUNT, "logicalType": "big-decimal"}, ""),
+        ({"type": "array", "items": UUID}, [""]),
+        ({**record(("u", UUID)), "name": "Inner"}, {"u": ""}),
+    ],
+)
+def test_defaults_without_their_logical_meaning(schema: Any, default: Any) -> None:
+    text = record(("v", "int"))
+    text["fields"].append({"name": "x", "type": schema, "default": default})
+    array = pa.array([{"v": 1}], pa.struct([("v", pa.int32())]))
+    with pytest.raises(ConfigError, match="of `x` does not fit the type"):
+        encode(array, text)
+    written_column = pa.array(
+        [{"v": 1, "x": None}], pa.struct([("v", pa.int32()), ("x", pa.null())])
+    )
+    if isinstance(schema, list):  # The default is not needed.
+        assert read(text, encode(written_column, text)[0]) == {"v": 1, "x": None}
+
+
+@pytest.mark.parametrize(
+    ("schema", "default", "expected"),
+    [
+        (UUID, str(uuid.UUID(int=5)), uuid.UUID(int=5)),
+        (TIME, 86_399_999, dt.time(23, 59, 59, 999_000)),
+        (AMOUNT, "\0", Decimal(0)),
+        (AMOUNT, "\u00ff", Decimal(-1)),
+        ({"type": "string", "logicalType": "unknown"}, "", ""),
+    ],
+)
+def test_defaults_with_logical_types(schema: Any, default: Any, expected: Any) -> None:
+    text = record(("v", "int"))
+    text["fields"].append({"name": "x", "type": schema, "default": default})
+    (data,) = encode(pa.array([{"v": 1}], pa.struct([("v", pa.int32())])), text)
+    assert read(text, data) == {"v": 1, "x": expected}
 
 
 @pytest.mark.parametrize("size", [None, 20, 32, 40])
@@ -457,6 +507,15 @@ def test_derived_record_has_no_primitive_name() -> None:
     with pytest.raises(ConfigError, match="a string is a primitive type"):
         derive_schema(Format.AVRO, type_, "string")
     assert derive_schema(Format.AVRO, type_, "string", "n").name == "n.string"
+
+
+@pytest.mark.parametrize("format_", [Format.AVRO, Format.PROTOBUF, Format.JSON])
+def test_name_of_a_derived_record_with_its_namespace(format_: Format) -> None:
+    type_ = pa.struct([("a", pa.int32())])
+    named = derive_schema(format_, type_, "com.example.Order", "")
+    assert named == derive_schema(format_, type_, "com.example.Order", "other")
+    assert named == derive_schema(format_, type_, "Order", "com.example")
+    assert named.name == "com.example.Order"
 
 
 @pytest.mark.parametrize("name", ["1st", "with space", "é", ""])

@@ -589,9 +589,14 @@ def test_values_that_cannot_be_compared_are_rejected(
         (r"^\d+$", ["12", "\u0661"], [True, False]),
         (r"^\w$", ["w", "\u00e9"], [True, False]),
         (r"^[$a]\$$", ["$$", "a$", "a"], [True, True, False]),
+        ("^[[]$", ["[", "a"], [True, False]),
+        (r"^[a\[[&&b||~~-]+$", ["a[&|~-b", "]", "c"], [True, False, False]),
+        ("^[+--]$", ["+", ",", "-", "."], [True, True, True, False]),
+        (r"^[\]&&[]$", ["]", "&", "[", "x"], [True, True, True, False]),
         ("(?i)a", ["A"], [True]),  # no JavaScript, and not valid within a group of Python
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_patterns_are_those_of_javascript(
     pattern: str, names: list[str], matches: list[bool]
 ) -> None:
