@@ -9,7 +9,6 @@ import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import (
@@ -22,8 +21,6 @@ from spark_kafka_sink.report.advice_rules import advise
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.slow_link import slow_link
-from tests.support.harness.fake import FakeCluster, Fault
-from tests.support.harness.world import world
 
 DELAY_S = 0.02
 
@@ -137,21 +134,6 @@ def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
     discard_session(borrow_session(settings))
     advice = advice_of(DeliveryReport.merge_all(reports))["the number of tasks", Direction.LOWER]
     assert "30 tasks" in advice.figure
-
-
-def test_throttling_and_retries() -> None:
-    """Scripted brokers that throttle and reject requests, on real connections."""
-    with world(FakeCluster(topics={"t": 1})) as sim:
-        rejected = Fault(error=ErrorCode.not_enough_replicas)
-        for fault in (Fault(throttle_ms=200), rejected, rejected, rejected):
-            sim.fault(fault)
-            sim.send_batches(1)
-            sim.finish()
-        report = sim.report()
-    by_setting = advice_of(report)
-    assert "throttled 200 ms" in by_setting["the brokers' quota", Direction.CHECK].figure
-    retries = by_setting["the brokers", Direction.CHECK]
-    assert "3 retries for 4 batches, NOT_ENOUGH_REPLICAS 3 times" in retries.figure
 
 
 def test_oversized_batches_are_advised_to_shrink() -> None:

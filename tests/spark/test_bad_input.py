@@ -48,24 +48,6 @@ def test_missing_servers_fail_before_any_task(sink: Sink, topic: str) -> None:
     assert jobs == 0
 
 
-def test_unknown_partition_fails_with_its_row(sink: Sink, topic: str) -> None:
-    frame = sink.frame("value string, partition int", ("a", 0), ("b", 1), ("c", 7))
-    error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
-    assert "row 2 of Spark partition 0 specifies a partition that does not exist" in str(error)
-    assert f"topic={topic}, partition=7" in str(error)
-    assert count(sink.bootstrap_servers, topic) == 0
-
-
-def test_oversized_record_fails_with_its_row(sink: Sink, topic: str) -> None:
-    frame = sink.frame("value string, partition int", ("a", 1), ("b" * 1_100_000, 2))
-    error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
-    text = str(error)
-    assert "row 1 of Spark partition 0 is 1,100," in text
-    assert "more than max.request.size = 1,048,576" in text
-    assert f"topic={topic}, partition=2" in text
-    assert count(sink.bootstrap_servers, topic) == 0
-
-
 def test_missing_topic_fails_the_write(sink: Sink, unique_topic: str) -> None:
     options = {**SHORT, "kafka.allow.auto.create.topics": "false"}
     error, _ = sink.jobs_of(lambda: sink.write(_frame(sink), topic=unique_topic, **options))

@@ -104,12 +104,6 @@ def test_denied_topic_is_named_with_its_command(kafka: SecuredKafka, unique_topi
     assert len(by_confluent(kafka.bootstrap_servers, unique_topic)) == 10
 
 
-def test_write_permission_allows_idempotent_writes(kafka: SecuredKafka, unique_topic: str) -> None:
-    kafka.admin.create_topic(unique_topic)
-    write(kafka, User.CAROL, unique_topic)
-    assert len(by_confluent(kafka.bootstrap_servers, unique_topic)) == 10
-
-
 def test_transactional_id_without_write_permission(kafka: SecuredKafka, unique_topic: str) -> None:
     """The ACL in the hint is sufficient."""
     kafka.admin.create_topic(unique_topic)

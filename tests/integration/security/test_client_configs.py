@@ -5,21 +5,9 @@ import pytest
 from tests.integration.security.continuous_writer import numbers
 from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
-from tests.support.security.confluent_client import write_with_confluent
 from tests.support.security.secured_kafka import SecuredKafka
 
 ROWS = 2_000
-
-
-@pytest.mark.parametrize(
-    "client",
-    [client for client in CLIENT_CONFIGS if client.librdkafka is not None],
-    ids=lambda client: client.name,
-)
-def test_confluent_kafka_writes(kafka: SecuredKafka, topic: str, client: ClientConfig) -> None:
-    values = [b"%d" % number for number in range(10)]
-    write_with_confluent(client.confluent_options(kafka), topic, values)
-    assert numbers(kafka, topic) == list(range(10))
 
 
 @pytest.mark.parametrize("client", CLIENT_CONFIGS, ids=lambda client: client.name)

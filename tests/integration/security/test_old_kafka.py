@@ -13,7 +13,6 @@ from tests.support.security.client_configs import (
     ClientConfig,
     password_options,
 )
-from tests.support.security.confluent_client import write_with_confluent
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_old_kafka import LISTENERS, SecuredOldKafka
 from tests.support.security.users import User
@@ -45,17 +44,6 @@ def test_producer_writes_with_each_mechanism(
     chunk = numbered(topic, 0, 300, 3)
     produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))
     assert numbers(kafka, topic) == list(range(300))
-
-
-@pytest.mark.parametrize(
-    "client",
-    [client for client in SUPPORTED if client.librdkafka is not None],
-    ids=lambda client: client.name,
-)
-def test_confluent_kafka_writes(kafka: SecuredOldKafka, topic: str, client: ClientConfig) -> None:
-    values = [b"%d" % number for number in range(10)]
-    write_with_confluent(client.confluent_options(kafka), topic, values)
-    assert numbers(kafka, topic) == list(range(10))
 
 
 def _client(user: User, secret: str | None = None) -> ClientConfig:

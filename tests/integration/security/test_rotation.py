@@ -19,9 +19,9 @@ from tests.integration.security.continuous_writer import for_seconds, numbers, w
 from tests.integration.support.producer_writes import numbered, session
 from tests.support.readers import await_count
 from tests.support.security.client_configs import (
-    LIBRDKAFKA_TRUST,
     TRUST,
     ClientConfig,
+    broker_options,
     librdkafka_password,
     password_options,
 )
@@ -120,14 +120,19 @@ def _client(secret: str) -> ClientConfig:
         name="dave",
         listener=Listener.REAUTH,
         options={**TRUST, **login},
-        librdkafka={**LIBRDKAFKA_TRUST, **librdkafka_password("SCRAM-SHA-512", User.DAVE, secret)},
     )
 
 
 def change_password(kafka: SecuredKafka, secret: str) -> None:
     """Change DAVE's password and wait until it is effective."""
     set_scram_password(kafka.admin.client(), User.DAVE, secret)
-    await_login(_client(secret).confluent_options(kafka))
+    await_login(
+        {
+            **broker_options(kafka, Listener.REAUTH),
+            **librdkafka_password("SCRAM-SHA-512", User.DAVE, secret),
+            "ssl.ca.location": kafka.placeholders["tls"] + "/trust.pem",
+        }
+    )
 
 
 @pytest.fixture

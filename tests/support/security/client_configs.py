@@ -31,41 +31,31 @@ class Secured(Protocol):
 class ClientConfig:
     """A listener and the client options to connect to it.
 
-    `options`: without the prefix `kafka.` and without bootstrap.servers. `librdkafka`: the same
-    configuration for confluent-kafka, if it supports one. `jvm`: True if Spark's built-in sink
-    accepts the options.
+    `options`: without the prefix `kafka.` and without bootstrap.servers. `jvm`: True if Spark's
+    built-in sink accepts the options.
     """
 
     name: str
     listener: Listener
     options: Mapping[str, str] = field(default_factory=dict)
-    librdkafka: Mapping[str, str] | None = None
     jvm: bool = True
 
     def java_options(self, kafka: Secured) -> dict[str, str]:
         """Return the options with the names of the Java client."""
-        return {**_common(self.listener, kafka), **_filled(self.options, kafka)}
+        filled = {name: text.format(**kafka.placeholders) for name, text in self.options.items()}
+        return {**broker_options(kafka, self.listener), **filled}
 
     def spark_options(self, kafka: Secured) -> dict[str, str]:
         """Return the options for `df.write`, with the prefix `kafka.`."""
         return {f"kafka.{name}": value for name, value in self.java_options(kafka).items()}
 
-    def confluent_options(self, kafka: Secured) -> dict[str, str]:
-        """Return the options for confluent-kafka."""
-        assert self.librdkafka is not None
-        return {**_common(self.listener, kafka), **_filled(self.librdkafka, kafka)}
 
-
-def _common(listener: Listener, kafka: Secured) -> dict[str, str]:
+def broker_options(kafka: Secured, listener: Listener) -> dict[str, str]:
+    """Return the options of any client for the address and the protocol of a listener."""
     return {"bootstrap.servers": kafka.servers(listener), "security.protocol": listener.protocol}
 
 
-def _filled(options: Mapping[str, str], kafka: Secured) -> dict[str, str]:
-    return {name: value.format(**kafka.placeholders) for name, value in options.items()}
-
-
 TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "{tls}/trust.pem"}
-LIBRDKAFKA_TRUST = {"ssl.ca.location": "{tls}/trust.pem"}
 PEM_KEYS = {"ssl.keystore.type": "PEM"}
 
 
@@ -112,18 +102,6 @@ def credentials_options(
     }
 
 
-def librdkafka_credentials(user: str) -> dict[str, str]:
-    """Return the options of confluent-kafka for OAUTHBEARER with a client ID and secret."""
-    return {
-        "sasl.mechanism": "OAUTHBEARER",
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.client.id": user,
-        "sasl.oauthbearer.client.secret": password(user),
-        "sasl.oauthbearer.token.endpoint.url": "{token_url}",
-        "sasl.oauthbearer.scope": "kafka",
-    }
-
-
 def keytab_options(user: str, keytab: str = "{keytab}") -> dict[str, str]:
     """Return the options for GSSAPI with a keytab."""
     login = (
@@ -150,39 +128,21 @@ ALICE_LOGINS = {
 
 def _sasl_clients() -> tuple[ClientConfig, ...]:
     """Return a configuration for each mechanism, with and without TLS."""
-    alice = User.ALICE.value
-    mechanisms: dict[str, tuple[dict[str, str], dict[str, str] | None]] = {
-        **{
-            name: (password_options(name, alice), librdkafka_password(name, alice))
-            for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-        },
-        "OAUTHBEARER": (credentials_options(alice), librdkafka_credentials(alice)),
-        "GSSAPI": (keytab_options(alice), None),
-    }
     return tuple(
         ClientConfig(
-            name=f"{listener.name} {mechanism}",
-            listener=listener,
-            options={**trust, **options},
-            librdkafka=None if librdkafka is None else {**librdkafka_trust, **librdkafka},
+            name=f"{listener.name} {mechanism}", listener=listener, options={**trust, **options}
         )
-        for listener, trust, librdkafka_trust in (
-            (Listener.SASL_PLAINTEXT, {}, {}),
-            (Listener.SASL_SSL, TRUST, LIBRDKAFKA_TRUST),
-        )
-        for mechanism, (options, librdkafka) in mechanisms.items()
+        for listener, trust in ((Listener.SASL_PLAINTEXT, {}), (Listener.SASL_SSL, TRUST))
+        for mechanism, options in ALICE_LOGINS.items()
     )
 
 
 _TLS = (
-    ClientConfig(
-        name="SSL, PEM file", listener=Listener.SSL, options=TRUST, librdkafka=LIBRDKAFKA_TRUST
-    ),
+    ClientConfig(name="SSL, PEM file", listener=Listener.SSL, options=TRUST),
     ClientConfig(
         name="SSL, PEM inline",
         listener=Listener.SSL,
         options={"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "{ca}"},
-        librdkafka={"ssl.ca.pem": "{ca}"},
     ),
     ClientConfig(
         name="SSL, JKS",
@@ -210,7 +170,6 @@ _TLS = (
         name="SSL, only TLS 1.2",
         listener=Listener.TLS12,
         options={**TRUST, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.2"},
-        librdkafka=LIBRDKAFKA_TRUST,
     ),
     ClientConfig(name="SSL, server with only TLS 1.2", listener=Listener.TLS12, options=TRUST),
     ClientConfig(
@@ -229,11 +188,6 @@ _CLIENT_CERTIFICATES = (
         name="MTLS, PEM file",
         listener=Listener.MTLS,
         options={**TRUST, **PEM_KEYS, "ssl.keystore.location": "{tls}/client.pem"},
-        librdkafka={
-            **LIBRDKAFKA_TRUST,
-            "ssl.certificate.location": "{tls}/client.crt",
-            "ssl.key.location": "{tls}/client.key",
-        },
     ),
     ClientConfig(
         name="MTLS, PEM inline",

@@ -44,7 +44,6 @@ class Stores:
             "chain": self.client.chain_pem,
             "key": self.client.key_pem(),
             "pbes1_key": self.path("client-pbes1.key").read_text(),
-            "pbes2_key": self.client.key_pem(KEY_PASSWORD),
             "store_password": STORE_PASSWORD,
             "key_password": KEY_PASSWORD,
         }
@@ -77,7 +76,6 @@ def write_stores(folder: Path) -> Stores:
 
 def _write_client(stores: Stores) -> None:
     client, path = stores.client, stores.path
-    path("client.crt").write_text(client.chain_pem)
     path("client.key").write_text(client.key_pem())
     client.write(stores.folder, "client-pbes2", KEY_PASSWORD)
     with ThreadPoolExecutor() as pool:

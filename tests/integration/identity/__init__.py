@@ -1,1 +1,0 @@
-"""Identity of writers: separate logins, authorization errors and no leaked secrets."""
