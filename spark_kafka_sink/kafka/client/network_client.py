@@ -302,8 +302,8 @@ class NetworkClient:
                 if not is_resolving or (broker.node.host, broker.node.port) != result.owner:
                     continue
                 try:
-                    if result.error is not None:
-                        raise result.error
+                    if (failure := _lookup_error(result)) is not None:
+                        raise failure
                     broker.set_addresses(result.value)
                     self._connect_next(broker, now)
                 except OSError as error:
@@ -442,6 +442,7 @@ class NetworkClient:
         self.metrics.update(broker)
         self._complete_fire_and_forget(broker)
         connection, lost = broker.connection, broker.reset()
+        self._logins.cancel(connection)
         self.metrics.on_closed(broker, reason, lost)
         oldest = next(iter(connection.in_flight), None)
         for flight in lost:
@@ -460,3 +461,10 @@ class NetworkClient:
         broker = self._brokers.pop(node_id, None)
         if broker is not None:
             self._drop(broker, reason, now)
+
+
+def _lookup_error(result: CallResult) -> OSError | None:
+    """Return why a name lookup failed; an unexpected error also fails only this connection."""
+    if result.error is None or isinstance(result.error, OSError):
+        return result.error
+    return OSError(f"the name lookup failed with an unexpected {type(result.error).__name__}")

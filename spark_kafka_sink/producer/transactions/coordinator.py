@@ -289,6 +289,17 @@ def error_code(response: Any | None) -> int:
     return ClientErrorCode.disconnected if response is None else int(response.error_code)
 
 
+def flag_error_code(response: Any | None) -> int:
+    """Return the error code of the abort flag in a DescribeTransactions response.
+
+    Raises:
+        ProtocolError: the response describes no transactional id.
+    """
+    if response is not None and not response.transaction_states:
+        raise ProtocolError("a response to DescribeTransactions contains no transactional id")
+    return error_code(None if response is None else response.transaction_states[0])
+
+
 def opened(response: Any, settings: TransactionSettings, connection: Connection) -> OpenTransaction:
     """Return the producer that InitProducerId has granted."""
     return OpenTransaction(

@@ -344,9 +344,7 @@ class TransactionManager:
         producer id is either fenced, or it was granted after the flag was created and this check
         finds the flag.
         """
-        response = completion.response
-        described = None if response is None else response.transaction_states[0]
-        code = coordinator.error_code(described)
+        code = coordinator.flag_error_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
             self._record_success()
             self._accept_producer()

@@ -17,7 +17,7 @@ class FakeLookups:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.known: dict[str, list[Address] | OSError] = {}
+        self.known: dict[str, list[Address] | Exception] = {}
         """Addresses or errors by host; a lookup of any other host waits until it is added."""
         self._open: list[Any] = []
 
@@ -26,12 +26,15 @@ class FakeLookups:
         self._open.append(owner)
         wakeup()
 
+    def cancel(self, owner: Any) -> None:
+        self._open = [lookup for lookup in self._open if lookup != owner]
+
     def results(self) -> list[CallResult]:
         call_results = []
         for owner in [lookup for lookup in self._open if lookup[0] in self.known]:
             self._open.remove(owner)
             result = self.known[owner[0]]
-            if isinstance(result, OSError):
+            if isinstance(result, Exception):
                 call_results.append(CallResult(owner=owner, error=result))
             else:
                 call_results.append(CallResult(owner=owner, value=list(result)))

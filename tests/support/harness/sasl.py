@@ -79,16 +79,19 @@ class ManualSteps:
         self.holding = False
         self.error: Exception | None = None
         """Raised by every step instead of running it."""
-        self._waiting: list[tuple[object, Step]] = []
+        self.waiting: list[tuple[object, Step]] = []
 
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        self._waiting.append((owner, step))
+        self.waiting.append((owner, step))
         wakeup()
+
+    def cancel(self, owner: object) -> None:
+        self.waiting = [(waiting, step) for waiting, step in self.waiting if waiting is not owner]
 
     def results(self) -> list[CallResult]:
         if self.holding:
             return []
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         return [self._run(owner, step) for owner, step in waiting]
 
     def _run(self, owner: object, step: Step) -> CallResult:

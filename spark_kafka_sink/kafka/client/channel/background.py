@@ -25,7 +25,7 @@ class CallResult:
 
     owner: object
     value: Any = field(default=None, repr=False)
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def failure(self) -> OSError | KafkaProdError | None:
@@ -39,10 +39,13 @@ class CallResult:
 
 
 class Calls(Protocol):
-    """Runs calls. Both methods return immediately."""
+    """Runs calls. All methods return immediately."""
 
     def run(self, owner: Hashable, call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
         """Start a call. When the result is available, any thread calls `wakeup`."""
+
+    def cancel(self, owner: Hashable) -> None:
+        """Drop the owner's call if it has not started."""
 
     def results(self) -> list[CallResult]:
         """Return the results since the last call."""
@@ -76,6 +79,13 @@ class BackgroundCalls:
             self._waiting.append((owner, call, wakeup))
             self._start_threads()
 
+    def cancel(self, owner: Hashable) -> None:
+        """Drop the owner's call if it has not started, so that it delays no other call."""
+        waiting = deque(call for call in self._waiting if call[0] != owner)
+        if len(waiting) < len(self._waiting):
+            self._waiting = waiting
+            self._owners.discard(owner)
+
     def results(self) -> list[CallResult]:
         """Return the results since the last call."""
         results = []
@@ -102,7 +112,7 @@ class BackgroundCalls:
     def _run(self, owner: Hashable, call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
         try:
             result = CallResult(owner=owner, value=call())
-        except Exception as error:  # noqa: BLE001 - the sender thread handles it
+        except BaseException as error:  # noqa: BLE001 - such as a panic of a library in Rust
             result = CallResult(owner=owner, error=error)
         self._done.put(result)
         wakeup()

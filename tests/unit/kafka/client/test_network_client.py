@@ -377,6 +377,7 @@ def test_hanging_store_times_out(stores: StoreReader, tmp_path: Path) -> None:
     scene.turn()
     assert "the truststore or the keystore" in scene.network.failures.reasons[str(NODE)]
     assert scene.cluster.connected_ports == []
+    assert not steps.waiting  # The connection is closed: nothing needs its stores.
     steps.holding = False
     scene.clock.advance(1.1)
     scene.turn()

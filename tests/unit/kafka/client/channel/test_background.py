@@ -6,6 +6,7 @@ from threading import Event, Semaphore
 
 import pytest
 
+from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult
 from spark_kafka_sink.kafka.client.network_client import MAX_LOGIN_THREADS
 
@@ -59,6 +60,39 @@ def test_error_is_a_result() -> None:
     steps.run("owner", fail)
     (result,) = steps.wait()
     assert (result.value, result.error) == (None, error)
+
+
+class Panic(BaseException):
+    """Not an Exception, like the panic of a library in Rust."""
+
+
+def test_panic_is_a_result_and_frees_its_thread() -> None:
+    steps = Steps()
+
+    def fail() -> bytes:
+        raise Panic
+
+    for _ in range(MAX_LOGIN_THREADS + 1):
+        steps.run("owner", fail)
+        (result,) = steps.wait()
+        assert isinstance(result.error, Panic)
+        assert isinstance(result.failure, AuthenticationError)
+
+
+def test_canceled_step_is_not_run(released: Event) -> None:
+    steps, calls = Steps(), []
+    for number in range(MAX_LOGIN_THREADS):
+        steps.run(number, lambda: released.wait(PATIENCE) and b"late")
+    steps.run("obsolete", lambda: calls.append("obsolete"))
+    steps.run("current", lambda: calls.append("current"))
+    steps.threads.cancel("obsolete")
+    steps.threads.cancel(0)  # It is running, so its result is still expected.
+    steps.run("obsolete", lambda: calls.append("repeated"))
+    released.set()
+    results: list[CallResult] = []
+    while len(results) < MAX_LOGIN_THREADS + 2:
+        results += steps.wait()
+    assert calls == ["current", "repeated"]
 
 
 def test_hanging_step_blocks_no_other(released: Event) -> None:

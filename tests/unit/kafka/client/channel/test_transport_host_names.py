@@ -139,6 +139,16 @@ def test_unknown_name_is_a_failure_with_its_reason() -> None:
     scene.close()
 
 
+def test_failed_resolver_fails_only_its_connection() -> None:
+    scene = NetworkScene()
+    scene.names.known["one.test"] = MemoryError("no buffer")
+    scene.turns(4, NAMED, OTHER)
+    assert "MemoryError" in scene.network.failures.reasons["one.test:40001"]
+    assert scene.network.failures.fatal is None
+    assert list(scene.network.connected()) == [OTHER]
+    scene.close()
+
+
 def test_late_answer_is_ignored() -> None:
     scene = NetworkScene()
     scene.turn(NAMED)
