@@ -285,6 +285,3 @@ SINK_OPTIONS = (
     *THROTTLING_OPTIONS,
 )
 """The sink's own options. Their names are case-insensitive."""
-
-DEVIATIONS: tuple[Option, ...] = tuple(row for row in PRODUCER_OPTIONS if row.bulk is not None)
-"""Options whose default differs from Java's. With profile=java, they have Java's default."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.broker.security.denials import ANONYMOUS
 from spark_kafka_sink.broker.security.sasl_server import MAX_RECEIVE_BYTES
 from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
+from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

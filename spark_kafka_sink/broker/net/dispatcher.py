@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome, RequestContext
-from spark_kafka_sink.broker.security.denials import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.produce import plain_produce_request, plain_produce_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from spark_kafka_sink.broker.cluster.nodes import NodeSockets
 from spark_kafka_sink.broker.net.client_connection import ClientConnection
 from spark_kafka_sink.broker.net.error_log import ErrorLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
-from spark_kafka_sink.broker.security.denials import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
+from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -26,6 +26,7 @@ from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import (
     CODEC_MASK,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
@@ -48,7 +49,6 @@ _EARLY = {
     ErrorCode.message_too_large,
     ErrorCode.unsupported_compression_type,
 }
-LOG_APPEND_TIME = 0x08
 ZSTD_FROM_VERSION = 7
 _MIN_LENGTH = 14
 _LENGTH = slice(8, 12)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spark_kafka_sink.broker.partition.log_validator import LOG_APPEND_TIME
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, LogStorage, StoredBatch
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.kafka.records.record_batch import (
     HEADER_SIZE,
     LEADER_EPOCH_OFFSET,
+    LOG_APPEND_TIME,
     BatchHeader,
 )
 from spark_kafka_sink.kafka.records.record_decoder import read_fields, records_section

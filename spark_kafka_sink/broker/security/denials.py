@@ -15,8 +15,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 ANY_USER: Final = "*"
-ANONYMOUS: Final = "ANONYMOUS"
-"""Kafka's user name for clients that are not authenticated."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """Kafka's name for the only resource of the type Cluster."""
 _USER: Final = "User:"

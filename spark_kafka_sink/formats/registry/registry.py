@@ -143,6 +143,10 @@ class Registry:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections of the client."""
         close = getattr(self._client, "close", None)  # Clients of mock:// have no close().
         if close is not None:
             close()

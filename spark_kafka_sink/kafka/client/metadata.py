@@ -26,7 +26,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from random import Random
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -190,7 +190,7 @@ class Metadata:
         """Store a partition's leader from a Produce response (KIP-951) if its epoch is newer."""
         self.cluster = self.cluster.with_leader(*topic_partition, leader, epoch)
 
-    def learn_nodes(self, nodes: Iterable[tuple[int, str, int]]) -> None:
+    def learn_nodes(self, nodes: Sequence[tuple[int, str, int]]) -> None:
         """Store the broker ids and addresses from a Produce response (KIP-951)."""
         if nodes:
             self.cluster = self.cluster.with_nodes(Node(*node) for node in nodes)

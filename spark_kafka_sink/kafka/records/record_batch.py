@@ -41,7 +41,7 @@ MAX_SEQUENCE = 0x7FFFFFFF
 _CODECS = tuple(Codec)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_OFFSET = 23
-_LOG_APPEND_TIME = 0x08
+LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 
@@ -87,7 +87,7 @@ class BatchHeader(NamedTuple):
     @property
     def is_log_append_time(self) -> bool:
         """True if the broker, not the producer, set the timestamp."""
-        return bool(self.attributes & _LOG_APPEND_TIME)
+        return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import Login, SaslConfig, SecurityConfig
 
 
-_ANONYMOUS = "ANONYMOUS"
+ANONYMOUS = "ANONYMOUS"
+"""Kafka's user name for clients that are not authenticated."""
 _OF_CERTIFICATE = "<the subject of the client's certificate>"
 _OF_TOKEN = "<the subject of the token>"  # noqa: S105
 _OF_TOKEN_OWNER = "<the owner of the delegation token>"  # noqa: S105
@@ -60,7 +61,7 @@ def _name(security: SecurityConfig) -> str:
         return _sasl_name(security.sasl)
     if security.tls is not None and security.tls.keystore is not None:
         return _OF_CERTIFICATE
-    return _ANONYMOUS
+    return ANONYMOUS
 
 
 def _sasl_name(sasl: SaslConfig) -> str:

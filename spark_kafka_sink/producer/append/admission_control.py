@@ -59,7 +59,7 @@ class AdmissionControl:
         self._limiter = RateLimiter(rates, client.clock.monotonic())
         quota = (self._quotas.limit or config.buffer_memory) // PARTITIONS_PART
         size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
-        self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, size))
+        self._chunk_rows, self._chunk_bytes = self._limiter.max_chunk(MAX_INT, max(1, size))
 
     def broken(self, topic: TopicInfo) -> frozenset[int]:
         """Return the partitions whose circuit breaker, or whose leader's circuit breaker, is open.

@@ -57,7 +57,7 @@ class Bucket:
         """Return the seconds until the level reaches zero, at `factor` times the rate."""
         return max(0.0, -self.level / (self.rate * factor)) if self.rate else 0.0
 
-    def chunk(self, most: int) -> int:
+    def max_chunk(self, most: int) -> int:
         """Return the maximum number of tokens for a chunk, at most `most`."""
         return min(most, max(1, int(self.rate * CHUNK_SECONDS))) if self.rate else most
 
@@ -113,9 +113,9 @@ class RateLimiter:
         """True if any limit currently applies."""
         return bool(self._records.rate or self._bytes.rate)
 
-    def chunk(self, rows: int, size: int) -> tuple[int, int]:
+    def max_chunk(self, rows: int, size: int) -> tuple[int, int]:
         """Return the maximum rows and bytes of a chunk, at most `rows` and `size`."""
-        return self._records.chunk(rows), self._bytes.chunk(size)
+        return self._records.max_chunk(rows), self._bytes.max_chunk(size)
 
     def refill(self, now: float, ramp: Ramp) -> None:
         """Refill the buckets up to `now` at the rates that the ramp allows."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.common.text import MAX_VALUE_CHARS, TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.common.time_zones import ZONE_SETTING, system_zone, utc_offsets
 from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _NONE = -1
-_MAX_VALUE_CHARS = 100
 MAX_GATHERED_BYTES = MAX_SLICE_BYTES
 """Maximum total size of the Arrow batches that are concatenated, in bytes."""
 SLOW_AFTER = 0.05
@@ -169,7 +168,7 @@ def read_topics(
     names = [_name(raw_name) for raw_name in raw]
     wrong = [index for index, name in enumerate(names) if name is None]
     if wrong:
-        shown = raw[wrong[0]].decode(errors="backslashreplace")[:_MAX_VALUE_CHARS]
+        shown = raw[wrong[0]].decode(errors="backslashreplace")[:MAX_VALUE_CHARS]
         checks.found(
             np.flatnonzero(np.isin(numbers, wrong)),
             RowError.INVALID_TOPIC,

@@ -160,7 +160,7 @@ class _SpecBuilder:
 
     def __exit__(self, *error: object) -> None:
         if self._registry is not None:
-            self._registry.__exit__(None, None, None)
+            self._registry.close()
 
     def draft(self, spec: EncoderSpec, part: PartFormat) -> _Draft:
         """Return the spec with a schema that fits the columns, without registering it."""

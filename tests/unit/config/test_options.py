@@ -8,12 +8,13 @@ import pytest
 from spark_kafka_sink.config import option_names
 from spark_kafka_sink.config.option import Option, OptionType
 from spark_kafka_sink.config.option_names import PRODUCER_NAMES
-from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.security_names import (
     IGNORED_JAVA_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
     SECURITY_NAMES,
 )
+from tests.unit.config.parsing import DEVIATIONS
 
 with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}

@@ -11,11 +11,11 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import profiles
 from spark_kafka_sink.config.enums import Codec, Profile
 from spark_kafka_sink.config.option_names import PRODUCER_NAMES
-from spark_kafka_sink.config.options import DEVIATIONS
 from spark_kafka_sink.config.profiles import find_file, load_profile, parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.report.arrow_advice import UNMEASURED
 from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES
+from tests.unit.config.parsing import DEVIATIONS
 
 NAMED = [profile for profile in Profile if profile is not Profile.NONE]
 

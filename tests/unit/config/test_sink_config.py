@@ -17,9 +17,9 @@ from spark_kafka_sink.config.enums import (
 )
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.option import declared
-from spark_kafka_sink.config.options import DEVIATIONS, ProducerOptions
+from spark_kafka_sink.config.options import ProducerOptions
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
-from tests.unit.config.parsing import MINIMAL, failure, parse
+from tests.unit.config.parsing import DEVIATIONS, MINIMAL, failure, parse
 
 OPTION_FIELDS = declared(ProducerOptions)
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"

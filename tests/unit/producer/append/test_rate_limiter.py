@@ -51,7 +51,7 @@ def wait_of_chunk(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
 def written(limits: RateLimits, seconds: float, troubled_at: float | None = None) -> int:
     """Count the rows of 10 bytes that are written in `seconds`."""
     limiter, now, end, rows = RateLimiter(limits, 0.0), 0.0, seconds, 0
-    chunk, size = limiter.chunk(10_000, HUGE)
+    chunk, size = limiter.max_chunk(10_000, HUGE)
     count = min(chunk, max(1, size // 10))
     while True:
         ramp = Ramp(troubled_at) if troubled_at is not None and now >= troubled_at else NO_TROUBLE
@@ -100,15 +100,15 @@ def test_continuous_trouble_leaves_a_sixteenth() -> None:
 
 
 def test_chunk_size_is_a_fraction_of_a_second() -> None:
-    assert RateLimiter(RateLimits(records=1_000), 0.0).chunk(10_000, 77) == (250, 77)
-    assert RateLimiter(RateLimits(records=1), 0.0).chunk(10_000, 77) == (1, 77)
-    assert RateLimiter(RateLimits(size=1_000), 0.0).chunk(10_000, 9_999) == (10_000, 250)
+    assert RateLimiter(RateLimits(records=1_000), 0.0).max_chunk(10_000, 77) == (250, 77)
+    assert RateLimiter(RateLimits(records=1), 0.0).max_chunk(10_000, 77) == (1, 77)
+    assert RateLimiter(RateLimits(size=1_000), 0.0).max_chunk(10_000, 9_999) == (10_000, 250)
 
 
 def test_writer_without_limits_is_not_delayed() -> None:
     limiter = RateLimiter(RateLimits(), 0.0)
     assert not limiter.limited
-    assert limiter.chunk(10, 20) == (10, 20)
+    assert limiter.max_chunk(10, 20) == (10, 20)
     limiter.acquire(1 << 40, 1 << 40)
     assert wait_of_chunk(limiter, 0.0, NO_TROUBLE) == 0.0
 
