@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import (
-    AuthenticationError,
     AuthorizationError,
     ColumnError,
     KafkaProdError,
@@ -21,12 +20,6 @@ from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink
 
 DEAD_LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
-LOGIN = {
-    "kafka.security.protocol": "SASL_PLAINTEXT",
-    "kafka.sasl.mechanism": "PLAIN",
-    "kafka.sasl.username": "alice",
-    "kafka.sasl.password": "wrong",
-}
 
 
 @pytest.fixture
@@ -106,22 +99,6 @@ def test_missing_topic_fails_before_any_task(
     assert expected in error.message
     if options.get("topic") == "event":
         assert (error.hint or "").startswith("Did you mean events? ")
-
-
-@pytest.mark.parametrize("operation", ["Write", "Describe"])
-def test_denied_permission_fails_before_any_task(
-    spark: SparkSession, kafka: EmbeddedBroker, operation: str
-) -> None:
-    kafka.deny("*", operation, topic="events")
-    error = failure(spark, kafka, topic="events")
-    assert isinstance(error, AuthorizationError)
-    assert f"{operation} on topic events is denied" in error.message
-
-
-def test_rejected_login_fails_before_any_task(spark: SparkSession) -> None:
-    with EmbeddedBroker(topics={"events": 2}, sasl={"alice": "secret"}) as kafka:
-        error = failure(spark, kafka, topic="events", **LOGIN)
-    assert isinstance(error, AuthenticationError)
 
 
 def test_missing_topics_are_created(spark: SparkSession, kafka: EmbeddedBroker) -> None:

@@ -54,21 +54,6 @@ def test_report_matches_the_topic(form: str, sink: Sink, topic: str, tmp_path: P
     assert sorted(values) == list(range(1000))
 
 
-def test_second_report_replaces_the_first(sink: Sink, topic: str, tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    sink.write(_frame(sink, 9, 1), topic=topic, reportPath=str(path))
-    sink.write(_frame(sink, 6, 1), topic=topic, reportPath=str(path))
-    report = _report(path)
-    assert report.persisted == 6
-    assert [(part.first_offset, part.last_offset) for part in report.partitions] == [(3, 4)] * 3
-
-
-def test_report_without_rows(sink: Sink, topic: str, tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    sink.write(sink.frame("value string"), topic=topic, reportPath=str(path))
-    assert _report(path).records == 0
-
-
 def test_dry_run(sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     sink.write(

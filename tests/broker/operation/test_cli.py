@@ -6,7 +6,6 @@ import sys
 from dataclasses import fields
 from datetime import timedelta
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -14,10 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.cli.broker import BrokerArguments
-from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.command_line import run
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient
@@ -121,47 +117,6 @@ def test_invalid_partition_count_is_rejected() -> None:
     done = run("broker", "--topic", "a:many")
     assert done.returncode == 1
     assert "Use name:partitions" in done.stderr
-
-
-def test_report_is_shown_with_its_errors(tmp_path: Path) -> None:
-    builder = ReportBuilder()
-    done = FinishedBatch(
-        topic="events", partition=3, records=1234, raw_bytes=5 << 20, wire_bytes=1 << 20
-    )
-    builder.count_acknowledged(done, 100)
-    builder.count_failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
-    report = builder.build(TaskInfo(), 1500)
-    path = tmp_path / "report.json"
-    path.write_text(report.to_json())
-    shown = run("report", str(path))
-    assert shown.returncode == 0, shown.stderr
-    for text in ("1,234", "events-3", "100..1,333", "MESSAGE_TOO_LARGE", "events-4"):
-        assert text in shown.stdout
-
-
-def test_show_report_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    builder = ReportBuilder()
-    builder.meters.settings = (("batch.size", "16384"),)
-    builder.add_throttle_time(900)
-    path = tmp_path / "report.json"
-    path.write_text(builder.build(TaskInfo(), 1000).to_json())
-    assert "Advice" not in run("report", str(path)).stdout
-    shown = run("report", "--advise", str(path)).stdout
-    assert "the brokers' quota" in shown
-    assert "throttled 900 ms, 90% of the time" in shown
-    path.write_text(ReportBuilder().build(TaskInfo(), 1000).to_json())
-    assert "No advice" in run("report", "--advise", str(path)).stdout
-
-
-@pytest.mark.parametrize("content", [None, "{}", "no json"])
-def test_invalid_report_is_an_error(tmp_path: Path, content: str | None) -> None:
-    path = tmp_path / "report.json"
-    if content is not None:
-        path.write_text(content)
-    done = run("report", str(path))
-    assert done.returncode == 1
-    assert done.stderr.startswith("kafkaprod: ")
 
 
 def test_version_is_shown() -> None:

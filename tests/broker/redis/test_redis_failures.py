@@ -586,11 +586,6 @@ class TestReplicas:
         with EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as broker:
             yield broker
 
-    @pytest.fixture
-    def raw(self, kafka: EmbeddedBroker) -> Iterator[RawClient]:
-        with RawClient(kafka.bootstrap_servers) as client:
-            yield client
-
     def test_acks_all_waits_for_replicas(self, raw: RawClient, replica: RedisServer) -> None:
         for number in range(20):
             value = b"%d" % number

@@ -8,8 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_kafka_sink.cli.main import app
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.report_builder import ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
 
 REPORT = DeliveryReport(
@@ -83,6 +85,23 @@ def test_partitions_of_a_successful_write_fit_into_80_columns(
     row = next(line for line in lines if "web-events-11" in line)
     assert "12,345,678..24,691,355" in row
     assert not [line for line in lines if "possibly" in line]
+
+
+def test_errors_and_advice_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    builder = ReportBuilder()
+    builder.meters.settings = (("batch.size", "16384"),)
+    builder.add_throttle_time(900)
+    builder.count_failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
+    path = tmp_path / "report.json"
+    path.write_text(builder.build(TaskInfo(), 1000).to_json())
+    text = _run(str(path))
+    assert "events-4" in text
+    assert "MESSAGE_TOO_LARGE" in text
+    assert "Advice" not in text
+    assert "throttled 900 ms, 90% of the time" in _run("--advise", str(path))
+    path.write_text(REPORT.to_json())
+    assert "No advice" in _run("--advise", str(path))
 
 
 def test_path_without_a_report(tmp_path: Path) -> None:

@@ -44,16 +44,6 @@ def test_pickle_round_trip(report: DeliveryReport) -> None:
     assert pickle.loads(pickle.dumps(report)) == report
 
 
-@pytest.mark.deep
-@given(reports(), reports())
-def test_totals_are_summed(a: DeliveryReport, b: DeliveryReport) -> None:
-    both = a.merge(b)
-    for name in ("records", "persisted", "bytes_uncompressed", "bytes_sent", "tasks", "retries"):
-        assert getattr(both, name) == getattr(a, name) + getattr(b, name)
-    assert both.duration_max_ms == max(a.duration_max_ms, b.duration_max_ms)
-    assert both.duration_sum_ms == a.duration_sum_ms + b.duration_sum_ms
-
-
 def test_offsets_of_a_merge_span_both_and_skip_unknown_ones() -> None:
     parts = [
         PartitionReport(topic="t", partition=0, first_offset=first, last_offset=last, persisted=1)
@@ -91,12 +81,6 @@ def test_json_is_readable_and_has_a_version() -> None:
     task = {"duration_ms": 1000, "partition_id": 1, "attempt": 0, "task_attempt_id": 7}
     counts = {"records": 100, "bytes_sent": 500, "retries": 0, "poison": 0}
     assert data["slowest"] == [task | counts]
-
-
-def test_transaction_outcomes_are_kept() -> None:
-    report = replace(one_task(partitions=1), transaction_outcome="rolled forward")
-    assert DeliveryReport.from_json(report.to_json()) == report
-    assert report.merge(DeliveryReport()).transaction_outcome == "rolled forward"
 
 
 def test_sum_contains_all_transaction_outcomes() -> None:

@@ -65,13 +65,6 @@ def test_another_pyarrow_file_system() -> None:
     write_report("mock:///deep/report.json", "x")
 
 
-def test_old_report_is_replaced(tmp_path: Path) -> None:
-    path = str(tmp_path / "report.json")
-    write_report(path, "a long old report")
-    write_report(path, "new")
-    assert read_report(path) == "new"
-
-
 def test_deletion_follows_links(tmp_path: Path) -> None:
     path, link = tmp_path / "report.json", tmp_path / "link.json"
     write_report(str(path), "x")
@@ -105,17 +98,6 @@ def test_urls_in_the_file_systems_errors_are_redacted(monkeypatch: pytest.Monkey
             access(path)
         shown = "".join(traceback.format_exception(caught.value))
         assert "hunter2" not in shown
-
-
-def test_missing_report_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"none\.json"):
-        read_report(str(tmp_path / "none.json"))
-
-
-def test_file_that_is_not_text_is_named(tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(ReportError, match="codec"):
-        read_report(str(tmp_path / "report.json"))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.summary import summarize, summary_line
@@ -35,6 +36,19 @@ def test_summary() -> None:
         "NOT_LEADER_OR_FOLLOWER 1\n"
         "  topic           flights: 10,000 records in 1 partition, offsets 500 to 10,499"
     )
+
+
+def test_formats_and_schemas_are_listed() -> None:
+    settings = (
+        ("key.format", "json"),
+        ("value.format", "json-confluent"),
+        ("value.schema.id", "7"),
+        ("value.subject", "orders-value"),
+    )
+    metrics = ProducerMetrics(settings=settings, serialize_time=1_500_000)
+    text = summarize(DeliveryReport(tasks=4, duration_sum_ms=60_000, metrics=metrics))
+    assert "key json, value json-confluent (schema 7 of orders-value); 1.5 s" in text
+    assert "formats" not in summarize(DeliveryReport())
 
 
 def test_transaction_outcomes_are_listed() -> None:
