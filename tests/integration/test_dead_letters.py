@@ -6,11 +6,6 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.common.errors import (
-    ColumnError,
-    DeliveryError,
-    RecordTooLargeError,
-)
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
@@ -82,54 +77,6 @@ def test_bad_rows_become_dead_letters(topics: tuple[str, str, str]) -> None:
     }
     assert all("row " in count.examples[0] for count in report.poison)
     assert DeliveryReport.from_json(report.to_json()) == report
-
-
-def test_bad_rows_are_dropped_without_a_topic(topics: tuple[str, str, str]) -> None:
-    servers, topic, _ = topics
-    report = write(servers, batch(_bad_rows(topic)), TOLERATE)
-    assert report.persisted == 2
-    assert sum(count.dropped for count in report.poison) == 4
-    assert not any(count.dead_lettered for count in report.poison)
-
-
-def test_without_context_headers(topics: tuple[str, str, str]) -> None:
-    servers, topic, letters = topics
-    options = {
-        **TOLERATE,
-        "errors.deadletterqueue.topic.name": letters,
-        "errors.deadletterqueue.context.headers.enable": "false",
-    }
-    write(servers, batch(_bad_rows(topic)), options)
-    assert [record.headers for record in by_confluent(servers, letters)] == [
-        (),
-        (),
-        (("q", None),),
-        (("", b"z"),),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("row", "error"),
-    [(1, ColumnError), (2, ColumnError), (3, RecordTooLargeError), (4, ColumnError)],
-)
-def test_errors_are_not_tolerated_by_default(
-    topics: tuple[str, str, str], row: int, error: type[Exception]
-) -> None:
-    servers, topic, _ = topics
-    with pytest.raises(error):
-        write(servers, batch([_bad_rows(topic)[row]]), {})
-
-
-def test_error_ratio_limit(topics: tuple[str, str, str]) -> None:
-    servers, topic, letters = topics
-    options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
-    only_bad = batch([("v", topic, 99, None)] * 1_000)
-    with pytest.raises(DeliveryError, match="1,000 of 1,000 rows"):
-        write(servers, only_bad, options)
-    half_bad = batch([("v", topic, 99 if row % 2 else None, None) for row in range(1_000)])
-    assert write(servers, half_bad, options).persisted == 1_000
-    with pytest.raises(DeliveryError, match="500 of 1,000"):
-        write(servers, half_bad, {**options, "errors.maxRatio": "0.25"})
 
 
 def test_rows_of_missing_topics_become_dead_letters(topics: tuple[str, str, str]) -> None:

@@ -9,10 +9,8 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import (
-    ColumnError,
     DeliveryError,
     KafkaProdError,
-    RecordTooLargeError,
     UnknownTopicError,
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -107,19 +105,6 @@ def test_record_too_large_for_the_broker(any_kafka: AnyKafka, unique_topic: str)
     ]
 
 
-def test_record_larger_than_max_request_size(any_kafka: AnyKafka, unique_topic: str) -> None:
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
-    chunk = rows(unique_topic, [b"a", b"b" * 2_000_000], keys=[b"k", b"l"], partitions=[None, 2])
-    with (
-        session(any_kafka.bootstrap_servers) as producer,
-        pytest.raises(RecordTooLargeError, match="row 1 ") as caught,
-    ):
-        producer.append(chunk)
-    assert (caught.value.topic, caught.value.partition) == (unique_topic, 2)
-    assert "max.request.size = 1,048,576" in str(caught.value)
-    assert count(any_kafka.bootstrap_servers, unique_topic) == 0
-
-
 def test_records_without_key_in_compacted_topic(
     real_kafka: KafkaCluster, unique_topic: str
 ) -> None:
@@ -132,22 +117,6 @@ def test_records_without_key_in_compacted_topic(
     assert caught.value.error == "INVALID_RECORD"
     assert "record 1" in str(caught.value)
     assert count(real_kafka.bootstrap_servers, unique_topic) == 0
-
-
-@pytest.mark.parametrize("partition", [-1, 4, 2**31 - 1, -(2**31)])
-def test_unknown_partition_fails_the_write(
-    partition: int, any_kafka: AnyKafka, unique_topic: str
-) -> None:
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
-    chunk = rows(unique_topic, [b"a", b"b", b"c"], partitions=[0, None, partition])
-    with (
-        session(any_kafka.bootstrap_servers) as producer,
-        pytest.raises(ColumnError, match="row 2") as caught,
-    ):
-        producer.append(chunk)
-    assert (caught.value.topic, caught.value.partition) == (unique_topic, partition)
-    assert "0 to 3" in str(caught.value)
-    assert count(any_kafka.bootstrap_servers, unique_topic) == 0
 
 
 def test_missing_topic_is_not_created(any_kafka: AnyKafka, unique_topic: str) -> None:

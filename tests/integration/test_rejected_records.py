@@ -5,15 +5,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
-from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.producer.session_context import SessionSettings
-from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
-from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producer_writes import rows
+from spark_kafka_sink.common.errors import RecordTooLargeError
 from tests.integration.support.tolerant_writes import TOLERATE, batch, context, write, write_keyed
-from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
@@ -63,49 +56,6 @@ def test_record_too_large_for_the_topic_is_a_dead_letter(any_kafka: Any, unique_
         write(servers, batch(large), {})
 
 
-def test_open_breaker_makes_dead_letters() -> None:
-    """Partition 1 rejects records temporarily; rows for partition 0 are written."""
-    refusals = "produce:topic=t:partition=1:error=NOT_ENOUGH_REPLICAS:next=4"
-    topics = {"t": 2, "dead": 1}
-    with EmbeddedBroker(nodes=2, topics=topics, faults=[refusals]) as kafka:
-        config = SinkConfig.parse(
-            {
-                "kafka.bootstrap.servers": kafka.bootstrap_servers,
-                "kafka.linger.ms": "0",
-                "kafka.retry.backoff.ms": "10",
-                "kafka.retry.backoff.max.ms": "10",
-                "errors.deadletterqueue.topic.name": "dead",
-                "errors.breaker.retryPercent": "100",
-                "errors.breaker.minBatches": "4",
-                "errors.breaker.openMs": "1000",
-                **TOLERATE,
-            }
-        )
-        settings = SessionSettings(dead_letters=config.dead_letters, throttling=config.throttling)
-        session = borrow_session(config.producer, settings)
-        try:
-            session.append(rows("t", [b"first"], partitions=[1]))
-            topic = session.client.metadata.cluster.topics["t"]
-            wait_until(lambda: session._admission.broken(topic))
-            session.append(rows("t", [b"a", b"b", b"c"], partitions=[0, 1, 0]))
-            session.flush()
-            report = session.report(TaskInfo())
-        finally:
-            discard_session(session)
-        records = by_confluent(kafka.bootstrap_servers, "t")
-        assert [(record.partition, record.value) for record in records] == [
-            (0, b"a"),
-            (0, b"c"),
-            (1, b"first"),
-        ]
-        (dead,) = by_confluent(kafka.bootstrap_servers, "dead")
-        assert dead.value == b"b"
-        assert b"circuit breaker" in (context(dead, "exception.message") or b"")
-        assert [(count.reason, count.dead_lettered) for count in report.poison] == [
-            ("BREAKER_OPEN", 1)
-        ]
-
-
 def test_batches_larger_than_a_segment_are_split(any_kafka: Any, unique_topic: str) -> None:
     """RECORD_LIST_TOO_LARGE lists no records; only the row that exceeds a segment is lost."""
     servers, letters = any_kafka.bootstrap_servers, f"{unique_topic}-dead"
@@ -128,16 +78,3 @@ def test_batches_larger_than_a_segment_are_split(any_kafka: Any, unique_topic: s
     assert context(dead, "topic") == unique_topic.encode()
     assert report.persisted == 20
     assert report.splits > 0
-
-
-def test_breaker_counts_tolerated_batches() -> None:
-    refusals = "produce:topic=secret:error=TOPIC_AUTHORIZATION_FAILED"
-    with EmbeddedBroker(topics={"secret": 1}, faults=[refusals]) as kafka:
-        options = {
-            **TOLERATE,
-            "errors.breaker.job.failures": "3",
-            "kafka.batch.size": "1000",
-            "kafka.linger.ms": "0",
-        }
-        with pytest.raises(DeliveryError, match="3 permanent failures"):
-            write(kafka.bootstrap_servers, batch([("v" * 900, "secret", 0, None)] * 20), options)

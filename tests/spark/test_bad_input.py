@@ -10,14 +10,13 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.integration.support.servers import closed_port, listening, respond_with_tls_alert
+from tests.integration.support.servers import closed_port
 from tests.spark.support.console import Console
 from tests.spark.support.sink import BOTH_WAYS, SHORT, Sink
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count
 
 _UNREACHABLE = {"kafka.max.block.ms": "1500"}
-_WAITING = {"kafka.max.block.ms": "30000"}
 
 
 def _frame(sink: Sink) -> DataFrame:
@@ -48,12 +47,6 @@ def test_missing_servers_fail_before_any_task(sink: Sink, topic: str) -> None:
     assert jobs == 0
 
 
-def test_missing_topic_fails_the_write(sink: Sink, unique_topic: str) -> None:
-    options = {**SHORT, "kafka.allow.auto.create.topics": "false"}
-    error, _ = sink.jobs_of(lambda: sink.write(_frame(sink), topic=unique_topic, **options))
-    assert f"topic={unique_topic}, error=UNKNOWN_TOPIC_OR_PARTITION" in str(error)
-
-
 def test_unreachable_servers_fail_the_write(sink: Sink, console: Console) -> None:
     closed = closed_port()
     lost = replace(sink, bootstrap_servers=f"{closed},no-such-host.invalid:9092")
@@ -65,16 +58,6 @@ def test_unreachable_servers_fail_the_write(sink: Sink, console: Console) -> Non
     printed = console.wait_for("preflight: none of 2 bootstrap servers can be used", mark)
     assert "preflight=fail" in printed
     assert "no-such-host.invalid:9092: " in text
-
-
-def test_only_reachable_server_uses_tls(sink: Sink) -> None:
-    with listening(respond_with_tls_alert) as tls:
-        addresses = f"{closed_port()},{tls},no-such-host.invalid:9092"
-        lost = replace(sink, bootstrap_servers=addresses)
-        error, _ = sink.jobs_of(lambda: lost.write(_frame(sink), topic="any", **_WAITING))
-    text = str(error)
-    assert "the port uses TLS, but kafka.security.protocol is PLAINTEXT" in text
-    assert f"broker={tls}" in text
 
 
 def test_no_rows_require_no_server(sink: Sink) -> None:

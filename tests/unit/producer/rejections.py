@@ -11,10 +11,14 @@ from tests.support.harness.world import World
 DEAD = "dead"
 
 
-def tolerant(breaker: BreakerConfig | None = None, *, letters: bool = True) -> SessionSettings:
+def tolerant(
+    breaker: BreakerConfig | None = None, *, letters: bool = True, max_ratio: float = 1.0
+) -> SessionSettings:
     topic = DEAD if letters else None
     return SessionSettings(
-        dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=topic),
+        dead_letters=DeadLetterPolicy(
+            tolerance=Tolerance.ALL, dead_letter_topic=topic, max_ratio=max_ratio
+        ),
         throttling=ThrottlingConfig(breaker=breaker or BreakerConfig()),
     )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.common.errors import RecordTooLargeError
+from spark_kafka_sink.common.errors import ColumnError, RecordTooLargeError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.producer_id import ProducerIdState
@@ -142,6 +142,21 @@ def test_error_of_large_row_names_the_option_to_raise(name: str, largest: int, m
         pytest.raises(RecordTooLargeError, match=f"{name} = 3,000") as caught,
         world(batch_size=1_000, max_request_size=largest, buffer_memory=memory) as sim,
     ):
-        sim.send([b"." * 5_000])
+        sim.send([b"a", b"." * 5_000], 2)
+    assert (caught.value.topic, caught.value.partition) == ("t", 2)
+    assert "row 1 " in str(caught.value)
     is_the_topics_too = "max.message.bytes" in str(caught.value.hint)
     assert is_the_topics_too is (name == "max.request.size")
+
+
+@pytest.mark.parametrize("partition", [-1, 4, 2**31 - 1, -(2**31)])
+def test_error_of_an_unknown_partition_names_the_row_and_the_valid_partitions(
+    partition: int,
+) -> None:
+    with (
+        world(FakeCluster(topics={"t": 4})) as sim,
+        pytest.raises(ColumnError, match=r"row 0.*0 to 3") as caught,
+    ):
+        sim.send([b"a", b"b"], partition)
+    assert (caught.value.topic, caught.value.partition) == ("t", partition)
+    assert not sim.cluster.seen

@@ -67,12 +67,18 @@ def test_tolerated_errors_are_reported() -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_error_counts_bad_rows_beyond_the_maximum(*, keep: bool) -> None:
-    with (
-        world(cluster(), tolerant(letters=keep)) as sim,
-        pytest.raises(DeliveryError, match="2,000 PARTITION_OUT_OF_RANGE, first row 0"),
-    ):
-        sim.send([b"v"] * 2_000, 9)
+@pytest.mark.parametrize(("ratio", "fails"), [(1.0, True), (0.5, True), (0.51, False)])
+def test_task_fails_at_the_maximum_share_of_bad_rows(
+    ratio: float, *, fails: bool, keep: bool
+) -> None:
+    with world(cluster(), tolerant(letters=keep, max_ratio=ratio)) as sim:
+        if ratio < 1:
+            sim.send([b"v"] * 1_000)
+        if fails:
+            with pytest.raises(DeliveryError, match="1,000 PARTITION_OUT_OF_RANGE, first row 0"):
+                sim.send([b"v"] * 1_000, 9)
+        else:
+            sim.send([b"v"] * 1_000, 9)
 
 
 @pytest.mark.parametrize("repeats", [True, False])
