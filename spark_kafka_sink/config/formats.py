@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _FIELDS_INCLUDE: Final = "value.fields-include"
 _NULL_FIELDS: Final = "json.ignoreNullFields"
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
 
 
@@ -136,8 +135,13 @@ class PartFormat:
 
     @property
     def record_name(self) -> str:
-        """Name of the record or message in a derived schema."""
-        return self.schema_name or self.part.capitalize()
+        """Name of the record or message in a derived schema, without its namespace."""
+        return (self.schema_name or self.part.capitalize()).rpartition(".")[2]
+
+    @property
+    def record_namespace(self) -> str:
+        """Avro namespace or Protobuf package of a derived schema; can be empty."""
+        return self.namespace or (self.schema_name or "").rpartition(".")[0]
 
     @property
     def full_name(self) -> str | None:
@@ -229,13 +233,13 @@ def _check_name_is_used(part: PartFormat, registry: RegistryConfig | None) -> No
             f"option {name} is set, but the JSON Schema is not derived from the columns",
             hint=f"Remove {name}: it has no effect.",
         )
-    if part.namespace and (part.schema_name or "").count("."):
-        raise conflict(name, namespace, "both contain a namespace")
     names_subject = by_record and not part.has_schema
     if part.namespace and not part.schema_name and not names_subject:
         raise ConfigError(
             f"option {namespace} is set, but the schema is not derived from the columns",
-            hint=f"Set {name} to the name of a record, or remove {namespace}.",
+            hint=f"Remove {namespace}."
+            if part.format.payload is Format.JSON
+            else f"Set {name} to the name of a record, or remove {namespace}.",
         )
 
 
@@ -283,16 +287,13 @@ def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> 
         raise not_allowed(
             f"{part.part}.schema.namespace", part.namespace, "names separated by dots"
         )
+    if part.namespace and "." in (part.schema_name or ""):
+        name = f"{part.part}.schema.name"
+        raise conflict(name, f"{part.part}.schema.namespace", "both contain a namespace")
 
 
 def _check_name(part: PartFormat) -> None:
     """Raise if the name of a derived schema is not valid."""
     name = part.schema_name
-    if name is not None and not _NAME.fullmatch(name):
-        hint = f"Put what precedes the last dot into {part.part}.schema.namespace."
-        raise not_allowed(
-            f"{part.part}.schema.name",
-            name,
-            "letters, digits and _",
-            hint if "." in name else None,
-        )
+    if name is not None and not _NAMES.fullmatch(name):
+        raise not_allowed(f"{part.part}.schema.name", name, "names separated by dots")

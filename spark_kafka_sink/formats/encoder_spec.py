@@ -108,14 +108,13 @@ def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: s
     Args:
         format_: any format except RAW.
         type_: the columns, with the nullability in Spark.
-        name: name of the record, Protobuf message or JSON Schema title; can be a full name.
-        namespace: Avro namespace or Protobuf package of a name without one; can be empty.
+        name: name of the record, Protobuf message or JSON Schema title.
+        namespace: Avro namespace or Protobuf package; can be empty.
 
     Raises:
         ColumnError: a column has a type or name that the format cannot represent.
     """
-    own_namespace, _, simple_name = name.rpartition(".")
-    return _module(format_).derive(type_, simple_name, own_namespace or namespace)
+    return _module(format_).derive(type_, name, namespace)
 
 
 @lru_cache(maxsize=64)

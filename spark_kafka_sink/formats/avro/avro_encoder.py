@@ -91,7 +91,9 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     schema = AvroSchema.parse(spec.schema or "", spec.message)
     column = Column.of(type_)
     if not spec.is_single and not (spec.fields is not None and _is_single(schema)):
-        return RowEncoder(_value(schema, column), spec.framing.prefix)
+        node = _value(schema, column)
+        schema.check_record_is_written()
+        return RowEncoder(node, spec.framing.prefix)
     if len(column.parts) != 1:
         raise ColumnError(
             f"the Avro type {schema.full_name} is written from one column, but there are "
@@ -103,6 +105,7 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
         node = _bare_bytes(column.parts[0])
     else:
         node = _value(schema, column.parts[0])
+    schema.check_record_is_written()
     return RowEncoder(node, spec.framing.prefix, is_single=True)
 
 
@@ -126,6 +129,8 @@ def _value(schema: AvroSchema, column: Column) -> Node:
         return write_nothing
     if schema.kind != "union":
         return partial(write_required, _node(schema, column), column.path)
+    if column.shape in (Shape.STRUCT, Shape.NULL):
+        schema.written.update(branch.full_name for branch in schema.selected(schema.branches))
     kinds = [branch.kind for branch in schema.branches]
     nodes = [
         (varint(index), _node(branch, column)) for index, branch in chosen_branches(schema, column)
@@ -194,6 +199,7 @@ def _node(schema: AvroSchema, column: Column) -> Node:
 
 
 def _record(schema: AvroSchema, column: Column) -> Node:
+    schema.written.add(schema.full_name)
     columns = {part.name: (index, part) for index, part in enumerate(column.parts)}
     fields: list[tuple[int, Node] | bytes] = []
     for name, type_, declared in schema.fields:

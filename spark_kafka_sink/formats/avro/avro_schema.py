@@ -59,6 +59,7 @@ class AvroSchema:
         record: full or simple names of the records to choose in unions, separated by commas; None
             to choose by columns.
         is_exact: True if values that would lose digits do not fit.
+        written: full names of the records that the columns choose, or could choose with null.
         fits: what `avro_branches.closeness` has returned for parts of the schema, by the identities
             of a declaration and a column; recursive unions match the same ones at each level.
     """
@@ -68,6 +69,7 @@ class AvroSchema:
     names: Mapping[str, AvroSchema]
     record: str | None = None
     is_exact: bool = False
+    written: set[str] = field(default_factory=set, repr=False, compare=False)
     fits: dict[tuple[int, str, int], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -162,6 +164,20 @@ class AvroSchema:
             simple = [name for name in names if name.rpartition(".")[2] == record]
             selected += [names[name] for name in ([record] if record in names else simple)]
         return selected
+
+    def check_record_is_written(self) -> None:
+        """Check, after all columns have been matched, that each name in `record` has an effect.
+
+        Raises:
+            ConfigError: no column is written to a record with this name.
+        """
+        for name in _names(self.record):
+            if not any(name in (full, full.rpartition(".")[2]) for full in self.written):
+                raise ConfigError(
+                    f"value.schema.name (for the key, key.schema.name) has no effect: no column is "
+                    f"written to a union with the record {name!r}",
+                    hint="Add the column, or remove the name.",
+                )
 
     def part(self, json_: Any) -> AvroSchema:
         """Return a type that is declared within this schema.

@@ -7,6 +7,7 @@ written: by the check of the field, list or map that contains them.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,17 +118,41 @@ class Items:
         self.part.apply(items, is_written=True, writes_nulls=writes_nulls)
 
 
-def python_pattern(pattern: str) -> str | None:
-    r"""Return Python's form of a JavaScript pattern, or None if Python cannot match it.
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """A pattern for names of fields or map entries, with JavaScript's meaning.
+
+    RE2 matches it if it can: its time is linear in the length of the names.
+    """
+
+    text: str
+    is_re2: bool
+
+    @classmethod
+    def of(cls, pattern: str) -> NamePattern | None:
+        """Return a pattern, or None if it cannot be matched."""
+        for candidate in (cls(pattern, True), cls(_python_pattern(pattern), False)):
+            with suppress(re.error, ValueError, OverflowError, RecursionError):
+                candidate.matches(pa.array([""]))
+                return candidate
+        return None
+
+    def matches(self, names: pa.StringArray) -> Mask:
+        """Return a mask of the names that contain a match."""
+        if self.is_re2:
+            matched: Any = pc.match_substring_regex(names, self.text)
+            return np.asarray(matched)
+        search = re.compile(self.text).search
+        return np.array([search(name or "") is not None for name in names.to_pylist()], np.bool_)
+
+
+def _python_pattern(pattern: str) -> str:
+    r"""Return Python's form of a JavaScript pattern.
 
     In JavaScript, ``$`` does not match before a line feed at the end, and classes such as ``\d``
     contain ASCII characters only.
     """
-    text = "".join(_python_part(part[0]) for part in _PATTERN_PARTS.finditer(pattern))
-    try:
-        return re.compile(f"(?a:{text})").pattern
-    except re.error:
-        return None
+    return f"(?a:{''.join(_python_part(part[0]) for part in _PATTERN_PARTS.finditer(pattern))})"
 
 
 def _python_part(part: str) -> str:
@@ -147,20 +172,24 @@ class EntryNames:
     """Names of map entries: those listed or matched by a pattern, or all others."""
 
     names: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
+    patterns: tuple[NamePattern, ...] = ()
     is_rest: bool = False
 
     def includes(self, name: str) -> bool:
         """Return True if this is one of the names."""
-        is_match = name in self.names or any(re.search(pattern, name) for pattern in self.patterns)
-        return is_match is not self.is_rest
+        return bool(self._mask([name])[0])
 
     def select(self, keys: Cells, column: Column) -> Mask:
         """Return a mask of the entries with these names."""
         encoded: Any = names_of(column, keys).dictionary_encode()
-        names = (name.decode(errors="replace") for name in encoded.dictionary.to_pylist())
-        matches: Mask = np.array([self.includes(name) for name in names], np.bool_)
-        return matches.take(np.asarray(encoded.indices))
+        names = [name.decode(errors="replace") for name in encoded.dictionary.to_pylist()]
+        return self._mask(names).take(np.asarray(encoded.indices))
+
+    def _mask(self, names: list[str]) -> Mask:
+        mask: Mask = np.array([name in self.names for name in names], np.bool_)
+        for pattern in self.patterns:
+            mask = mask | pattern.matches(pa.array(names, pa.string()))
+        return mask ^ self.is_rest
 
 
 @dataclass(frozen=True, slots=True)

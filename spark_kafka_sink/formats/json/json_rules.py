@@ -31,12 +31,12 @@ from spark_kafka_sink.formats.json.json_checks import (
     Field,
     Finite,
     Items,
+    NamePattern,
     Never,
     NotFinite,
     Part,
     RequiredKey,
     Values,
-    python_pattern,
 )
 from spark_kafka_sink.formats.json.json_documents import without_dots
 
@@ -433,12 +433,12 @@ def _patterns(
     validator: Validator, patterns: Mapping[str, Any], target: _Target, _schema: Any
 ) -> None:
     for pattern, schema in patterns.items():
-        if (expression := python_pattern(pattern)) is not None:
+        if (expression := NamePattern.of(pattern)) is not None:
             _named(validator, EntryNames(patterns=(expression,)), schema, target)
 
 
 def _additional(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
-    patterns = tuple(map(python_pattern, schema.get("patternProperties", ())))
+    patterns = tuple(map(NamePattern.of, schema.get("patternProperties", ())))
     readable = tuple(pattern for pattern in patterns if pattern is not None)
     if len(readable) == len(patterns):  # otherwise any field could be declared
         rest = EntryNames(tuple(schema.get("properties", ())), readable, is_rest=True)

@@ -35,7 +35,7 @@ def source_of(part: PartFormat, type_: pa.StructType) -> Source:
     source = given_source(part)
     if source is not None:
         return source
-    return derive_schema(part.format, type_, part.record_name, part.namespace)
+    return derive_schema(part.format, type_, part.record_name, part.record_namespace)
 
 
 def given_source(part: PartFormat) -> Source | None:

@@ -247,14 +247,11 @@ class Connection:
     def _learn_versions(self, frame: memoryview, sent: InFlightRequest, now: float) -> None:
         """Store the broker's version ranges, or retry ApiVersions with a lower version.
 
-        A response with UNSUPPORTED_VERSION always has the format of version 0.
+        A response with UNSUPPORTED_VERSION has the format of version 0.
         """
         version = sent.request.version
         if int.from_bytes(frame[4:6], "big") == ErrorCode.unsupported_version and version:
-            _, rejection = messages.read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
-            supported = {int(api.api_key): int(api.max_version) for api in rejection.api_keys}
-            lower = max(0, min(supported.get(ApiKey.API_VERSIONS, 0), version - 1))
-            self._request_versions(lower, now)
+            self._request_versions(_lower_version(frame, version), now)
             return
         _, response = messages.read_response(response_type(ApiKey.API_VERSIONS, version), frame)
         if code := int(response.error_code):
@@ -287,6 +284,19 @@ class Connection:
     def _become_ready(self) -> None:
         self._frames.set_limit(MAX_FRAME)
         self.move(State.READY)
+
+
+def _lower_version(frame: memoryview, version: int) -> int:
+    """Return the version of ApiVersions to ask for after UNSUPPORTED_VERSION.
+
+    It is the broker's highest, or 0 if the response does not contain it (librdkafka's mock broker).
+    """
+    try:
+        _, rejection = messages.read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
+    except ProtocolError:
+        return 0
+    supported = {int(api.api_key): int(api.max_version) for api in rejection.api_keys}
+    return max(0, min(supported.get(ApiKey.API_VERSIONS, 0), version - 1))
 
 
 def _read(request: Request, frame: memoryview) -> Any:

@@ -196,7 +196,7 @@ class _SpecBuilder:
 
         versions = self._connected.protobuf_versions(draft.subject)
         type_ = self._type(draft.spec, part)
-        text = derive(type_, part.record_name, part.namespace, versions).schema
+        text = derive(type_, part.record_name, part.record_namespace, versions).schema
         spec = replace(draft.spec, schema=text)
         return replace(draft, spec=spec, candidate=replace(candidate, text=text))
 

@@ -83,9 +83,23 @@ def test_schema_is_given_only_once() -> None:
     assert "both set" in refused(**both)
 
 
-@pytest.mark.parametrize("name", ["a.b", "1", "a b", "ä"])
+@pytest.mark.parametrize("name", ["a.", ".b", "a..b", "1", "a b", "ä"])
 def test_record_names_are_validated(name: str) -> None:
-    assert "letters, digits" in refused(**{"value.format": "avro", "value.schema.name": name})
+    assert "names separated by" in refused(**{"value.format": "avro", "value.schema.name": name})
+
+
+@pytest.mark.parametrize("format_", ["avro", "protobuf", "json-confluent"])
+def test_name_of_a_derived_record_with_its_namespace(format_: str) -> None:
+    settings = REGISTRY | {"value.format": format_}
+    if not format_.endswith("confluent"):
+        del settings["schema.registry.url"]
+    space, name = {"value.schema.namespace": "com.shop"}, "value.schema.name"
+    assert "both contain a namespace" in refused(**settings, **space, **{name: "com.shop.Order"})
+    for options in ({name: "com.shop.Order"}, {name: "Order", **space}):
+        parsed = formats(**settings, **options)
+        assert parsed is not None
+        assert parsed.value.full_name == "com.shop.Order"
+        assert (parsed.value.record_namespace, parsed.value.record_name) == ("com.shop", "Order")
 
 
 def test_option_without_effect_is_rejected() -> None:

@@ -509,15 +509,6 @@ def test_derived_record_has_no_primitive_name() -> None:
     assert derive_schema(Format.AVRO, type_, "string", "n").name == "n.string"
 
 
-@pytest.mark.parametrize("format_", [Format.AVRO, Format.PROTOBUF, Format.JSON])
-def test_name_of_a_derived_record_with_its_namespace(format_: Format) -> None:
-    type_ = pa.struct([("a", pa.int32())])
-    named = derive_schema(format_, type_, "com.example.Order", "")
-    assert named == derive_schema(format_, type_, "com.example.Order", "other")
-    assert named == derive_schema(format_, type_, "Order", "com.example")
-    assert named.name == "com.example.Order"
-
-
 @pytest.mark.parametrize("name", ["1st", "with space", "é", ""])
 def test_columns_with_invalid_avro_names_are_rejected(name: str) -> None:
     type_ = pa.struct([("s", pa.struct([(name, pa.int32())]))])

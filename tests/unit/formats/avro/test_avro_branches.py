@@ -3,6 +3,7 @@
 import datetime as dt
 import io
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from itertools import permutations
@@ -687,6 +688,36 @@ def test_records_of_several_unions_are_named() -> None:
         spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema), message=names)
         with pytest.raises((ColumnError, ConfigError), match=problem):
             compile_encoder(spec, type_)
+
+
+INNER = {**record(("v", "int")), "name": "X"}
+OTHER = {**record(("v", "int"), ("w", "int")), "name": "B"}
+ROWS: dict[str, Any] = {"int": pa.int32(), "null": pa.null(), "X": pa.struct([("v", pa.int32())])}
+
+
+@pytest.mark.parametrize(
+    ("union", "column", "names", "is_used"),
+    [
+        (["null", INNER], "X", "X", True),
+        (["null", INNER], "null", "n.X", True),
+        (["null", INNER, OTHER], "X", "X,B", True),
+        (["null", INNER], None, "X", False),
+        (["null", INNER], None, "Outer", True),
+        (["null", INNER], None, "Outer,X", False),
+        (["null", "int", INNER], "int", "X", False),
+    ],
+)
+def test_names_without_an_effect(
+    union: list[Any], column: str | None, names: str, is_used: bool
+) -> None:
+    fields = [("a", pa.int32())] + ([] if column is None else [("u", ROWS[column])])
+    parts = ("a", "int"), ("u", union)
+    schema: Any = {**record(*parts), "name": "Outer"}
+    schema["fields"][1]["default"] = None
+    for whole in (schema, [schema, {**OTHER, "name": "C"}]):
+        spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(whole), message=names)
+        with nullcontext() if is_used else pytest.raises(ConfigError, match="the record 'X'"):
+            compile_encoder(spec, pa.struct(fields))
 
 
 def test_error_of_a_large_union_names_five_reasons() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -64,6 +65,10 @@ def refusal(correlation_id: int, highest: int | None) -> bytes:
     return reply(ApiKey.API_VERSIONS, 0, correlation_id, values)
 
 
+UNREADABLE = bytes.fromhex("0023 01 0012 0000 0002 00 00000000")
+"""The body that librdkafka's mock broker sends with UNSUPPORTED_VERSION."""
+
+
 def written(connection: Connection) -> list[tuple[ApiKey, int, int]]:
     """Take the queued requests as (api, version, correlation id)."""
     data = b"".join(bytes(part) for part in connection.out)
@@ -90,6 +95,14 @@ def ready() -> Connection:
 
 def metadata_request(context: object = "mine") -> Request:
     return Request(api=ApiKey.METADATA, version=5, body=[b"\0\0\0\0\0"], context=context)
+
+
+def test_rejection_in_another_format_is_followed_by_version_0() -> None:
+    connection = connecting()
+    written(connection)
+    body = struct.pack(">i", 1) + UNREADABLE
+    assert list(connection.received(struct.pack(">i", len(body)) + body, 1.0)) == []
+    assert written(connection) == [(ApiKey.API_VERSIONS, 0, 2)]
 
 
 def test_versions_are_requested_first() -> None:
