@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_kafka_sink.report.metrics.merging import (
-    counter,
-    distinct,
-    flat,
-    merge_groups,
-    merged,
-)
+from spark_kafka_sink.report.metrics.merging import counter, distinct, flat, merge_groups, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

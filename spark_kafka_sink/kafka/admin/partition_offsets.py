@@ -5,20 +5,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.kafka.admin.api_driver import (
-    KeyResult,
-    LeaderHandler,
-    only,
-)
+from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, only
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.kafka.admin.blocking_client import (
-        BlockingClient,
-        CallOutcome,
-    )
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.kafka.protocol.messages import Values
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 

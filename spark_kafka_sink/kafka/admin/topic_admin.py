@@ -8,20 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
-from spark_kafka_sink.kafka.admin.api_driver import (
-    ApiDriver,
-    KeyResult,
-    request_one,
-)
-from spark_kafka_sink.kafka.admin.blocking_client import (
-    BlockingClient,
-    denied,
-    on_topic,
-)
-from spark_kafka_sink.kafka.admin.lookups import (
-    BrokerLookup,
-    LeaderLookup,
-)
+from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied, on_topic
+from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, LeaderLookup
 from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_handlers import (
     ALL_TOPICS,

@@ -8,17 +8,8 @@ from datetime import timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.kafka.admin.api_driver import (
-    MANY_KEYS,
-    ApiHandler,
-    KeyResult,
-    only,
-)
-from spark_kafka_sink.kafka.admin.lookups import (
-    ControllerLookup,
-    K,
-    Lookup,
-)
+from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiHandler, KeyResult, only
+from spark_kafka_sink.kafka.admin.lookups import ControllerLookup, K, Lookup
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -26,10 +17,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     import uuid
 
-    from spark_kafka_sink.kafka.admin.blocking_client import (
-        BlockingClient,
-        CallOutcome,
-    )
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 

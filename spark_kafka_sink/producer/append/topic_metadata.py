@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import (
-    BrokerUnavailableError,
-    UnknownTopicError,
-)
+from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.kafka.client.metadata import is_fatal
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.producer.row_error import (
-    TOPIC_ROW_ERRORS,
-    RowError,
-)
+from spark_kafka_sink.producer.row_error import TOPIC_ROW_ERRORS, RowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,11 +17,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.record_encoder import size_bounds
 from spark_kafka_sink.producer.append.chunk import Chunk
-from spark_kafka_sink.producer.row_error import (
-    RowError,
-    find_row_errors,
-    out_of_range,
-)
+from spark_kafka_sink.producer.row_error import RowError, find_row_errors, out_of_range
 from spark_kafka_sink.producer.session_context import largest_record
 
 if TYPE_CHECKING:

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.shared_transaction import claim
-from spark_kafka_sink.exactly_once.task_transaction import (
-    TaskOutcome,
-    TaskResult,
-    TaskTransaction,
-)
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.exactly_once.counted_rows import CountedRows

@@ -23,11 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.spark.reports.report_folder import (
-    ReportFolder,
-    StreamIdentity,
-    report_folder,
-)
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder, StreamIdentity, report_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

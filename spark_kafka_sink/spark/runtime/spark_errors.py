@@ -26,12 +26,7 @@ from pyspark.sql.utils import is_remote
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.delivery_status import PartitionStatus
-from spark_kafka_sink.common.errors import (
-    FIELDS,
-    ConfigError,
-    KafkaProdError,
-    TornTransactionError,
-)
+from spark_kafka_sink.common.errors import FIELDS, ConfigError, KafkaProdError, TornTransactionError
 from spark_kafka_sink.spark.runtime.internals import hide_traceback
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES, without_data_sources
 

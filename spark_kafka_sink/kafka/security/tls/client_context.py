@@ -26,10 +26,7 @@ from spark_kafka_sink.kafka.security.tls.cipher_suites import (
     CipherSuites,
     cipher_suites,
 )
-from spark_kafka_sink.kafka.security.tls.stores import (
-    TRUSTSTORE_LOCATION,
-    client_identity,
-)
+from spark_kafka_sink.kafka.security.tls.stores import TRUSTSTORE_LOCATION, client_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,9 +22,7 @@ from spark_kafka_sink.kafka.security.credentials import (
     stamps_of,
 )
 from spark_kafka_sink.kafka.security.tls.client_context import client_context
-from spark_kafka_sink.kafka.security.tls.stores import (
-    files_of,
-)
+from spark_kafka_sink.kafka.security.tls.stores import files_of
 
 if TYPE_CHECKING:
     import ssl

@@ -15,9 +15,7 @@ from spark_kafka_sink.common.errors import AuthenticationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from spark_kafka_sink.config.security.security_config import (
-        RefreshPolicy,
-    )
+    from spark_kafka_sink.config.security.security_config import RefreshPolicy
     from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 
 

@@ -22,10 +22,7 @@ from spark_kafka_sink.kafka.security.tokens.token import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.security_config import (
-        TokenLogin,
-        UnsecuredTokenLogin,
-    )
+    from spark_kafka_sink.config.security.security_config import TokenLogin, UnsecuredTokenLogin
 
 
 @dataclass(frozen=True, slots=True)
