@@ -1,9 +1,9 @@
 """A small in-process Kafka broker, for tests and demos that run without Kafka.
 
-A request passes through `net` (sockets, frames, dispatch), `faults` (if a test injects faults),
-`authorization` and `handlers`. Handlers read and change the state in `cluster`, `coordinator` and
-`partition`. `storage` and `redis` store the batches. A contract in `pyproject.toml` specifies the
-allowed imports between the packages.
+A request passes through `net` (sockets, frames, dispatch), `fault_injector` (if a test injects
+faults), `authorization` and `handlers`. Handlers read and change the state in `cluster`,
+`coordinator` and `partition`. `storage` and `redis` store the batches. A contract in
+`pyproject.toml` specifies the allowed imports between the packages.
 
 Only the event loop's thread accesses the state. With Redis, a second thread also accesses the
 state, and both threads use the lock in `state_lock`.
@@ -14,7 +14,8 @@ In reading order:
   creates and connects the state, sockets and threads
 - `config`: `BrokerConfig`, which contains all settings of a broker, and its listener addresses
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
-- `faults`: fault injection, and the text form of faults
+- `faults`: the faults that users inject, and their text form
+- `fault_injector`: the effects of faults on requests
 - `required_rights`: the operations that a client must be authorized for, by API
 - `authorization`: checks which operations a client may perform, and removes denied items
 - `request_shapes`: the fields for topics and partitions in requests, and for errors in responses

@@ -25,8 +25,9 @@ from typing import (
 from spark_kafka_sink.broker.cluster.cluster import BrokerNode, Cluster, JumpingClock
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.config import LOG, BrokerConfig, address_text, reachable
-from spark_kafka_sink.broker.faults import FaultInjector, Faults
-from spark_kafka_sink.broker.net.dispatcher import RequestHandler
+from spark_kafka_sink.broker.fault_injector import FaultInjector
+from spark_kafka_sink.broker.faults import Faults
+from spark_kafka_sink.broker.net.request_handler import RequestHandler
 from spark_kafka_sink.broker.net.server import Server, for_other_threads, run_on
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory

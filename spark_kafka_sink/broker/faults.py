@@ -1,4 +1,4 @@
-"""Fault injection: faults, their text form, and their effect on requests.
+"""The faults that users inject, and their text form.
 
 The text form of a fault starts with the name of an API, or ``*`` for all APIs. The name is followed
 by the effect and the conditions, as words and key=value pairs separated by colons. Examples:
@@ -7,36 +7,27 @@ by the effect and the conditions, as words and key=value pairs separated by colo
 - `fetch:topic=events:delay=200:probability=0.1:seed=7`
 - `*:node=2:lose-response:next=1`
 
-`Faults` is thread-safe. `FaultInjector` runs on the thread that owns the cluster's state, after
-requests are decoded and before they are authorized.
+`Faults` is thread-safe.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 from random import Random
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import request_shapes
-from spark_kafka_sink.broker.purgatory import DelayedOperation
-from spark_kafka_sink.common.errors import ConfigError, ProtocolError
-from spark_kafka_sink.kafka.protocol.error_codes import UnknownErrorCode
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.dispatcher import ResponseChannel
-    from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.request_shapes import PartitionShape
-    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 T = TypeVar("T")
@@ -51,10 +42,6 @@ _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
     "probability": float,
     "seed": int,
 }
-_ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
-"""APIs whose injected errors are added to the handler's response, because clients need its other
-fields.
-"""
 
 
 class Effect(StrEnum):
@@ -323,179 +310,3 @@ class Faults:
             triggered = [armed.fault for armed in self._armed if armed.trigger(request)]
             self._armed = [armed for armed in self._armed if not armed.is_spent]
         return triggered
-
-
-class FaultInjector:
-    """Applies faults to requests before they reach their handlers."""
-
-    def __init__(self, cluster: Cluster, faults: Faults) -> None:
-        self._cluster = cluster
-        self._faults = faults
-
-    @property
-    def is_active(self) -> bool:
-        """True if a fault is armed."""
-        return bool(self._faults)
-
-    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Apply the faults that a request triggers, and handle it unless a fault prevents this.
-
-        Raises:
-            ProtocolError: the connection must be closed.
-        """
-        if not self._faults:
-            channel.handle(context)
-            return
-        info = RequestInfo(
-            api=context.api,
-            node=context.node,
-            client_id=context.client_id,
-            partitions=partitions_of(context),
-        )
-        triggered = self._faults.triggered_by(info)
-        delay_ms = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
-        if not delay_ms:
-            self._apply(channel, context, triggered)
-            return
-        self._cluster.purgatory.add(
-            DelayedOperation(
-                deadline=self._cluster.clock.monotonic() + delay_ms / 1000,
-                on_complete=lambda: self._resume(channel, context, triggered),
-                is_abandoned=context.is_closed,
-            )
-        )
-
-    def _resume(
-        self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
-    ) -> None:
-        try:
-            self._apply(channel, context, triggered)
-        except ProtocolError:
-            channel.end()
-        channel.resume()
-
-    def _apply(
-        self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
-    ) -> None:
-        effects = {fault.effect for fault in triggered}
-        for fault in triggered:
-            self._apply_to_cluster(fault, context)
-        if context.is_closed() or Effect.LOSE_REQUEST in effects:
-            return
-        if Effect.CLOSE in effects:
-            raise ProtocolError("an injected fault closed the connection")
-        channel.lost = Effect.LOSE_RESPONSE in effects
-        for fault in triggered:
-            if fault.effect is Effect.CUT:
-                channel.cut = fault.value
-            elif fault.effect is Effect.THROTTLE:
-                channel.changes.append(_throttled(fault.value))
-        errors = [fault for fault in triggered if fault.effect is Effect.ERROR]
-        if errors:
-            self._fail(channel, context, errors[0])
-        else:
-            channel.handle(context)
-
-    def _apply_to_cluster(self, fault: Fault, context: RequestContext) -> None:
-        """Apply a fault that changes the cluster, before the request is handled."""
-        cluster = self._cluster
-        match fault.effect:
-            case Effect.STOP:
-                cluster.node_control.stop(fault.value)
-            case Effect.START:
-                cluster.node_control.start(fault.value)
-            case Effect.PAUSE:
-                cluster.node_control.pause(fault.value)
-            case Effect.LAG:
-                cluster.node_control.set_all_lags(fault.value / 1000)
-            case Effect.CLOCK:
-                cluster.clock.jump(fault.value)
-            case Effect.MOVE:
-                for partition in self._affected(fault, context):
-                    self._move(partition, fault.value)
-            case Effect.FORGET:
-                for partition in self._affected(fault, context):
-                    partition.forget_producers()
-            case _:
-                pass
-
-    def _move(self, partition: Partition, node: int) -> None:
-        active = self._cluster.node_control.active()
-        candidates = [n for n in (*partition.replicas, *active) if n in active]
-        leader = node or next((n for n in candidates if n != partition.leader), 0)
-        if leader:
-            self._cluster.elections.move(partition, leader)
-
-    def _affected(self, fault: Fault, context: RequestContext) -> list[Partition]:
-        affected = []
-        for named in partitions_of(context):
-            topic = self._cluster.topics.named(named.topic)
-            if topic is not None and fault.covers(named):
-                affected += [
-                    p
-                    for p in topic.partitions
-                    if {named.partition, fault.partition} <= {None, p.index}
-                ]
-        return affected
-
-    def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
-        error, api, request = _code(fault.value), context.api, context.request
-        shape = request_shapes.BY_PARTITION.get(api)
-        if api == ApiKey.PRODUCE and request.acks == 0:
-            raise ProtocolError("an injected fault failed a request that has no response")
-        if api in _ERRORS_ARE_ADDED:
-            channel.changes.append(lambda values: _with_error(values, fault, error))
-            channel.handle(context)
-        elif shape is not None and getattr(request, shape.topics, None):
-            self._fail_partitions(channel, context, fault, shape)
-        else:
-            channel.send(request_shapes.failed_items(api, request, error) or {"error_code": error})
-
-    def _fail_partitions(
-        self, channel: ResponseChannel, context: RequestContext, fault: Fault, shape: PartitionShape
-    ) -> None:
-        def is_failed(item: Any, partition: Any) -> bool:
-            return fault.covers(
-                RequestPartition(context.topic_name(item), shape.index_of(partition))
-            )
-
-        rest, failed = request_shapes.split(shape, context.request, is_failed)
-        add = request_shapes.failed_adder(shape, failed, _code(fault.value))
-        if not getattr(rest, shape.topics):
-            channel.send(add({shape.answers: []}))
-            return
-        channel.changes.append(add)
-        channel.handle(context._replace(request=rest))
-
-
-def _code(number: int) -> ErrorCode:
-    try:
-        return ErrorCode(number)
-    except ValueError:  # Codes that are missing from ErrorCode are sent as numbers.
-        return cast("ErrorCode", UnknownErrorCode(number))
-
-
-def _with_error(values: Values, fault: Fault, error: ErrorCode) -> Values:
-    """Return a Metadata response with an error for the topics or the partition of the fault."""
-    return {
-        **values,
-        "topics": [_topic_with_error(topic, fault, error) for topic in values["topics"]],
-    }
-
-
-def _topic_with_error(topic: Values, fault: Fault, error: ErrorCode) -> Values:
-    if fault.topic not in {None, topic["name"]}:
-        return topic
-    if fault.partition is None:
-        return {**topic, "error_code": error}
-    partitions = [
-        {**partition, "error_code": error}
-        if partition["partition_index"] == fault.partition
-        else partition
-        for partition in topic.get("partitions", ())
-    ]
-    return {**topic, "partitions": partitions}
-
-
-def _throttled(milliseconds: int) -> Callable[[Values], Values]:
-    return lambda values: {**values, "throttle_time": timedelta(milliseconds=milliseconds)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import UnknownTopicError
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords, Message, scope_of
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
-from spark_kafka_sink.kafka.admin.log_reader import LogReader, PendingTransaction, Position
+from spark_kafka_sink.kafka.admin.log_reader import LogReader, Position
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
     from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.admin.committed_records import PendingTransaction
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 

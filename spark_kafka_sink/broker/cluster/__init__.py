@@ -5,7 +5,8 @@ In reading order:
 - `cluster`: `Cluster`, which contains all state
 - `dynamic_configs`: configs that can change while the broker runs
 - `log_manager`: retention and flush.ms
-- `topics`: all topics, their validation, replica assignment and storage across restarts
+- `topic_store`: the storage of topics across restarts
+- `topics`: all topics, their validation and replica assignment
 - `nodes`: the state of each node (up, paused, stopped or fenced), and operations that change it
 - `elections`: leader elections and partition reassignments
 - `replica_manager`: in-sync replicas and high watermarks

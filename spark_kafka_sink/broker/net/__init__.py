@@ -7,9 +7,10 @@ In reading order:
 
 - `server`: the event loop, and functions for callers on other threads
 - `socket_server`: listeners and connections of all nodes, selector, timers
-- `client_connection`: a client connection with frame assembly
+- `frame_buffer`: assembles frames
+- `client_connection`: a client connection
 - `error_log`: the log of failed requests
 - `tls_socket`: a non-blocking TLS socket
-- `dispatcher`: SASL authentication and decoding of requests, delivery of responses, and
-  `RequestHandler`, the optional second thread
+- `request_handler`: the optional second thread
+- `dispatcher`: SASL authentication and decoding of requests, delivery of responses
 """

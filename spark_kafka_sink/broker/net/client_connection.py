@@ -1,10 +1,6 @@
 """A client connection, which serves one request at a time.
 
-`FrameBuffer` assembles frames with as little copying as possible. Small frames (often several per
-read) are received into a buffer that all connections share, and are then copied. An incomplete
-large frame gets its own buffer, into which the rest of the frame is received directly.
-
-`ClientConnection` queues received requests and unsent responses.
+It queues received requests and unsent responses.
 """
 
 from __future__ import annotations
@@ -12,10 +8,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
 from spark_kafka_sink.broker.security.sasl_server import MAX_RECEIVE_BYTES
-from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
+from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME
 from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -24,76 +19,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.sasl_server import SaslServerAuthenticator
 
 
-_FIRST_ROOM = 4 * 1024 * 1024
-"""Initial free space in a large frame's buffer in bytes. A full buffer grows by a factor of 4."""
-_DIRECT_FROM = 64 * 1024
-"""Minimum number of missing bytes for a separate buffer. For fewer bytes, joining chunks is
-cheaper.
-"""
 MAX_UNSENT = 4 * 1024 * 1024
 """Number of unsent response bytes above which a connection's next request must wait."""
 MAX_PARTS = 256
 """Maximum number of buffers for one gathering write, below the limit of every system."""
-
-
-class FrameBuffer:
-    """Collects the bytes that are received into `room`, and returns complete frames.
-
-    A frame's buffer grows as bytes are received. The frame size in the header is not trusted: it
-    causes an allocation of a few MiB at most, which the operating system commits page by page.
-    """
-
-    def __init__(self, limit: int = MAX_FRAME) -> None:
-        self._reader = FrameReader(limit)
-        self._frame: memoryview | None = None
-        self._at = 0
-        self._size = 0
-
-    def set_limit(self, limit: int) -> None:
-        """Change the maximum size of later frames, in bytes."""
-        self._reader.set_limit(limit)
-
-    def room(self, shared: memoryview) -> memoryview:
-        """Return the buffer for received bytes: an incomplete large frame's buffer, or `shared`."""
-        return shared if self._frame is None else self._frame[self._at :]
-
-    def add(self, room: memoryview, count: int) -> list[memoryview]:
-        """Process `count` bytes that were received into `room`; return the complete frames.
-
-        Raises:
-            ProtocolError: a frame size is negative or above the limit; the connection must be
-                closed.
-        """
-        if self._frame is None:
-            frames = self._reader.feed(bytes(room[:count]))
-            self._begin_frame()
-            return frames
-        self._at += count
-        if self._at < self._size:
-            self._grow(self._frame)
-            return []
-        frame, self._frame = self._frame, None
-        return [frame]
-
-    def _begin_frame(self) -> None:
-        missing = self._reader.missing
-        if missing < _DIRECT_FROM:
-            return
-        begun = self._reader.take_rest()[SIZE_BYTES:]
-        self._size = len(begun) + missing
-        self._frame = _memory(min(self._size, len(begun) + _FIRST_ROOM))
-        self._frame[: len(begun)] = begun
-        self._at = len(begun)
-
-    def _grow(self, frame: memoryview) -> None:
-        if self._at == len(frame):
-            self._frame = _memory(min(self._size, 4 * len(frame)))
-            self._frame[: self._at] = frame
-
-
-def _memory(size: int) -> memoryview:
-    """Return uninitialized memory. Unlike a bytearray, it is not filled with zeros."""
-    return np.empty(size, np.uint8).data
 
 
 class ClientConnection:

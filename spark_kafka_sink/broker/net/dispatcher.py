@@ -1,20 +1,12 @@
-"""Decode request frames, deliver responses, and run requests on the second thread if there is one.
+"""Decode request frames, run the requests, and deliver the responses.
 
 Connections are authenticated before their requests reach the handlers.
-
-The second thread, `RequestHandler`, is used with a remote storage such as Redis. It corresponds to
-Kafka's KafkaRequestHandler threads, which are separate from the network Processor threads. This
-thread handles the requests that might wait for the storage, one at a time. In parallel, the event
-loop serves the sockets and the requests that need only cluster metadata.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
@@ -34,14 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.net.client_connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.security.sasl_server import SaslServerAuthenticator
-    from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.kafka.protocol.messages import Values
-
-_LOG = logging.getLogger(__name__)
-MAX_WAIT_SECONDS: Final = 0.1
-STOP_SECONDS: Final = 10.0
-MAX_QUEUED: Final = 64
-"""Number of queued requests from which acks=0 requests also wait, to limit memory use."""
 
 
 @dataclass(slots=True, eq=False)
@@ -279,64 +264,3 @@ def _unsupported_message(api: int, version: int, handler: Handler | None) -> str
     if version > handler.versions.highest:
         return f"{text}: the client does not request ApiVersions, or ignores the response"
     return f"{text}: the client is too old for Kafka 4, or is configured for an old version"
-
-
-class RequestHandler:
-    """Runs queued functions and the cluster's `tick` on its own thread, holding the state lock.
-
-    Args:
-        lock: the lock on the cluster's state.
-    """
-
-    def __init__(self, lock: StateLock) -> None:
-        self.lock = lock
-        self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._stopping = False
-        self._thread: threading.Thread | None = None
-
-    def start(self, cluster: Cluster) -> None:
-        """Start the thread, which also runs functions that were submitted earlier."""
-        self._thread = threading.Thread(
-            target=self._run, args=(cluster,), name="kafkaprod-broker-requests", daemon=True
-        )
-        self._thread.start()
-
-    @property
-    def has_room(self) -> bool:
-        """True if a connection can be resumed before its acks=0 request was handled."""
-        return self._queue.qsize() < MAX_QUEUED
-
-    def submit(self, job: Callable[[], None]) -> None:
-        """Run a function after all functions that were submitted earlier."""
-        self._queue.put(job)
-
-    def stop(self) -> None:
-        """Discard the queued functions, and wait for the running function to complete."""
-        self._stopping = True
-        self._queue.put(lambda: None)
-        if self._thread is not None:
-            self._thread.join(STOP_SECONDS)
-
-    def _run(self, cluster: Cluster) -> None:
-        while not self._stopping:
-            job = self._next(cluster)
-            with self.lock:
-                self._safely(job)
-                self._safely(cluster.tick)
-
-    def _next(self, cluster: Cluster) -> Callable[[], None]:
-        deadline = cluster.next_deadline()
-        wait = MAX_WAIT_SECONDS
-        if deadline is not None:
-            wait = min(wait, max(0.0, deadline - cluster.clock.monotonic()))
-        try:
-            return self._queue.get(timeout=wait)
-        except Empty:
-            return lambda: None
-
-    @staticmethod
-    def _safely(job: Callable[[], None]) -> None:
-        try:
-            job()
-        except Exception:  # noqa: BLE001 the thread must survive
-            _LOG.exception("error on the broker's request thread")

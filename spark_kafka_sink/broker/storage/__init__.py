@@ -3,8 +3,9 @@
 In reading order:
 
 - `log_storage`: the interfaces `LogStorage` and `StorageBackend`, and batch tables
-- `segmented_storage`: `SegmentedStorage` (a log that consists of segments), segments in memory, and
-  the in-memory backend
+- `log_segment`: a segment in memory
+- `segmented_storage`: `SegmentedStorage` (a log that consists of segments), and the in-memory
+  backend
 - `file_handles`: the open files of a data folder
 - `segment_indexes`: the index files of a segment
 - `disk_segment`: a segment on disk and its recovery

@@ -14,9 +14,9 @@ import mmap
 import os
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.storage.log_segment import LogSegment
 from spark_kafka_sink.broker.storage.log_storage import BatchFacts, OnBatch
 from spark_kafka_sink.broker.storage.segment_indexes import SegmentIndexes
-from spark_kafka_sink.broker.storage.segmented_storage import LogSegment
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:

@@ -1,20 +1,19 @@
-"""A log that consists of segments, which are rolled and deleted as in Kafka; segments in memory."""
+"""A log that consists of segments, which are rolled and deleted as in Kafka."""
 
 from __future__ import annotations
 
 import errno
-import time
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.log_segment import INDEX_ENTRY_BYTES, MAX_RELATIVE, LogSegment
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
     UNLIMITED,
     BatchFacts,
-    BatchTable,
     LogStorage,
     StorageBackend,
     StoredBatch,
@@ -25,72 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
-INDEX_ENTRY_BYTES = 8
-_MAX_RELATIVE = 2**31 - 1
 MIN_SEGMENTS = 4
 """Minimum number of segments into which retention.bytes of a log in memory is divided."""
 MIN_SEGMENT_BYTES = 1 << 20
-
-
-class LogSegment:
-    """Batches from `base_offset` up to the start of the next segment.
-
-    This class stores each batch in a buffer in memory. Readers get views of the buffers.
-    `DiskSegment` stores batches in files.
-    """
-
-    def __init__(self, base_offset: int) -> None:
-        self.base_offset = base_offset
-        self.table = BatchTable()
-        self.first_timestamp: int | None = None
-        """Largest timestamp of the first batch in milliseconds, from which segment.ms is counted.
-        """
-        self._modified_ms = 0
-        self._batches: list[memoryview] = []
-
-    @property
-    def modified_ms(self) -> int:
-        """Time of the last write, in milliseconds."""
-        return self._modified_ms
-
-    @property
-    def index_entries(self) -> int:
-        """Number of entries in the offset index, or 0 if there is no index."""
-        return 0
-
-    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """Append one batch."""
-        self._batches.append(memoryview(b"".join(parts)))
-        self._modified_ms = time.time_ns() // 1_000_000
-        self.register(facts)
-
-    def register(self, facts: BatchFacts) -> None:
-        """Add the next batch to the table."""
-        self.table.add(facts)
-        if self.first_timestamp is None:
-            self.first_timestamp = facts.max_timestamp
-
-    def read(self, first: int, end: int) -> list[memoryview]:
-        """Return the bytes of the batches `first` to `end` (exclusive), in one or more pieces."""
-        return self._batches[first:end]
-
-    def truncate(self, count: int) -> None:
-        """Truncate the segment to its first `count` batches."""
-        del self._batches[count:]
-        self.table.keep(count)
-
-    def seal(self) -> None:
-        """Complete the segment before the next one is created."""
-
-    def flush(self) -> None:
-        """Make all data survive a machine crash, if the segment supports it."""
-
-    def close(self) -> None:
-        """Close the files, if any."""
-
-    def delete(self) -> None:
-        """Delete the data."""
-        self._batches.clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -173,7 +109,7 @@ class SegmentedStorage(LogStorage):
             active.table.size + facts.size > self._segment_bytes()
             or age_ms > config.segment_ms
             or (active.index_entries + 1) * INDEX_ENTRY_BYTES > config.index_bytes
-            or facts.last_offset - active.base_offset > _MAX_RELATIVE
+            or facts.last_offset - active.base_offset > MAX_RELATIVE
         )
 
     def _segment_bytes(self) -> int:

@@ -24,7 +24,7 @@ from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.kafka.admin.api_driver import request_one
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied, on_topic
-from spark_kafka_sink.kafka.admin.log_reader import (
+from spark_kafka_sink.kafka.admin.fetch import (
     FetchFrom,
     FetchHandler,
     request_of_leader,
@@ -48,7 +48,7 @@ from spark_kafka_sink.kafka.records.record_decoder import read_records as decode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spark_kafka_sink.kafka.admin.log_reader import AbortedTransaction, Fetched
+    from spark_kafka_sink.kafka.admin.fetch import AbortedTransaction, Fetched
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
     from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 

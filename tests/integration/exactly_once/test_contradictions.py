@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
-from spark_kafka_sink.kafka.admin import log_reader
+from spark_kafka_sink.kafka.admin import committed_records, log_reader
 from spark_kafka_sink.kafka.client.connection import Connection
 from spark_kafka_sink.kafka.protocol import transactions
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
@@ -25,7 +25,7 @@ def test_open_transaction_after_fencing_stops_the_write(
     query: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without markers, a written batch looks unwritten."""
-    monkeypatch.setattr(log_reader.CommittedRecords, "_end", lambda *_: None)
+    monkeypatch.setattr(committed_records.CommittedRecords, "_end", lambda *_: None)
     query.committer.commit("0", query.tasks("0"))
     with pytest.raises(TransactionError, match="log contains an open transaction of stream"):
         query.committer.commit("0", query.tasks("0"))

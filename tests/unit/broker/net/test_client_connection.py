@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.broker.net.client_connection import FrameBuffer
+from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
 from spark_kafka_sink.common.errors import ProtocolError
 
 QUICK = settings(max_examples=200, deadline=None, database=None)

@@ -11,15 +11,13 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     UnknownTopicError,
 )
-from spark_kafka_sink.kafka.admin.log_reader import (
+from spark_kafka_sink.kafka.admin.committed_records import (
     CommittedRecords,
-    LogRead,
-    LogReader,
     LogRecord,
     PendingTransaction,
-    Position,
-    whole_batches,
 )
+from spark_kafka_sink.kafka.admin.fetch import whole_batches
+from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader, Position
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, control_batch
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader

@@ -1,0 +1,102 @@
+"""Evaluate the markers of a log separately for each producer, without I/O.
+
+A commit marker commits the producer's transactional records, and an abort marker drops them.
+Therefore, open transactions of other producers cause no delay. Source: ``ProducerStateManager``;
+KIP-98.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.records.control_batch import read_marker
+from spark_kafka_sink.kafka.records.record_decoder import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class LogRecord:
+    """A committed record; `value` is None for a tombstone."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingTransaction:
+    """A producer's transaction that starts at `first_offset` and has no marker yet."""
+
+    producer_id: int
+    epoch: int
+    first_offset: int
+    records: tuple[LogRecord, ...] = ()
+
+
+class CommittedRecords:
+    """Collects the committed records of batches, which must be added in log order.
+
+    Args:
+        pending: the transactions that were open at the start position.
+    """
+
+    def __init__(self, pending: Iterable[PendingTransaction] = ()) -> None:
+        self._pending = {transaction.producer_id: transaction for transaction in pending}
+        self._committed: list[LogRecord] = []
+
+    @property
+    def pending(self) -> tuple[PendingTransaction, ...]:
+        """Transactions that are still open, sorted by first offset."""
+        return tuple(
+            sorted(self._pending.values(), key=lambda transaction: transaction.first_offset)
+        )
+
+    def take(self) -> tuple[LogRecord, ...]:
+        """Return the records that became committed since the last call, sorted by offset."""
+        taken, self._committed = tuple(sorted(self._committed, key=attrgetter("offset"))), []
+        return taken
+
+    def add(self, batch: memoryview, header: BatchHeader, start: int) -> None:
+        """Add the batch at the beginning of `batch`, without its records before offset `start`.
+
+        Raises:
+            ProtocolError: the batch is corrupt, or its format is not v2.
+        """
+        if header.is_control:
+            self._end(batch, header)
+            return
+        records = tuple(
+            LogRecord(offset=record.offset, key=record.key, value=record.value)
+            for record in read_records(batch)
+            if record.offset >= start
+        )
+        if not header.is_transactional:
+            self._committed.extend(records)
+            return
+        known = self._pending.get(header.producer_id)
+        self._pending[header.producer_id] = PendingTransaction(
+            producer_id=header.producer_id,
+            epoch=header.producer_epoch,
+            first_offset=header.base_offset if known is None else known.first_offset,
+            records=records if known is None else known.records + records,
+        )
+
+    def _end(self, batch: memoryview, header: BatchHeader) -> None:
+        marker, pending = read_marker(batch, header), self._pending.pop(header.producer_id, None)
+        if pending is None or not pending.records:
+            return
+        if marker is None:  # Compaction removes a marker only after its transaction's records.
+            raise ProtocolError(
+                f"the marker at offset {header.base_offset} was removed, but not the records of "
+                f"its transaction from offset {pending.first_offset}",
+                hint="Run the write again, which reads the topic from its start.",
+            )
+        if marker.commit:
+            self._committed.extend(pending.records)
