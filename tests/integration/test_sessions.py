@@ -5,19 +5,17 @@ import time
 
 import pytest
 
-from spark_kafka_sink import DeliveryReport, EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError
 from spark_kafka_sink.common.recreated_topics import WrittenTopic, check_recreated
-from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
     discard_session,
     give_back_session,
 )
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producer_writes import config, numbered, rows
+from tests.integration.support.producer_writes import config, numbered, rows, write_task
 from tests.support import readers
-from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
@@ -26,27 +24,13 @@ _TASKS = 5
 _NUMBERS = [b"%d" % number for number in range(40)]
 
 
-def _task(bootstrap_servers: str, chunk: Rows, client_id: str) -> DeliveryReport:
-    """Write like one Spark task."""
-    session = borrow_session(config(bootstrap_servers, {"client_id": client_id}))
-    try:
-        session.append(chunk)
-        session.flush()
-    except BaseException:
-        discard_session(session)
-        raise
-    report = session.report(TaskInfo())
-    give_back_session(session)
-    return report
-
-
 def test_tasks_share_a_producer_id_with_different_epochs(
     real_kafka: KafkaCluster, unique_topic: str
 ) -> None:
     real_kafka.admin.create_topic(unique_topic, 2)
     for task in range(_TASKS):
         chunk = numbered(unique_topic, task * 100, 100, 2)
-        report = _task(real_kafka.bootstrap_servers, chunk, unique_topic)
+        report = write_task(real_kafka.bootstrap_servers, chunk, client_id=unique_topic)
         assert report.persisted == 100
         assert [part.first_offset for part in report.partitions] == [task * 50] * 2
     for partition in range(2):
@@ -61,37 +45,13 @@ def test_tasks_share_a_producer_id_with_different_epochs(
 def test_failed_session_is_not_reused(real_kafka: KafkaCluster, unique_topic: str) -> None:
     real_kafka.admin.create_topic(unique_topic, 1)
     servers = real_kafka.bootstrap_servers
-    _task(servers, numbered(unique_topic, 0, 10, 1), unique_topic)
+    write_task(servers, numbered(unique_topic, 0, 10, 1), client_id=unique_topic)
     with pytest.raises(ColumnError):
-        _task(servers, rows(unique_topic, [b"a"], partitions=[9]), unique_topic)
-    _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic)
+        write_task(servers, rows(unique_topic, [b"a"], partitions=[9]), client_id=unique_topic)
+    write_task(servers, numbered(unique_topic, 10, 10, 1), client_id=unique_topic)
     batches = readers.dumped_batches(readers.dump(real_kafka.partition_dir(unique_topic, 0)))
     assert len({batch.producer_id for batch in batches}) == len(batches) == 2
     assert [batch.base_sequence for batch in batches] == [0, 0]
-
-
-def test_reused_client_gets_new_topics(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
-    servers = any_kafka.bootstrap_servers
-    names = [f"{unique_topic}-{number}" for number in range(3)]
-    for number, name in enumerate(names):
-        Admin(servers).create_topic(name, 1 + number)
-        report = _task(servers, numbered(name, 0, 12, 1 + number), unique_topic)
-        assert len(report.partitions) == 1 + number
-    assert all(len(by_confluent(servers, name)) == 12 for name in names)
-
-
-def test_reused_client_handles_recreated_topic(real_kafka: KafkaCluster, unique_topic: str) -> None:
-    """The recreated topic has a new ID and no sequences of the producer."""
-    servers = real_kafka.bootstrap_servers
-    real_kafka.admin.create_topic(unique_topic, 1)
-    _task(servers, numbered(unique_topic, 0, 10, 1), unique_topic)
-    real_kafka.admin.delete_topics(unique_topic)
-    real_kafka.admin.create_topic(unique_topic, 1)
-    assert _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic).persisted == 10
-    values = [record.value for record in by_confluent(servers, unique_topic)]
-    assert values == [b"%d" % number for number in range(10, 20)]
 
 
 def test_topic_recreated_during_a_task(real_kafka: KafkaCluster, unique_topic: str) -> None:
@@ -133,11 +93,13 @@ def test_reused_client_handles_recreated_topic_with_fewer_partitions(
     """Rows for removed partitions would otherwise wait until delivery.timeout.ms."""
     servers = real_kafka.bootstrap_servers
     real_kafka.admin.create_topic(unique_topic, 4)
-    _task(servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), unique_topic)
+    write_task(servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), client_id=unique_topic)
     real_kafka.admin.delete_topics(unique_topic)
     real_kafka.admin.create_topic(unique_topic, 1)
     time.sleep(1.0)  # newer metadata can be reused
-    report = _task(servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), unique_topic)
+    report = write_task(
+        servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), client_id=unique_topic
+    )
     assert report.persisted == len(_NUMBERS)
     assert len(by_confluent(servers, unique_topic)) == len(_NUMBERS)
 
@@ -166,28 +128,3 @@ def test_forked_child_does_not_use_connections_of_its_parent(
     finally:
         discard_session(session)
     assert [record.value for record in by_confluent(servers, unique_topic)] == [b"before", b"after"]
-
-
-def test_reused_client_does_not_recreate_a_deleted_topic(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
-    """Metadata requests create topics, so a later task must not request the topic."""
-    admin = Admin(any_kafka.bootstrap_servers)
-    deleted, other = f"{unique_topic}-deleted", f"{unique_topic}-other"
-    settings = config(
-        any_kafka.bootstrap_servers, {"client_id": unique_topic, "metadata_max_age_ms": 100}
-    )
-    session = borrow_session(settings)
-    session.append(numbered(deleted, 0, 10, 1))
-    session.flush()
-    give_back_session(session)
-    admin.delete_topics(deleted)
-    session = borrow_session(settings)
-    session.append(numbered(other, 0, 10, 1))
-    session.flush()
-    updates = session.client.metadata.updates
-    wait_until(lambda: session.client.metadata.updates >= updates + 5)
-    give_back_session(session)
-    topics = admin.client().list_topics(timeout=60).topics
-    assert other in topics
-    assert deleted not in topics

@@ -8,18 +8,10 @@ from random import randbytes
 import pytest
 from confluent_kafka import TopicPartition as ForeignPartition
 
-from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_pool import (
-    borrow_session,
-    discard_session,
-    give_back_session,
-)
-from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.admin.conftest import connected
-from tests.integration.support.producer_writes import config, rows
+from tests.integration.support.producer_writes import rows, write_task
 from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent
 from tools.torture.cluster import ProxiedKafka
@@ -27,6 +19,8 @@ from tools.torture.proxy import Fault, Schedule
 
 NOT_ENOUGH_REPLICAS = 19
 TIMEOUT_S = 60
+IN_FLIGHT = {"batch_size": 900, "linger_ms": 1000}
+"""Up to five batches are in flight."""
 FORGETFUL = {"producer.id.expiration.ms": "500", "producer.id.expiration.check.interval.ms": "50"}
 VALUES = [b"%02d" % number + b"." * 398 for number in range(40)]
 """Written in batches of two."""
@@ -62,21 +56,6 @@ class FaultyCluster(ProxiedKafka):
 def kafka() -> Iterator[FaultyCluster]:
     with FaultyCluster() as cluster:
         yield cluster
-
-
-def write_task(kafka: FaultyCluster, topic: str, data: Rows, **options: object) -> DeliveryReport:
-    """Write like one Spark task, with up to five batches in flight."""
-    settings = {"batch_size": 900, "linger_ms": 1000, "client_id": topic, **options}
-    session = borrow_session(config(kafka.proxied_servers, settings))
-    try:
-        session.append(data)
-        session.flush()
-    except BaseException:
-        discard_session(session)
-        raise
-    report = session.report(TaskInfo())
-    give_back_session(session)
-    return report
 
 
 def await_producer_expiration(kafka: FaultyCluster, topic: str) -> None:
@@ -119,11 +98,14 @@ def test_order_after_producer_state_is_lost(
     """A broker rejects the first batch of the second task and accepts the others."""
     kafka.admin.create_topic(unique_topic, 1)
     kafka.inject()
-    assert write_task(kafka, unique_topic, rows(unique_topic, VALUES)).persisted == len(VALUES)
+    options = IN_FLIGHT | {"client_id": unique_topic}
+    first = write_task(kafka.proxied_servers, rows(unique_topic, VALUES), **options)
+    assert first.persisted == len(VALUES)
     lost(kafka, unique_topic)
     kafka.inject(Fault.REFUSE)
     later = [b"later-" + value for value in VALUES]
-    assert write_task(kafka, unique_topic, rows(unique_topic, later)).persisted == len(later)
+    second = write_task(kafka.proxied_servers, rows(unique_topic, later), **options)
+    assert second.persisted == len(later)
     written = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
     assert written == [*(VALUES if lost is after_expiration else []), *later]
 
@@ -139,9 +121,9 @@ def test_batch_size_limit_with_lost_responses(
     kafka.admin.create_topic(unique_topic, 1, configs={"max.message.bytes": "1500"})
     kafka.inject(Fault.LOSE_RESPONSE, Fault.LOSE_RESPONSE)
     values = [b"%03d" % number + randbytes(400) for number in range(60)]
-    options = {"batch_size": 8_000, "compression_type": codec}
+    options = {"batch_size": 8_000, "linger_ms": 1000, "compression_type": codec}
     later_ms = [int(time.time() * 1000) + TIMEOUT_S * 1000] * len(values)
     data = rows(unique_topic, values, timestamps=later_ms)
-    assert write_task(kafka, unique_topic, data, **options).persisted == len(values)
+    assert write_task(kafka.proxied_servers, data, **options).persisted == len(values)
     written = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
     assert written == values

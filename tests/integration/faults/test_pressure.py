@@ -1,6 +1,5 @@
 """Backpressure on real sockets: hanging brokers and rate limits of a session."""
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -142,44 +141,3 @@ def test_rate_limit_is_kept(
         took = time.monotonic() - started
     # 4,000 rows at 2,000 a second; the limit allows a burst of a quarter of a second.
     assert took >= 1.7
-
-
-def test_failed_session_does_not_wait_for_its_rate_limit(
-    embedded_broker: EmbeddedBroker, unique_topic: str
-) -> None:
-    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, 2)
-    with limited(embedded_broker, RateLimits(records=1.0)) as producer:
-        stop = threading.Timer(0.5, producer._accumulator.state.fail, [InterruptedError("enough")])
-        stop.start()
-        started = time.monotonic()
-        with pytest.raises(InterruptedError):
-            producer.append(unkeyed(unique_topic))
-        assert time.monotonic() - started < 60.0
-        stop.join()
-
-
-def test_writes_slow_down_after_throttling(unique_topic: str) -> None:
-    with (
-        EmbeddedBroker(topics={unique_topic: 2}) as broker,
-        session(broker.bootstrap_servers) as producer,
-    ):
-        started = time.monotonic()
-        while time.monotonic() < started + 2.0:
-            producer.append(unkeyed(unique_topic))
-            producer.flush()
-            time.sleep(0.05)  # about 20 MB/s
-        broker.faults.add("produce:throttle=10:next=1")
-        producer.append(unkeyed(unique_topic))
-        producer.flush()
-        troubled = time.monotonic()
-        for _ in range(8):
-            producer.append(unkeyed(unique_topic))
-        producer.flush()
-        slow = time.monotonic() - troubled
-        time.sleep(max(0.0, troubled + 5.0 - time.monotonic()))
-        peaceful = time.monotonic()
-        for _ in range(8):
-            producer.append(unkeyed(unique_topic))
-        producer.flush()
-        assert slow > 1.0
-        assert time.monotonic() - peaceful < slow / 2

@@ -15,7 +15,11 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_pool import discard_session
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
 from spark_kafka_sink.report.task_report import TaskInfo
 from tools.support.readers import Headers
 
@@ -45,6 +49,21 @@ def produce(bootstrap_servers: str, *chunks: Rows, **options: Any) -> DeliveryRe
             producer.append(chunk)
         producer.flush()
         return producer.report(TaskInfo())
+
+
+def write_task(bootstrap_servers: str, *chunks: Rows, **options: Any) -> DeliveryReport:
+    """Write the chunks like one Spark task, with a client that later tasks reuse."""
+    producer = borrow_session(config(bootstrap_servers, options))
+    try:
+        for chunk in chunks:
+            producer.append(chunk)
+        producer.flush()
+    except BaseException:
+        discard_session(producer)
+        raise
+    report = producer.report(TaskInfo())
+    give_back_session(producer)
+    return report
 
 
 class RowColumns(TypedDict, total=False):
