@@ -34,7 +34,8 @@ _TIMES: Final = {
     Shape.LOCAL_TIMESTAMP: "local-timestamp",
 }
 """Start of the logical types that fit a column."""
-_DECIMALS: Final = ("decimal", "big-decimal")
+_DECIMALS: Final = {Shape.TEXT: ("decimal", "big-decimal"), Shape.BYTES: ("decimal",)}
+"""Logical types of bytes to which a column is not written. Spark reads `big-decimal` as bytes."""
 _OTHER_MEANING: Final = 5
 """Lowest rank of dates and times for integers."""
 MAX_WIDE_DIGITS: Final = 76
@@ -226,11 +227,11 @@ def _of_others(schema: AvroSchema, column: Column) -> Closeness | None:
             return Closeness(1)
         case Shape.TEXT, "enum":
             return Closeness(0, is_partial=True)
-        case (Shape.TEXT | Shape.BYTES, "bytes") if logical not in _DECIMALS:
+        case (Shape.TEXT | Shape.BYTES, "bytes") if logical not in _DECIMALS[column.shape]:
             return Closeness(0 if column.shape is Shape.BYTES else 2)
         case (Shape.TEXT, "fixed") if logical == "uuid":
             return Closeness(3, is_partial=True)
-        case (Shape.BYTES, "fixed") if logical not in _DECIMALS:
+        case (Shape.BYTES, "fixed") if logical != "decimal":
             return Closeness(3, is_partial=True)
         case Shape.BYTES, "string":
             return Closeness(4, is_partial=True)

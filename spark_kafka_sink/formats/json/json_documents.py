@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -90,26 +91,44 @@ def _embedded(specification: Any, schema: Any) -> list[Any]:
     return parts
 
 
-def registry_of(
+def resolver_of(
     draft: Any, schema: Any, others: Mapping[str, Any]
 ) -> tuple[tuple[tuple[str, str], ...], Any]:
-    """Return the ids of referenced schemas by name, and the schemas by URI, without downloads.
+    """Return the ids of referenced schemas by name, and the resolver of the schema's references.
 
     Names can be relative to the id or name of any of the schemas; ids are found by the library.
+    Nothing is downloaded.
     """
-    from referencing import Registry, Resource
-    from referencing.jsonschema import specification_with
+    from jsonschema_specifications import REGISTRY
 
-    default = specification_with(draft.ID_OF(draft.META_SCHEMA))
     parts = {
-        without_dots(name): Resource.from_contents(part, default_specification=default)
-        for name, part in {"": schema, **others}.items()
+        without_dots(name): _resource(draft, part) for name, part in {"": schema, **others}.items()
     }
     ids = {name: urljoin(name, part.id() or "") for name, part in parts.items()}
     bases = {*ids, *ids.values()}
     resources = [(urljoin(base, name), parts[name]) for name in parts if name for base in bases]
     absolute = tuple((name, id_) for name, id_ in ids.items() if name and urlsplit(id_).scheme)
-    return absolute, Registry[Any]().with_resources(resources)
+    registry: Any = REGISTRY.with_resources(resources)
+    return absolute, registry.resolver_with_root(parts[""])
+
+
+def _resource(draft: Any, schema: Any) -> Any:
+    """Return a schema as the library's resource, in which `properties` may contain an `id`."""
+    import attrs  # a dependency of referencing
+    from referencing.jsonschema import specification_with
+
+    default = specification_with(draft.ID_OF(draft.META_SCHEMA))
+    declared = schema.get("$schema", "") if isinstance(schema, dict) else ""
+    specification: Any = specification_with(declared, default=default)
+
+    def id_of(contents: Any) -> str | None:
+        # The library takes `properties` for a schema if a reference goes through it after `items`.
+        with suppress(AttributeError):
+            id_ = specification.id_of(contents)
+            return id_ if isinstance(id_, str) else None
+        return None
+
+    return attrs.evolve(specification, id_of=id_of).create_resource(schema)
 
 
 def without_dots(reference: str) -> str:

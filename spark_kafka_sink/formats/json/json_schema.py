@@ -16,7 +16,7 @@ from spark_kafka_sink.formats.json.json_documents import (
     declares_draft,
     drafts_of,
     load_document,
-    registry_of,
+    resolver_of,
 )
 from spark_kafka_sink.formats.json.json_rules import match, with_rules
 
@@ -87,8 +87,8 @@ def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column
     from referencing.exceptions import Unresolvable
 
     try:
-        ids, registry = registry_of(draft, schema, others)
-        return match(with_rules(draft, ids)(schema, registry=registry), column)
+        ids, resolver = resolver_of(draft, schema, others)
+        return match(with_rules(draft, ids)(schema, _resolver=resolver), column)
     except Unresolvable as error:
         raise ConfigError(
             f"the JSON Schema has the reference {_reference(error)!r}, which is not in the schema",

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import NOT_UTF8, Cells
 from spark_kafka_sink.formats.columns.row_faults import RowFault, RowFaults
-from spark_kafka_sink.formats.encoder_spec import EncoderSpec, Framing, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
 from spark_kafka_sink.producer.row_error import RowError
@@ -111,7 +111,7 @@ def serialize(
     if problems:
         rows = np.unique(np.concatenate([rows for _, _, rows in bad]))
         for part, structs, _ in bad:
-            columns[part] = _with_json(columns[part], structs, rows, zone)
+            columns[part] = _with_json(columns[part], structs, rows, specs[part])
     return Serialized(
         rows=batch.num_rows,
         value=columns.get("value"),
@@ -157,16 +157,18 @@ def _described(part: str, fault: RowFault) -> str:
 
 
 def _with_json(
-    encoded: pa.BinaryArray, structs: pa.StructArray, rows: NDArray[np.intp], zone: str
+    encoded: pa.BinaryArray, structs: pa.StructArray, rows: NDArray[np.intp], spec: EncoderSpec
 ) -> pa.BinaryArray:
-    """Return the column with these rows as JSON, or null for rows that JSON cannot represent.
+    """Return the column of a spec with these rows as JSON.
 
-    Bytes that are not UTF-8 become U+FFFD.
+    Rows that JSON cannot represent become null. Bytes that are not UTF-8 become U+FFFD.
     """
-    spec = EncoderSpec(format=Format.JSON, column=0, framing=Framing(), zone=zone)
+    as_json = EncoderSpec(
+        format=Format.JSON, column=0, zone=spec.zone, writes_nulls=spec.writes_nulls
+    )
     bad = structs.take(rows.astype(np.int64))
     faults = RowFaults(len(bad))
-    texts = compile_encoder(spec, bad.type).encode(bad, faults)
+    texts = compile_encoder(as_json, bad.type).encode(bad, faults)
     if faults:
         lost = {fault.row for fault in faults if fault.problem != NOT_UTF8}
         readable = (

@@ -366,6 +366,38 @@ def test_references_of_references_and_their_faults() -> None:
         faults_of(ARRAY, schema, {"a.json": {"type": "text"}})
 
 
+@pytest.mark.parametrize(
+    ("draft", "name"),
+    [
+        ("http://json-schema.org/draft-04/schema#", "id"),
+        ("http://json-schema.org/draft-06/schema#", "$id"),
+        ("http://json-schema.org/draft-07/schema#", "$id"),
+        ("https://json-schema.org/draft/2019-09/schema", "$id"),
+        ("https://json-schema.org/draft/2020-12/schema", "$id"),
+    ],
+)
+@pytest.mark.parametrize("container", ["items", "dependencies"])
+@pytest.mark.parametrize("is_other", [False, True])
+def test_reference_beside_a_property_named_id(
+    draft: str, name: str, container: str, is_other: bool
+) -> None:
+    item = {"type": "object", "properties": {name: TEXT, "n": INTEGER}}
+    parts = {
+        "items": ({"type": "array", "items": item}, "items/properties/n"),
+        "dependencies": ({"dependencies": {name: ["x"], "y": item}}, "dependencies/y/properties/n"),
+    }
+    inner, path = parts[container]
+    reference = {"$ref": f"{'other.json' if is_other else ''}#/definitions/C/{path}"}
+    schema = {"$schema": draft, **an_object(a=reference, b=reference)}
+    other = {"$schema": draft, "definitions": {"C": inner}}
+    others = {"other.json": other} if is_other else {}
+    whole = schema if is_other else {**schema, "definitions": {"C": inner}}
+    rows: Any = pa.array([{"a": 1, "b": 2}])
+    assert faults_of(rows, whole, others).rows.tolist() == []
+    with pytest.raises(ColumnError, match=r"`b` .*integer"):
+        faults_of(pa.array([{"a": 1, "b": "x"}]), whole, others)
+
+
 RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
 
 
