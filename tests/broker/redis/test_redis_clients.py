@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer
-from kafka import KafkaProducer
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.redis.reading import entries
@@ -46,19 +45,6 @@ def test_other_clients_read_records_of_librdkafka(
         if number % 100 == 99:
             sender.flush(60)
     assert content(reader(servers, "t")) == sorted(sent, key=lambda record: (record[0], record[4]))
-
-
-@pytest.mark.parametrize("codec", [None, "gzip", "lz4"])
-def test_kafka_python_writes(redis_kafka: EmbeddedBroker, codec: str | None) -> None:
-    servers = redis_kafka.bootstrap_servers
-    sender = KafkaProducer(bootstrap_servers=servers, compression_type=codec)
-    sent = [sender.send("t", b"%d" % number, partition=0) for number in range(COUNT)]
-    offsets = [future.get(60).offset for future in sent]
-    sender.close()
-    records = by_kcat(servers, "t")
-    assert [(record.offset, record.value) for record in records] == [
-        (offset, b"%d" % number) for number, offset in enumerate(offsets)
-    ]
 
 
 def test_aiokafka_and_its_group_across_a_restart(redis_url: str) -> None:

@@ -572,6 +572,14 @@ def delete(server: RedisServer, what: str) -> None:
         assert server.client.delete(f"korvet{what}") == 1
 
 
+def produce_briefly(raw: RawClient) -> Any:
+    """Write a record with a timeout of a twentieth."""
+    records = produce_values("t", batch(1), acks=-1)
+    records["timeout"] /= 20
+    (answer,) = raw.call(ApiKey.PRODUCE, 9, **records).responses[0].partition_responses
+    return answer
+
+
 class TestReplicas:
     @pytest.fixture
     def replica(
@@ -615,22 +623,14 @@ class TestReplicas:
         raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
         create(raw, "t", 1)
         replica.pause()
-        records = produce_values("t", batch(1), acks=-1)
-        records["timeout"] /= 20
-        response = raw.call(ApiKey.PRODUCE, 9, **records)
-        (answer,) = response.responses[0].partition_responses
-        assert answer.error_code is ErrorCode.request_timed_out
+        assert produce_briefly(raw).error_code is ErrorCode.request_timed_out
         assert len(values(own_redis)) == 1
 
     def test_acks_all_times_out_without_replica(
         self, own_redis: RedisServer, raw: RawClient, replica: RedisServer
     ) -> None:
         replica.stop()
-        records = produce_values("t", batch(1), acks=-1)
-        records["timeout"] /= 20
-        response = raw.call(ApiKey.PRODUCE, 9, **records)
-        (answer,) = response.responses[0].partition_responses
-        assert answer.error_code is ErrorCode.request_timed_out
+        assert produce_briefly(raw).error_code is ErrorCode.request_timed_out
         assert len(values(own_redis)) == 1
 
 

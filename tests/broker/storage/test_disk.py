@@ -542,25 +542,6 @@ def test_retention_by_size(folder: str) -> None:
         assert produce(client, "t", batch(1)).log_start_offset == 6
 
 
-@pytest.mark.parametrize("jump_ms", [0, -7_200_000])
-def test_retention_by_time(folder: str, jump_ms: int) -> None:
-    """Also if the clock is set back."""
-    configs = {"internal.segment.bytes": "300", "retention.ms": "60000"}
-    options: dict[str, Any] = {
-        "topics": {"t": 1},
-        "topic_configs": {"t": configs},
-        "retention_check_ms": 20,
-    }
-    with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
-        kafka.jump_clock(jump_ms)
-        now = int(time.time() * 1000) + jump_ms
-        for _ in range(3):
-            produce(client, "t", batch(2, value=bytes(100), timestamp=now - 3_600_000))
-        produce(client, "t", batch(2, value=bytes(100), timestamp=now))
-        wait_until(lambda: len(kafka.batches("t", 0)) <= 1)
-        assert produce(client, "t", batch(1)).log_start_offset == 6
-
-
 def test_disk_write_error(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
         produce(client, "t", batch(2))

@@ -10,7 +10,6 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
 from spark_kafka_sink.exactly_once.decision_rules import Caller
 from spark_kafka_sink.exactly_once.shared_transaction import claim, commit_shared
 from spark_kafka_sink.exactly_once.task_transaction import (
-    PartitionRange,
     TaskOutcome,
     TaskResult,
     TaskTransaction,
@@ -30,6 +29,7 @@ from tests.integration.exactly_once.simulated_writes import (
     ROWS,
     Writes,
     first_of,
+    ranges_of,
 )
 from tests.integration.exactly_once.stepped_driver import (
     stepped_driver,
@@ -81,16 +81,7 @@ class PlannedBatch:
             discard_session(session)
             raise
         assert transaction == self.shared
-        ranges = tuple(
-            PartitionRange(
-                topic=partition.topic,
-                partition=partition.partition,
-                records=partition.persisted,
-                first_offset=partition.first_offset,
-                last_offset=partition.last_offset,
-            )
-            for partition in session.report(TaskInfo()).partitions
-        )
+        ranges = ranges_of(session.report(TaskInfo()))
         give_back_session(session)
         return self.result(
             TaskTransaction(

@@ -120,7 +120,7 @@ class Writes:
         transaction, started_ms = session.transaction, session.transaction_started_ms
         assert transaction is not None
         assert started_ms is not None
-        ranges = _ranges(session.report(TaskInfo()))
+        ranges = ranges_of(session.report(TaskInfo()))
         give_back_session(session)
         task = TaskTransaction(
             transaction=transaction,
@@ -217,7 +217,7 @@ def _planned(writes: Writes) -> Writes:
     return writes
 
 
-def _ranges(report: DeliveryReport) -> tuple[PartitionRange, ...]:
+def ranges_of(report: DeliveryReport) -> tuple[PartitionRange, ...]:
     return tuple(
         PartitionRange(
             topic=partition.topic,

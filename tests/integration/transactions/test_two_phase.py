@@ -1,17 +1,15 @@
-"""Two-phase commit (KIP-939) on brokers that allow it and on one that does not."""
+"""Two-phase commit (KIP-939) on brokers that allow it."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_sink.common.errors import ProtocolError
 from tests.integration.support.producer_writes import rows
 from tests.integration.support.transactions import end, settings, transaction
+from tests.support.waiting import wait_until
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
-TIMEOUT_S = 60.0
 ALLOWED = {
     "unstable.api.versions.enable": "true",
     "transaction.two.phase.commit.enable": "true",
@@ -37,17 +35,7 @@ def test_two_phase_transactions_do_not_time_out(
         producer.flush()
         opened = producer.transaction
     end(kafka.bootstrap_servers, opened)
-    values: list[bytes | None] = []
-    deadline = time.monotonic() + TIMEOUT_S
-    while not values and time.monotonic() < deadline:
-        values = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
-    assert values == [b"v"]
-
-
-def test_unsupported_by_the_broker(real_kafka: KafkaCluster, unique_topic: str) -> None:
-    real_kafka.admin.create_topic(unique_topic, 1, 1)
-    with transaction(real_kafka.bootstrap_servers, settings(two_phase=True)) as producer:
-        producer.append(rows(unique_topic, [b"v"]))
-        with pytest.raises(ProtocolError, match="InitProducerId 6") as caught:
-            producer.flush()
-    assert "unstable.api.versions.enable" in str(caught.value)
+    wait_until(lambda: by_confluent(kafka.bootstrap_servers, unique_topic))
+    assert [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)] == [
+        b"v"
+    ]
