@@ -2,7 +2,6 @@
 
 import re
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import spark_kafka_sink
 from spark_kafka_sink import EmbeddedBroker
+from tests.support.waiting import wait_until
 
 ADDRESS = "localhost:9092"
 FILES = ("report.json", "checkpoint")
@@ -33,10 +33,7 @@ def test_examples(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFix
         try:
             exec(code.replace(ADDRESS, broker.bootstrap_servers), {"spark": spark})
             (query,) = spark.streams.active
-            give_up = time.monotonic() + 240
-            while len(broker.records("events")) <= 2000:
-                assert time.monotonic() < give_up, "nothing was streamed"
-                time.sleep(0.1)
+            wait_until(lambda: len(broker.records("events")) > 2000)
             assert query.exception() is None
         finally:
             for query in spark.streams.active:

@@ -1,7 +1,6 @@
 """The delivery report: its numbers, its path and the console summary."""
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink, local_frame
+from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent, ranges
 
 _OFFSETS = "partition int, records bigint, first bigint, last bigint"
@@ -130,8 +130,7 @@ def test_unwritable_report_does_not_fail_the_write(
     path, mark = tmp_path / "folder" / "report.json", console.mark()
 
     def block() -> None:
-        while not path.exists():
-            time.sleep(0.01)
+        wait_until(path.exists)
         path.unlink()
         path.mkdir()
 
@@ -164,8 +163,7 @@ def test_report_of_a_running_write(sink: Sink, topic: str, tmp_path: Path) -> No
     path, seen = tmp_path / "report.json", []
 
     def watch() -> None:
-        while not path.exists():
-            time.sleep(0.01)
+        wait_until(path.exists)
         seen.append(_report(path).status)
 
     watcher = threading.Thread(target=watch)

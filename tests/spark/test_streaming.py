@@ -1,18 +1,20 @@
 """Streaming writes: micro-batches, checkpoints, restarts, failures."""
 
 import shutil
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafka_sink import last_report
 from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.support.console import Console
 from tests.spark.support.sink import SHORT, Sink, as_frame, create_topics, local_frame
 from tests.spark.support.stream import WAIT_S, Stream
+from tests.support.waiting import wait_until
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
@@ -62,6 +64,11 @@ def test_keys_headers_and_partitions_in_a_stream(stream: Stream) -> None:
     ]
 
 
+def _has_reports(stream: Stream, query: StreamingQuery, count: int) -> bool:
+    """Return True if there are enough reports, or if there will be no more."""
+    return len(stream.reports()) >= count or not query.isActive
+
+
 def test_running_query_is_stopped_and_restarted(stream: Stream) -> None:
     source = stream.sink.spark.readStream.format("rate-micro-batch")
     frame = source.options(rowsPerBatch="50", numPartitions="2").load()
@@ -69,10 +76,7 @@ def test_running_query_is_stopped_and_restarted(stream: Stream) -> None:
     for _ in range(2):
         before = len(stream.reports())
         query = stream.start(values, trigger={"processingTime": "100 milliseconds"})
-        deadline = time.monotonic() + WAIT_S
-        while len(stream.reports()) < before + 3 and query.isActive:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(partial(_has_reports, stream, query, before + 3))
         query.stop()
         assert query.exception() is None
     numbers = sorted(int(value or b"") for value in stream.written())
@@ -155,8 +159,7 @@ def test_report_folder_becomes_invalid(stream: Stream, console: Console) -> None
     reports = stream.folder / "reports"
     query = stream.start(stream.files(), trigger={"processingTime": "1 second"})
     try:
-        while not (reports / "batch-0.json").exists():
-            time.sleep(0.01)
+        wait_until((reports / "batch-0.json").exists)
         shutil.rmtree(reports)
         reports.write_text("in the way")
         query.processAllAvailable()

@@ -17,6 +17,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.transactions import end, settings, transaction
 from tests.support.readers import by_kafka_python
+from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.jars import OLD_KAFKA
 from tools.support.kafka_cluster import ZooKeeperCluster
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 
-TIMEOUT_S = 60.0
 LARGE, OLD = b"x" * 30_000, 1_000_000_000_000
 CONFIG = {"max.message.bytes": "20000"}
 
@@ -47,12 +47,9 @@ def kafka(request: pytest.FixtureRequest) -> AnyKafka:
 
 def check_committed(kafka: AnyKafka, topic: str, expected: Sequence[bytes | None]) -> None:
     """Check that two read_committed readers read these values in this order."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:  # The response to EndTxn arrives before the markers are in every log.
-        # librdkafka uses read_committed by default.
-        records = by_confluent(kafka.bootstrap_servers, topic)
-        if len(records) >= len(expected) or time.monotonic() > deadline:
-            break
+    # The response to EndTxn arrives before the markers are in every log.
+    wait_until(lambda: len(by_confluent(kafka.bootstrap_servers, topic)) >= len(expected))
+    records = by_confluent(kafka.bootstrap_servers, topic)  # read_committed by default
     others = by_kafka_python(kafka.bootstrap_servers, topic, isolation_level="read_committed")
     assert records == others
     assert [record.value for record in records] == expected
@@ -88,11 +85,10 @@ def test_rows_without_key(kafka: AnyKafka, unique_topic: str) -> None:
         producer.flush()
         opened = producer.transaction
     end(kafka.bootstrap_servers, opened)
-    stored: list[bytes | None] = []
-    deadline = time.monotonic() + TIMEOUT_S
-    while len(stored) < 2_000 and time.monotonic() < deadline:
-        stored = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
-    assert sorted(int(value or b"-1") for value in stored) == list(range(2_000))
+    servers = kafka.bootstrap_servers
+    wait_until(lambda: len(by_confluent(servers, unique_topic)) >= 2_000)
+    stored = [int(record.value or b"-1") for record in by_confluent(servers, unique_topic)]
+    assert sorted(stored) == list(range(2_000))
 
 
 def test_aborted_records_are_not_visible(kafka: AnyKafka, unique_topic: str) -> None:

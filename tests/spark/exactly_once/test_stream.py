@@ -1,7 +1,6 @@
 """Streams with restarts, outdated, deleted or shared checkpoints, and failing batches."""
 
 import shutil
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,8 @@ from spark_kafka_sink import DeliveryReport, EmbeddedBroker, WriteStatus, last_r
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
-from tests.spark.support.stream import WAIT_S, Stream
-from tests.support.waiting import wait_until_equal
+from tests.spark.support.stream import Stream
+from tests.support.waiting import wait_until, wait_until_equal
 
 
 def _put_files(stream: Stream, first: int, last: int) -> None:
@@ -147,9 +146,8 @@ def test_one_of_two_running_queries_with_the_same_prefix_fails(stream: Stream) -
         5: other.start(other.files(), **live),
     }
     try:
-        deadline = time.monotonic() + WAIT_S
-        while not (stopped := [prefix for prefix in queries if _has_failed(queries[prefix])]):
-            assert time.monotonic() < deadline, "no query failed"
+        wait_until(lambda: any(map(_has_failed, queries.values())))
+        stopped = [prefix for prefix in queries if _has_failed(queries[prefix])]
         assert len(stopped) == 1
         assert "transactionalIdPrefix" in str(queries.pop(stopped[0]).exception())
         ((first, winner),) = queries.items()
@@ -215,11 +213,12 @@ def test_stopped_query_leaves_no_open_transaction(stream: Stream, atomic: str) -
     conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
     try:
         query = stream.start(slow, **stream_options, **{"kafka.linger.ms": "0"})
-        deadline = time.monotonic() + WAIT_S
-        while not any(
-            transaction.description.partitions for transaction in operator.overview().transactions
-        ):
-            assert time.monotonic() < deadline, "no task started to write"
+        wait_until(
+            lambda: any(
+                transaction.description.partitions
+                for transaction in operator.overview().transactions
+            )
+        )
         query.stop()
     finally:
         conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")

@@ -27,6 +27,7 @@ from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.offline import config, topic
+from tests.support.waiting import wait_until
 
 SOON = 10.0
 """Seconds in which a wait must end; what is waited for would never come."""
@@ -244,8 +245,7 @@ def test_wait_ends_if_the_codec_thread_died(wait: str) -> None:
     with running_session(SETTINGS.get(wait), compression_type="lz4", **options) as session:
         session.append(rows())
         number = _codec_thread_id()
-        while session.context.accumulator._compressor._pending:
-            time.sleep(0.001)
+        wait_until(lambda: not session.context.accumulator._compressor._pending)
         time.sleep(0.05)  # the idle thread waits for the next batch
         victim = ctypes.c_ulong(number)
         assert ctypes.pythonapi.PyThreadState_SetAsyncExc(victim, ctypes.py_object(SystemExit)) == 1
