@@ -260,7 +260,7 @@ def _judge_schema(
     subject = subject_of(config, part, topic, source)
     if source is None:
         return _judge_subject(subject, exists=registry.has_versions(subject), config=config)
-    candidate = Candidate(part.format, source.schema)
+    candidate = Candidate(part.format, source.schema, source.texts)
     if config.auto_register:
         return Finding.ok(Step.REGISTRY, registry.check(subject, candidate))
     registered = registry.lookup(subject, candidate)

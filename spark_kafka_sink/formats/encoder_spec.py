@@ -87,11 +87,13 @@ class Source:
         schema: as in `EncoderSpec`.
         name: full name of the record, for the subject strategies.
         message: as in `EncoderSpec`.
+        texts: names and texts of the Protobuf files that the options contain as text.
     """
 
     schema: str
     name: str
     message: str | None = None
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 class _FormatModule(Protocol):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError, text_of
 from spark_kafka_sink.common.optional_dependencies import require_extra
@@ -65,8 +65,21 @@ _MAX_CHARS: Final = 1_000
 """Maximum length of a message of protoc, in characters."""
 
 
+class ProtoSource(NamedTuple):
+    """A schema with its imports: as a descriptor set in base64, and the files that are texts."""
+
+    descriptors: str
+    texts: tuple[tuple[str, str], ...]
+    """Names and texts."""
+
+
 def descriptor_set(content: Content, load: Callable[[str], Content | None]) -> str:
-    """Return a schema with its imports as a descriptor set in base64.
+    """Return a schema with its imports as a descriptor set in base64; see `read_source`."""
+    return read_source(content, load).descriptors
+
+
+def read_source(content: Content, load: Callable[[str], Content | None]) -> ProtoSource:
+    """Read a schema with its imports.
 
     Args:
         content: the main file, or a descriptor set whose last file is the main file.
@@ -104,7 +117,8 @@ def descriptor_set(content: Content, load: Callable[[str], Content | None]) -> s
         files[name] = _renamed(files.pop(_NO_NAME), name)
     if texts:
         files |= _compiled(texts, files)
-    return set_of(file.data for file in _with_imports(name, files))
+    descriptors = set_of(file.data for file in _with_imports(name, files))
+    return ProtoSource(descriptors, tuple(texts.items()))
 
 
 def _unused_name(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> str:

@@ -24,7 +24,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_source import BUILT_IN, complete
 from spark_kafka_sink.formats.registry.registry_client_settings import client_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.security.security_config import SaslConfig
@@ -77,6 +77,8 @@ class Candidate:
 
     format: Format
     text: str
+    texts: tuple[tuple[str, str], ...] = ()
+    """See `Source.texts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,12 +159,11 @@ class Registry:
         Raises:
             SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
         """
-        schema = self._schema(candidate, self._register_import)
-        registered = self._call(
+        registered = self._as_given(subject, candidate) or self._call(
             f"register the schema of subject {subject}",
             self._client.register_schema_full_response,
             subject,
-            schema,
+            self._schema(candidate, self._register_import),
             normalize_schemas=self._config.normalize,
         )
         return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
@@ -173,12 +174,11 @@ class Registry:
         Raises:
             SchemaRegistryError: the subject does not contain it, or see `_fail`.
         """
-        schema = self._schema(candidate, self._find_import)
-        registered = self._call(
+        registered = self._as_given(subject, candidate) or self._call(
             f"find the schema in subject {subject}",
             self._client.lookup_schema,
             subject,
-            schema,
+            self._schema(candidate, self._find_import),
             normalize_schemas=self._config.normalize,
         )
         return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
@@ -272,6 +272,8 @@ class Registry:
             SchemaRegistryError: the schema is incompatible with the latest version, or see `_fail`.
         """
         latest = f"the latest version of subject {subject}"
+        if self._as_given(subject, candidate) is not None:
+            return f"subject {subject} has the schema"
         try:
             schema = self._schema(candidate, self._existing_import)
         except _UnregisteredImportError as error:
@@ -303,7 +305,28 @@ class Registry:
         reasons = rest.post(path, body=schema.to_dict()).get("messages") or ()
         return "".join(f": {_printable(str(reason))}" for reason in reasons[:1])
 
-    def _schema(self, candidate: Candidate, find: Callable[[str, Any], int]) -> Any:
+    def _as_given(self, subject: str, candidate: Candidate) -> Any:
+        """Find a Protobuf schema with the texts in the options, or return None.
+
+        Schemas that the sink registers have the text that Java's serializer derives from a message;
+        other tools register files as they are.
+        """
+        if not candidate.texts:
+            return None
+        what, normalize = f"find the schema in subject {subject}", self._config.normalize
+        # A registry can reject a text that protoc accepts; other errors occur again.
+        with suppress(SchemaRegistryError, _UnregisteredImportError):
+            schema = self._schema(candidate, self._existing_import, dict(candidate.texts))
+            lookup = self._client.lookup_schema
+            return self._find(what, lookup, subject, schema, normalize_schemas=normalize)
+        return None
+
+    def _schema(
+        self,
+        candidate: Candidate,
+        find: Callable[[str, Any], int],
+        replacements: Mapping[str, str] | None = None,
+    ) -> Any:
         """Return a schema as an object of the client, a Protobuf schema as text.
 
         Each imported file has a subject with the file's name, as in Java's serializer.
@@ -311,6 +334,7 @@ class Registry:
         Args:
             candidate: the schema.
             find: returns the version of an imported file; can register the file.
+            replacements: texts of Protobuf files by name, instead of the printed ones.
         """
         if candidate.format.payload is not Format.PROTOBUF:
             return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
@@ -321,17 +345,20 @@ class Registry:
 
         references: dict[str, Any] = {}
         *imported, main = completed(files_of(candidate.text))
-        *texts, main_text = proto_texts([file.data for file in (*imported, main)])
+        files = (*imported, main)
+        printed = proto_texts([file.data for file in files])
+        names = (file.name for file in files)
+        texts = {**dict(zip(names, printed, strict=True)), **(replacements or {})}
 
-        def schema_of(file: ProtoFile, text: str) -> Any:
+        def schema_of(file: ProtoFile) -> Any:
             used = [references[name] for name in file.imports if name in references]
-            return self._library.Schema(text, "PROTOBUF", used)
+            return self._library.Schema(texts[file.name], "PROTOBUF", used)
 
-        for file, text in zip(imported, texts, strict=True):
+        for file in imported:
             if file.name not in BUILT_IN:
-                version = find(file.name, schema_of(file, text))
+                version = find(file.name, schema_of(file))
                 references[file.name] = self._library.SchemaReference(file.name, file.name, version)
-        return schema_of(main, main_text)
+        return schema_of(main)
 
     def _register_import(self, name: str, schema: Any) -> int:
         self._call(f"register the import {name}", self._client.register_schema, name, schema)

@@ -47,17 +47,16 @@ def given_source(part: PartFormat) -> Source | None:
     content = part.schema if part.schema_file is None else _read_file(part)
     if content is None:
         return None
+    texts: tuple[tuple[str, str], ...] = ()
     if part.format.payload is Format.PROTOBUF:
-        from spark_kafka_sink.formats.protobuf.protobuf_source import (
-            descriptor_set,  # for this format
-        )
+        from spark_kafka_sink.formats.protobuf.protobuf_source import read_source  # for this format
 
-        content = descriptor_set(content, partial(_imported, part))
+        content, texts = read_source(content, partial(_imported, part))
     text = _decoded(part, content) if isinstance(content, bytes) else content
     if part.format.payload is Format.AVRO:
         text = without_comments(text)
     message = message_of(part, text)
-    return Source(text, _record_name(part, text, message), message)
+    return Source(text, _record_name(part, text, message), message, texts)
 
 
 def message_of(part: PartFormat, text: str) -> str | None:

@@ -251,7 +251,7 @@ class _SpecBuilder:
             framing=Framing(prefix=_NO_ID),
             subject=subject_of(config, part, topic, source),
         )
-        return _Draft(spec, part, Candidate(part.format, source.schema))
+        return _Draft(spec, part, Candidate(part.format, source.schema, source.texts))
 
     def _identified(
         self, spec: EncoderSpec, part: PartFormat, registered: Registered

@@ -207,6 +207,48 @@ def test_protobuf_imports_are_registered_as_references(
     assert read_indexes((records[0].value or b"")[5:])[0] == (1, 0)
 
 
+PART = """syntax = "proto3"; package given;
+// Parts of orders
+message Part { string name = 1; int64 price = 2; }
+"""
+ORDER = """syntax = "proto3";
+package given; import "part.proto";
+option java_package = "org.given";
+message Order {
+  Total total = 2;  // declared below
+  string id = 1; reserved 5, 7 to 9;
+  repeated Part parts = 4;
+  message Total { int64 cents = 1; }
+}
+"""
+
+
+@pytest.mark.parametrize("is_registered", ["false", "true"])
+def test_registered_files_are_found_as_they_are(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path, is_registered: str
+) -> None:
+    topic = f"given-{is_registered}"
+    for name, text in (("part", PART), ("order", ORDER)):
+        (tmp_path / f"{name}.proto").write_text(text)
+    client.register_schema("part.proto", Schema(PART, "PROTOBUF"))
+    references = [SchemaReference("part.proto", "part.proto", 1)]
+    expected = client.register_schema(f"{topic}-value", Schema(ORDER, "PROTOBUF", references))
+    columns = frame(id=StringType(), total=frame(cents=LongType()))
+    columns.add("parts", ArrayType(frame(name=StringType(), price=LongType())))
+    row = {"id": "a", "total": {"cents": 3}, "parts": [{"name": "p", "price": 2}]}
+    options = options_of(client, topic, "protobuf") | {
+        "value.schema.file": f"{tmp_path}/order.proto",
+        "auto.register.schemas": is_registered,
+    }
+    write_rows(broker, columns, [row], **options)
+    (record,) = broker.records(topic)
+    assert int.from_bytes((record.value or b"")[1:5]) == expected
+    assert client.get_versions(f"{topic}-value") == [1]
+    assert client.get_versions("part.proto") == [1]
+    read = decoded(client, broker, topic, "given.Order")
+    assert read == {"id": "a", "total": {"cents": "3"}, "parts": [{"name": "p", "price": "2"}]}
+
+
 FOREIGN = {
     "deep": ("", "package d; message D { string x = 1; enum K { A = 0; B = 1; } }"),
     "mid": ("deep", 'package d; import public "deep.proto"; message M { D d = 1; }'),
