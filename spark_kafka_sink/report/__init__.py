@@ -13,8 +13,9 @@ In reading order:
 - `task_report`: the identity of a task, its one-line summary and its open transaction
 - `codec_cost`: the size and cost of sampled batches with each codec
 - `report_builder`: collects the report of a producer session
-- `packed_columns`: metrics and partition counters as columns, which are merged without creating
-  objects
+- `packed_numbers`: numbers as bytes that compress well
+- `broker_columns`: broker metrics as columns, which are merged without creating objects
+- `partition_columns`: partition counters as such columns
 - `packed_report`: a report as a task sends it to the driver
 - `summary`: the lines of a report's summary; the report as text
 - `partition_table`: the table of a report's partitions

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
-    from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
+    from spark_kafka_sink.report.broker_columns import BrokerColumns
+    from spark_kafka_sink.report.partition_columns import PartitionColumns
 
 
 VERSION = 1
@@ -260,7 +261,8 @@ class DeliveryCounters:
 
     def split(self) -> ReportParts[Self]:
         """Return the report as parts."""
-        from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
+        from spark_kafka_sink.report.broker_columns import BrokerColumns
+        from spark_kafka_sink.report.partition_columns import PartitionColumns
 
         return ReportParts(
             PartitionColumns.of(self.partitions),
@@ -362,7 +364,8 @@ class ReportParts(Generic[R_co]):
 
     def merge(self, others: Sequence[ReportParts[DeliveryCounters]]) -> Self:
         """Add up reports. The result has the class of this report."""
-        from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
+        from spark_kafka_sink.report.broker_columns import BrokerColumns
+        from spark_kafka_sink.report.partition_columns import PartitionColumns
 
         return type(self)(
             PartitionColumns.merge_all((self.partitions, *(other.partitions for other in others))),

@@ -22,7 +22,7 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.report.packed_columns import PartitionColumns, Planes
+    from spark_kafka_sink.report.partition_columns import PartitionColumns, Planes
 
 
 _LEVEL: Final = 1
@@ -51,7 +51,7 @@ class PackedReport:
 
     def columns(self) -> PartitionColumns:
         """Unpack only the partitions."""
-        from spark_kafka_sink.report.packed_columns import PartitionColumns
+        from spark_kafka_sink.report.partition_columns import PartitionColumns
 
         if not self.partitions:
             return PartitionColumns.of(self.whole().partitions)
@@ -65,7 +65,7 @@ class PackedReport:
 
     def parts(self) -> ReportParts[DeliveryReport]:
         """Unpack all parts."""
-        from spark_kafka_sink.report.packed_columns import BrokerColumns
+        from spark_kafka_sink.report.broker_columns import BrokerColumns
 
         if not self.partitions:
             return self.whole().split()
@@ -78,7 +78,7 @@ AnyReport = DeliveryReport | PackedReport
 
 def columns_of(report: AnyReport) -> PartitionColumns:
     """Return the partitions of a packed or unpacked report."""
-    from spark_kafka_sink.report.packed_columns import PartitionColumns
+    from spark_kafka_sink.report.partition_columns import PartitionColumns
 
     if isinstance(report, PackedReport):
         return report.columns()

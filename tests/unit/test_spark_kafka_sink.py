@@ -98,7 +98,13 @@ def ours(*names: str) -> set[str]:
 
 
 CLIENT = ours("kafka.client", "kafka.admin", "kafka.records", "kafka.protocol")
-REPORT = ("report.export", "report.packed_columns", "report.packed_report")
+REPORT = (
+    "report.export",
+    "report.broker_columns",
+    "report.packed_numbers",
+    "report.packed_report",
+    "report.partition_columns",
+)
 PRODUCING = CLIENT | ours("exactly_once", "producer")
 
 

@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     partitions_to_list,
 )
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
-from spark_kafka_sink.report.packed_columns import UNKNOWN
+from spark_kafka_sink.report.packed_numbers import UNKNOWN
 from spark_kafka_sink.report.packed_report import columns_of
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage

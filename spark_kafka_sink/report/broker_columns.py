@@ -1,0 +1,167 @@
+"""Broker metrics as columns, which are merged without creating objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from spark_kafka_sink.common.histogram import Histogram
+from spark_kafka_sink.report.metrics.merging import rules_of
+from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
+from spark_kafka_sink.report.packed_numbers import empty, from_planes, to_planes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+    Column = NDArray[np.int64]
+
+
+BrokerPlanes = tuple[tuple[tuple[int, str], ...], bytes]
+"""Node ids and names, and all numbers."""
+COUNTERS: Final = tuple(name for name, rule in rules_of(BrokerMetrics).items() if rule is sum)
+HISTOGRAMS: Final = tuple(name for name in rules_of(BrokerMetrics) if name not in COUNTERS)
+_NONE: Final = int(np.iinfo(np.int64).max)
+"""Lowest value of an empty histogram."""
+_BUCKET_BITS: Final = 16
+_BUCKET: Final = (1 << _BUCKET_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class BrokerColumns:
+    """n brokers with c counters and h histograms each; all histograms together have m buckets."""
+
+    brokers: tuple[tuple[int, str], ...] = ()
+    """Node ids and names, sorted and without duplicates."""
+    counters: Numbers = field(default_factory=lambda: empty(0, len(COUNTERS)))
+    """The counters, shape n x c."""
+    summaries: Numbers = field(default_factory=lambda: empty(3, 0, len(HISTOGRAMS)))
+    """Sum, lowest and highest value of each histogram, shape 3 x n x h."""
+    cells: Numbers = field(default_factory=lambda: empty(0))
+    """m ascending numbers: the index of the histogram (0 to n x h - 1) in the upper bits, the
+    bucket in the lower 16 bits.
+    """
+    times: Numbers = field(default_factory=lambda: empty(0))
+    """m counts, one for each bucket."""
+
+    @classmethod
+    def of(cls, brokers: Sequence[BrokerMetrics]) -> Self:
+        """Return the columns of broker metrics; each broker occurs once."""
+        if not brokers:
+            return cls()
+        ordered = sorted(brokers, key=lambda broker: (broker.node_id, broker.name))
+        histograms = [getattr(part, name) for part in ordered for name in HISTOGRAMS]
+        cells = [
+            index << _BUCKET_BITS | bucket
+            for index, histogram in enumerate(histograms)
+            for bucket, _ in histogram.buckets
+        ]
+        summaries = np.array(
+            [
+                (histogram.total, histogram.low if histogram.buckets else _NONE, histogram.high)
+                for histogram in histograms
+            ],
+            np.int64,
+        )
+        return cls(
+            brokers=tuple((part.node_id, part.name) for part in ordered),
+            counters=np.array(
+                [[getattr(part, name) for name in COUNTERS] for part in ordered], np.int64
+            ),
+            summaries=summaries.T.reshape(3, len(ordered), len(HISTOGRAMS)),
+            cells=np.array(cells, np.int64),
+            times=np.array(
+                [times for histogram in histograms for _, times in histogram.buckets], np.int64
+            ),
+        )
+
+    @classmethod
+    def merge_all(cls, parts: Iterable[BrokerColumns]) -> Self:
+        """Add up columns."""
+        with_brokers = [part for part in parts if part.brokers]
+        if not with_brokers:
+            return cls()
+        brokers = tuple(sorted({broker for part in with_brokers for broker in part.brokers}))
+        index_of = {broker: index for index, broker in enumerate(brokers)}
+        shape = len(brokers), len(HISTOGRAMS)
+        counters, totals = empty(len(brokers), len(COUNTERS)), empty(*shape)
+        lows, highs = np.full(shape, _NONE, np.int64), empty(*shape)
+        cells = []
+        for part in with_brokers:
+            rows = np.array([index_of[broker] for broker in part.brokers], np.int64)
+            counters[rows] += part.counters
+            added, low, high = part.summaries
+            totals[rows] += added
+            lows[rows] = np.minimum(lows[rows], low)
+            highs[rows] = np.maximum(highs[rows], high)
+            cells.append(_renumbered(part.cells, rows))
+        merged, groups = np.unique(np.concatenate(cells), return_inverse=True)
+        times = empty(len(merged))
+        np.add.at(times, groups, np.concatenate([part.times for part in with_brokers]))
+        summaries = np.stack((totals, lows, highs))
+        return cls(
+            brokers=brokers, counters=counters, summaries=summaries, cells=merged, times=times
+        )
+
+    def to_planes(self) -> BrokerPlanes:
+        """Return the columns as bytes that compress well."""
+        arrays = self.counters, self.summaries, self.cells, self.times
+        numbers = np.concatenate([array.ravel() for array in arrays])
+        return self.brokers, to_planes(numbers[np.newaxis])
+
+    @classmethod
+    def from_planes(cls, planes: BrokerPlanes) -> Self:
+        """Return the columns from the result of `to_planes`."""
+        brokers, data = planes
+        (numbers,) = from_planes(data, 1)
+        count, end = len(brokers), len(brokers) * (len(COUNTERS) + 3 * len(HISTOGRAMS))
+        buckets = (len(numbers) - end) // 2
+        parts = np.split(numbers, [count * len(COUNTERS), end, end + buckets])
+        return cls(
+            brokers=brokers,
+            counters=parts[0].reshape(count, len(COUNTERS)),
+            summaries=parts[1].reshape(3, count, len(HISTOGRAMS)),
+            cells=parts[2],
+            times=parts[3],
+        )
+
+    def to_metrics(self) -> tuple[BrokerMetrics, ...]:
+        """Return one object per broker."""
+        histograms: Iterator[Any] = iter(self._histograms())
+        return tuple(
+            BrokerMetrics(
+                node_id=node_id,
+                name=name,
+                **dict(zip(COUNTERS, counters, strict=True)),
+                **{kind: next(histograms) for kind in HISTOGRAMS},
+            )
+            for (node_id, name), counters in zip(self.brokers, self.counters.tolist(), strict=True)
+        )
+
+    def _histograms(self) -> list[Histogram]:
+        """Return all n x h histograms."""
+        spans = self.summaries.reshape(3, -1).T.tolist()
+        count = len(spans)
+        ends = np.searchsorted(self.cells, np.arange(1, count + 1) << _BUCKET_BITS).tolist()
+        pairs = list(zip((self.cells & _BUCKET).tolist(), self.times.tolist(), strict=True))
+        return [
+            Histogram(
+                buckets=tuple(pairs[start:end]),
+                total=total,
+                low=0 if low == _NONE else low,
+                high=high,
+            )
+            for start, end, (total, low, high) in zip([0, *ends][:count], ends, spans, strict=True)
+        ]
+
+
+def _renumbered(cells: Numbers, rows: Numbers) -> Numbers:
+    """Return the cells with each broker's index replaced by its row in `rows`."""
+    histograms = cells >> _BUCKET_BITS
+    broker, kind = np.divmod(histograms, len(HISTOGRAMS))
+    moved: Numbers = (rows[broker] * len(HISTOGRAMS) + kind) << _BUCKET_BITS | cells & _BUCKET
+    return moved

@@ -1,0 +1,166 @@
+"""Partition counters as columns, which are merged without creating objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from spark_kafka_sink.report.metrics.merging import highest, lowest, rules_of
+from spark_kafka_sink.report.packed_numbers import UNKNOWN, from_planes, to_planes
+from spark_kafka_sink.report.partition_report import PartitionReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+    Column = NDArray[np.int64]
+
+RULES: Final = rules_of(PartitionReport)
+"""How each column of partitions is merged."""
+Planes = tuple[tuple[str, ...], tuple[str, ...], bytes]
+"""Topics, names of the columns, and all numbers."""
+_TOPIC_SHIFT: Final = 32
+_FIRST_PARTITION: Final = 1 << 31
+"""This is added to a partition number, because the number can be -1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PartitionColumns:
+    """n partitions without duplicates, sorted by topic and number."""
+
+    topics: tuple[str, ...] = ()
+    """The topics, sorted and without duplicates."""
+    keys: Column = field(default_factory=lambda: np.zeros(0, np.int64))
+    """n ascending numbers: the index of the topic in the upper half, the partition in the lower
+    half.
+    """
+    values: Mapping[str, Column] = field(default_factory=dict)
+    """n numbers for each field of `PartitionReport`, by name; fields with only default values are
+    omitted.
+    """
+
+    @classmethod
+    def of(cls, parts: Sequence[PartitionReport]) -> Self:
+        """Return the columns of reports; reports of the same partition are added up."""
+        if not parts:
+            return cls()
+        topics = tuple(sorted({part.topic for part in parts}))
+        index = {topic: number << _TOPIC_SHIFT for number, topic in enumerate(topics)}
+        keys = [index[part.topic] + part.partition + _FIRST_PARTITION for part in parts]
+        values = {}
+        for name in RULES:
+            default = _default(name)
+            numbers = [getattr(part, name) for part in parts]
+            column = np.array([UNKNOWN if value is None else value for value in numbers], np.int64)
+            if (column != default).any():
+                values[name] = column
+        return cls._grouped(topics, np.array(keys, np.int64), values)
+
+    @classmethod
+    def merge_all(cls, parts: Iterable[PartitionColumns]) -> Self:
+        """Add up columns."""
+        with_keys = [part for part in parts if len(part.keys)]
+        if not with_keys:
+            return cls()
+        topics = tuple(sorted({topic for part in with_keys for topic in part.topics}))
+        index_of = {topic: index for index, topic in enumerate(topics)}
+        keys = np.concatenate([part.keys_for(topics, index_of) for part in with_keys])
+        names = {name for part in with_keys for name in part.values}
+        values = {name: np.concatenate([part.column(name) for part in with_keys]) for name in names}
+        return cls._grouped(topics, keys, values)
+
+    def to_reports(self) -> tuple[PartitionReport, ...]:
+        """Return one object per partition."""
+        names = tuple(self.values)
+        rows = np.zeros((len(self.keys), len(names)), np.int64)
+        for index, name in enumerate(names):
+            rows[:, index] = self.values[name]
+        return tuple(
+            PartitionReport(topic=topic, partition=partition, **_known(names, row))
+            for topic, partition, row in zip(
+                self._topics(), self._partitions(), rows.tolist(), strict=True
+            )
+        )
+
+    def select(self, rows: Column) -> Self:
+        """Return the partitions in these rows, which are in ascending order."""
+        values = {name: array[rows] for name, array in self.values.items()}
+        return replace(self, keys=self.keys[rows], values=values)
+
+    def to_planes(self) -> Planes:
+        """Return the columns as bytes that compress well."""
+        rows = np.stack((self.keys, *self.values.values()))
+        return self.topics, tuple(self.values), to_planes(rows)
+
+    @classmethod
+    def from_planes(cls, planes: Planes) -> Self:
+        """Return the columns from the result of `to_planes`."""
+        topics, names, data = planes
+        keys, *values = from_planes(data, 1 + len(names))
+        return cls(topics=topics, keys=keys, values=dict(zip(names, values, strict=True)))
+
+    def keys_for(self, topics: tuple[str, ...], index_of: Mapping[str, int]) -> Column:
+        """Return the keys with topic indices into `topics`, a sorted superset of `self.topics`."""
+        if topics == self.topics:
+            return self.keys
+        moved = np.array([index_of[topic] for topic in self.topics], np.int64)
+        numbers = self.keys & ((1 << _TOPIC_SHIFT) - 1)
+        return _numbers((moved[self.keys >> _TOPIC_SHIFT] << _TOPIC_SHIFT) | numbers)
+
+    def column(self, name: str) -> Column:
+        """Return the n numbers of a field."""
+        column = self.values.get(name)
+        return np.full(len(self.keys), _default(name), np.int64) if column is None else column
+
+    @classmethod
+    def _grouped(cls, topics: tuple[str, ...], keys: Column, values: Mapping[str, Column]) -> Self:
+        """Return sorted columns in which the counters of equal keys are added up."""
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+        return cls(
+            topics=topics,
+            keys=keys[starts],
+            values={
+                name: _aggregated(name, array[order], starts) for name, array in values.items()
+            },
+        )
+
+    def _topics(self) -> list[str]:
+        return [self.topics[index] for index in (self.keys >> _TOPIC_SHIFT).tolist()]
+
+    def _partitions(self) -> list[int]:
+        numbers = (self.keys & ((1 << _TOPIC_SHIFT) - 1)) - _FIRST_PARTITION
+        return [int(number) for number in numbers.tolist()]
+
+
+def _default(name: str) -> int:
+    return 0 if RULES[name] is sum else UNKNOWN
+
+
+def _aggregated(name: str, column: Column, starts: Column) -> Column:
+    """Return one number per group of rows; `starts` contains the first row of each group."""
+    rule = RULES[name]
+    if rule is sum:
+        return _numbers(np.add.reduceat(column, starts))
+    if rule is highest:
+        return _numbers(np.maximum.reduceat(column, starts))
+    if rule is lowest:
+        limit = np.iinfo(np.int64).max
+        known = column != UNKNOWN
+        least = np.minimum.reduceat(np.where(known, column, limit), starts)
+        return np.where(np.logical_or.reduceat(known, starts), least, UNKNOWN)
+    least = np.minimum.reduceat(column, starts)
+    return np.where(least == np.maximum.reduceat(column, starts), least, UNKNOWN)
+
+
+def _numbers(numbers: Any) -> Column:
+    return np.asarray(numbers, np.int64)
+
+
+def _known(names: Sequence[str], row: Sequence[int]) -> dict[str, Any]:
+    return {name: value for name, value in zip(names, row, strict=True) if value != UNKNOWN}
