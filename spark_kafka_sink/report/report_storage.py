@@ -41,8 +41,6 @@ _HINT = "Check the path, the permissions, and the file system's own configuratio
 _UNREADABLE = "the delivery report cannot be read from"
 _PROBE = ".kafkaprod-probe"
 _PROBE_DATA = b"spark-kafka-sink checks whether it can write reports here.\n" * 64
-_writable: set[str] = set()
-"""Folders that this process has found to be writable; they are checked only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +226,10 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     Raises:
         ReportError: no report can be written there.
     """
-    if path in _writable:
-        return
     folder, query = split_query(path)
     location = ReportLocation.of(f"{folder.rstrip('/')}/{_PROBE}{query}")
     what = "the delivery report cannot be written to"
     _attempt(what, path, timeout_s, lambda: _probe(location), path)
-    _writable.add(path)
 
 
 def _attempt(

@@ -172,7 +172,7 @@ def _check_stream(config: SinkConfig, roles: ColumnRoles, options: Mapping[str, 
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     _check_security(config.producer, of_stream=True)
-    check_report_folder(config)
+    check_report_folder(config, ReportFolder.here())
     _check_brokers(config, roles, of_stream=True)
 
 

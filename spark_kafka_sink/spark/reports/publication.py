@@ -269,15 +269,22 @@ def _read_stored(path: str, folder: str | None) -> DeliveryReport | None:
         return None
 
 
-def check_report_folder(config: SinkConfig) -> None:
-    """Check once per process, before a micro-batch, that reports can be written.
+def check_report_folder(config: SinkConfig, here: ReportFolder | None) -> None:
+    """Check once per application, before a micro-batch, that reports can be written.
+
+    A folder that becomes invalid later must not stop a query, and Spark plans its micro-batches in
+    several processes.
 
     Raises:
         ReportError: the folder is not writable.
     """
-    path = config.report_path
-    if path is not None:
-        check_folder(reports_folder(path))
+    if config.report_path is None:
+        return
+    path = reports_folder(config.report_path)
+    if here is None or not here.is_checked(path):
+        check_folder(path)
+    if here is not None:
+        here.set_checked(path)
 
 
 def _store_for_session(report: DeliveryReport) -> None:

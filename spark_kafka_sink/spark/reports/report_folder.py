@@ -108,6 +108,19 @@ class ReportFolder:
         files = sorted(file for folder in folders for file in folder.glob("*.json"))
         return [DeliveryReport.from_json(read_report(str(file))) for file in files]
 
+    def is_checked(self, path: str) -> bool:
+        """Return True if a process of the application has found this folder to be writable."""
+        return self._mark(path).exists()
+
+    def set_checked(self, path: str) -> None:
+        """Record that this folder is writable."""
+        with suppress(OSError):  # For example, Spark is deleting the folder.
+            self.application.mkdir(parents=True, exist_ok=True)
+            self._mark(path).touch()
+
+    def _mark(self, path: str) -> Path:
+        return self.application / f"{_digest(path)}.writable"
+
 
 def report_folder() -> Path | None:
     """Return the path of `ReportFolder.here()`, or None without Spark."""

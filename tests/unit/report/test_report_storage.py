@@ -217,13 +217,10 @@ def test_hanging_folder_is_not_accessed_for_other_files(tmp_path: Path) -> None:
     write_report(str(hanging / "next.json"), "x")
 
 
-def test_folder_is_checked_once(tmp_path: Path) -> None:
+def test_check_of_a_folder_leaves_no_file(tmp_path: Path) -> None:
     folder = tmp_path / "reports"
     check_folder(str(folder))
     assert list(folder.iterdir()) == []
-    folder.rmdir()
-    check_folder(str(folder))
-    assert not folder.exists()
 
 
 def test_folder_that_is_a_file_fails_each_time(tmp_path: Path) -> None:

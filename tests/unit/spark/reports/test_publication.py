@@ -357,10 +357,27 @@ def test_path_of_a_micro_batch_report(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     task = _task(reportPath=option)
-    publication.check_report_folder(task.config)
+    publication.check_report_folder(task.config, None)
     write_end(task).commit([DONE], 7)
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert files == [tmp_path / file]
+
+
+def test_report_folder_is_checked_once_per_application(tmp_path: Path) -> None:
+    reports, file = tmp_path / "reports", tmp_path / "file"
+    folder = ReportFolder(tmp_path / "session", tmp_path / "application")
+    check = publication.check_report_folder
+    check(_task(reportPath=str(reports)).config, folder)
+    reports.rmdir()
+    for path in (reports, file):
+        path.write_text("in the way")
+    check(_task(reportPath=str(reports)).config, folder)
+    for _ in range(2):
+        with pytest.raises(ReportError):
+            check(_task(reportPath=str(file)).config, folder)
+    other = replace(folder, application=tmp_path / "another application")
+    with pytest.raises(ReportError):
+        check(_task(reportPath=str(reports)).config, other)
 
 
 @pytest.mark.parametrize(
