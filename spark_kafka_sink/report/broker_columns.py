@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]
-    Column = NDArray[np.int64]
 
 
 BrokerPlanes = tuple[tuple[tuple[int, str], ...], bytes]

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]
-    Column = NDArray[np.int64]
 
 
 UNKNOWN: Final = int(np.iinfo(np.int64).min)

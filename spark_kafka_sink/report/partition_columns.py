@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Numbers = NDArray[np.int64]
     Column = NDArray[np.int64]
 
 RULES: Final = rules_of(PartitionReport)

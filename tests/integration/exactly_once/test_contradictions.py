@@ -9,8 +9,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.kafka.admin import committed_records, log_reader
 from spark_kafka_sink.kafka.client.connection import Connection
-from spark_kafka_sink.kafka.protocol import transactions
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, end_txn
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from tests.integration.exactly_once.simulated_writes import Writes, rows_of, stream_to
 
@@ -49,13 +48,13 @@ def test_records_that_cannot_be_read_back_stop_the_write(
 def test_decision_that_is_not_committed_stops_the_write(
     query: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = transactions.end_txn
+    usual = end_txn
 
     def end(transaction: OpenTransaction, *, commit: bool) -> dict[str, Any]:
         is_driver = transaction.transactional_id.endswith("/stream")
         return dict(usual(transaction, commit=commit and not is_driver))
 
-    monkeypatch.setattr(transactions, "end_txn", end)
+    monkeypatch.setattr("spark_kafka_sink.kafka.admin.transaction_handlers.end_txn", end)
     with pytest.raises(TransactionError, match=r"confirmed a decision .* does not contain it"):
         query.committer.commit("0", query.tasks("0"))
     assert query.visible() == Counter()
