@@ -64,7 +64,10 @@ _STORED_OPTIONS = "kafkaprod.options"
 
 
 def plan_batch(
-    user_options: Mapping[str, str], schema: types.StructType, origin: WriteOrigin | None = None
+    user_options: Mapping[str, str],
+    schema: types.StructType,
+    origin: WriteOrigin | None = None,
+    run_id: str = "",
 ) -> WriteJob:
     """Plan a batch write; raises the errors of `KafkaProdDataSource.writer`.
 
@@ -72,6 +75,7 @@ def plan_batch(
         user_options: the options, with keys in any case.
         schema: the schema of the rows.
         origin: the identity of a micro-batch; None for any other write.
+        run_id: id of the query's run, in which the schemas stay the same; empty outside of a query.
     """
     origin = origin or WriteOrigin.of_write()
     options = write_options(schema, user_options)
@@ -82,7 +86,7 @@ def plan_batch(
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     _check_security(config.producer)
     _check_brokers(config, roles)
-    roles, config = _with_schemas(roles, schema, config)
+    roles, config = _with_schemas(roles, schema, config, run_id=run_id)
     if config.exactly_once.exactly_once:
         from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
             plan_write,  # rarely needed
@@ -143,6 +147,7 @@ def _with_schemas(
     schema: types.StructType,
     config: SinkConfig,
     stream: StreamIdentity | None = None,
+    run_id: str = "",
 ) -> tuple[ColumnRoles, SinkConfig]:
     """Return the columns' roles with the schemas of their formats, and the settings for tasks.
 
@@ -156,7 +161,7 @@ def _with_schemas(
     from spark_kafka_sink.spark.schema import encoder_specs  # needed only for formats
 
     located = replace(config, producer=with_shipped_files(config.producer))
-    start = None
+    start = encoder_specs.StreamStart(run_id, encoder_specs.SAME_RUN) if run_id else None
     if stream is not None:
         name = f"{stream.query_name}\n{stream.checkpoint}"
         start = encoder_specs.StreamStart(name, latest_query_start())

@@ -20,7 +20,6 @@ _REGISTERED: Final = "4.0 rejects the registration of a data source that it has 
 _SECRETS: Final = "is about options in the plans of the format"
 _ARROW: Final = "needs createDataFrame of an Arrow table, which came with 4.0"
 _SECONDS: Final = "to_json of 3.5 drops the seconds of offsets before 1900; docs/formats.md says so"
-_LOOKUPS: Final = "is about one query's planning worker; a write of foreachBatch plans by itself"
 _BYTES: Final = "needs a limit of the bytes in an Arrow batch, which came with 4.0"
 _PIPELINES: Final = "needs declarative pipelines, which came with 4.1"
 _METHODS: Final = r"write_methods/test_write_methods\.py::"
@@ -36,7 +35,6 @@ NOT_APPLICABLE: Final[dict[str, dict[str, str]]] = {
         r"test_help\.py": _FORMAT,
         r"test_formats_json\.py::test_(generated|format_of_common|numbers_have)": _ARROW,
         r"test_formats_json\.py::test_json_follows_the_session.*(PST|IST)": _SECONDS,
-        r"test_formats_registry\.py::test_restarted": _LOOKUPS,
         r"test_large_rows\.py::test_shipped": _BYTES,
         r"test_preflight\.py::test_error_is_the_start": _FORMAT,
         r"test_other_jvm\.py": _FORMAT,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.support.sink import Sink
 from tests.spark.support.stream import WAIT_S, Stream
 from tests.support.schema_registry import SmallRegistry, running
@@ -31,12 +32,13 @@ def _schema(*fields: dict[str, Any]) -> str:
 LINE = {"name": "line", "type": ["null", "string"]}
 
 
+@pytest.mark.parametrize("by_format", [False, True][: 1 + HAS_DATA_SOURCES])
 def test_restarted_stream_uses_the_evolved_schema(
-    sink: Sink, topic: str, tmp_path: Path, registry: SmallRegistry
+    sink: Sink, topic: str, tmp_path: Path, registry: SmallRegistry, by_format: bool
 ) -> None:
     subject = f"{topic}-value"
     registry.put(subject, _schema())
-    stream = Stream(sink, tmp_path, topic)
+    stream = Stream(sink, tmp_path, topic, by_format)
     options = {**LATEST, "schema.registry.url": registry.url}
     stream.put("0.txt", ["a"])
     stream.put("1.txt", ["b"])

@@ -9,6 +9,7 @@ stops or restarts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import pyarrow as pa
@@ -35,8 +36,14 @@ if TYPE_CHECKING:
 _MAX_CACHED: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
+SAME_RUN: Final = (0, 0)
+"""`StreamStart.latest` of streams whose name identifies the start."""
 _CACHED_ROLES: dict[Hashable, _CachedRoles] = {}
-"""The columns' roles of the streams that this process plans, with complete specs."""
+"""The columns' roles of the streams that this process plans, with complete specs.
+
+Guarded by `_lock`: foreachBatch plans in the threads of the queries.
+"""
+_lock = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +89,17 @@ def with_schemas(
     """
     if start is None:
         return _completed(roles, schema, config)
-    key = (start.name, roles, schema.json(), config.formats)
+    key = (start.name, roles, schema.json(), config.formats, config.topic)
     cached = _CACHED_ROLES.get(key)
     if cached is not None and cached.is_valid_for(start):
         return cached.roles
     completed = _completed(roles, schema, config)
     if start.latest is not None:
-        _CACHED_ROLES.pop(key, None)
-        _CACHED_ROLES[key] = _CachedRoles(completed, start.latest)
-        while len(_CACHED_ROLES) > _MAX_CACHED:
-            del _CACHED_ROLES[next(iter(_CACHED_ROLES))]
+        with _lock:
+            _CACHED_ROLES.pop(key, None)
+            _CACHED_ROLES[key] = _CachedRoles(completed, start.latest)
+            while len(_CACHED_ROLES) > _MAX_CACHED:
+                del _CACHED_ROLES[next(iter(_CACHED_ROLES))]
     return completed
 
 

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 WAIT_S = 240
 
 
-def start_stream(writer: DataStreamWriter, options: Mapping[str, Any]) -> StreamingQuery:
-    """Start a query with the format, or with `micro_batch_writer` on PySpark 3.5."""
-    if HAS_DATA_SOURCES:
+def start_stream(
+    writer: DataStreamWriter, options: Mapping[str, Any], *, by_format: bool = HAS_DATA_SOURCES
+) -> StreamingQuery:
+    """Start a query with the format, or with `micro_batch_writer`, as on PySpark 3.5."""
+    if by_format:
         return writer.format("kafkaprod").options(**options).start()
     named = dict(options)
     if "queryName" in named:
@@ -40,6 +42,7 @@ class Stream:
     sink: Sink
     folder: Path
     topic: str
+    by_format: bool = HAS_DATA_SOURCES
 
     def start(self, frame: DataFrame, mode: str = "append", **options: Any) -> StreamingQuery:
         """Start a query; `trigger` contains the arguments of `DataStreamWriter.trigger`."""
@@ -52,7 +55,7 @@ class Stream:
             "topic": self.topic,
             **options,
         }
-        return start_stream(writer, named)
+        return start_stream(writer, named, by_format=self.by_format)
 
     def run(self, frame: DataFrame, **options: Any) -> None:
         """Run a query until it ends."""
