@@ -202,9 +202,8 @@ class TransactionManager:
             ProtocolError: a broker has closed the connection on the same request twice.
         """
         self._handle_response(completion, now)
-        if (
-            self.state is not ProducerTransactionState.ABORTING
-        ):  # An abort is retried until its deadline.
+        # An abort is retried until its deadline.
+        if self.state is not ProducerTransactionState.ABORTING:
             self._closed.record(completion)
 
     def _handle_response(self, completion: Completion, now: float) -> None:
