@@ -18,7 +18,7 @@ from spark_kafka_sink.producer.send.error_policy import (
     next_step,
 )
 from spark_kafka_sink.producer.send.partition_state import PartitionState
-from spark_kafka_sink.producer.send.record_errors import Answer
+from spark_kafka_sink.producer.send.record_errors import BatchResult
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.torture.harness import Result
@@ -122,9 +122,9 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
     """Start a new epoch immediately, without waiting for outstanding responses."""
     original = ResponseHandler._retry
 
-    def retry(self: ResponseHandler, answer: Answer, *rest: Any) -> None:
-        original(self, answer, *rest)
-        state = answer.state
+    def retry(self: ResponseHandler, result: BatchResult, *rest: Any) -> None:
+        original(self, result, *rest)
+        state = result.state
         if state._must_renumber:
             in_flight, state._in_flight = state._in_flight, []
             known_by = state._known_by

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.send.partition_state import PartitionState
-    from spark_kafka_sink.producer.send.record_errors import Answer
+    from spark_kafka_sink.producer.send.record_errors import BatchResult
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 
@@ -69,9 +69,9 @@ class BatchCompletion:
     def __post_init__(self) -> None:
         self.timeout = DeliveryTimeout(self.client)
 
-    def acknowledge(self, answer: Answer, now: float) -> None:
+    def acknowledge(self, result: BatchResult, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
-        state, batch, response = answer
+        state, batch, response = result
         self.timeout.record_progress(state.leader)
         error = state.acknowledge(batch, response.base_offset, now)
         self._count_by_topic(batch)

@@ -55,7 +55,7 @@ class RejectionCause(Enum):
     OTHER = auto()
 
 
-class Answer(NamedTuple):
+class BatchResult(NamedTuple):
     """The broker's response to a batch, or the reason why there is none, and the partition."""
 
     state: PartitionState
@@ -116,34 +116,34 @@ class RecordErrorHandler:
     dead_letters: DeadLetterTopic | None
     acls: AclAdvisor
 
-    def remedy(self, answer: Answer) -> Remedy | ProducerBatch:
+    def remedy(self, result: BatchResult) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
         If a dead letter is rejected because of its size or timestamp, return the batch to send
         instead; dead letters rejected for other reasons have no remedy. An ambiguous batch has no
         remedy either, because its records may have been appended before the rejection.
         """
-        letters, batch, cause = self.dead_letters, answer.batch, answer.cause
+        letters, batch, cause = self.dead_letters, result.batch, result.cause
         if batch.is_ambiguous or not self.bad_rows.policy.tolerant or cause is RejectionCause.OTHER:
             return Remedy.NONE
         if letters is not None and batch.topic_partition.topic == letters.name:
-            return self._corrected(answer, letters) or Remedy.NONE
-        if cause is RejectionCause.TOPIC or batch.records == 1 or answer.rejected:
+            return self._corrected(result, letters) or Remedy.NONE
+        if cause is RejectionCause.TOPIC or batch.records == 1 or result.rejected:
             return Remedy.SET_ASIDE
         return Remedy.HALVE
 
-    def divide(self, answer: Answer) -> tuple[list[ProducerBatch], list[Record]]:
+    def divide(self, result: BatchResult) -> tuple[list[ProducerBatch], list[Record]]:
         """Remove the rejected records; return the remaining batch, and the rejected records.
 
         The first element is a list with one batch without a sequence, or an empty list if no
         records remain.
         """
-        batch = answer.batch
+        batch = result.batch
         records = records_of(batch)
-        bad = answer.rejected or set(range(len(records)))
+        bad = result.rejected or set(range(len(records)))
         rejected = [record for index, record in enumerate(records) if index in bad]
         kept = [record for index, record in enumerate(records) if index not in bad]
-        self._count(answer, len(rejected))
+        self._count(result, len(rejected))
         if not kept:
             return [], rejected
         rest = piece_of(batch, kept)
@@ -153,15 +153,15 @@ class RecordErrorHandler:
         recompress(rest, batch.codec, self.config.compression_level)
         return [rest], rejected
 
-    def letters(self, answer: Answer, rejected: list[Record]) -> list[ProducerBatch]:
+    def letters(self, result: BatchResult, rejected: list[Record]) -> list[ProducerBatch]:
         """Return dead letters for the rejected records, in batches.
 
         The list is empty if there is no dead letter topic.
         """
-        topic, batch = self.dead_letters, answer.batch
+        topic, batch = self.dead_letters, result.batch
         if topic is None:
             return []
-        if answer.response.code == ErrorCode.invalid_timestamp:
+        if result.response.code == ErrorCode.invalid_timestamp:
             rejected = self._with_current_time(rejected)
         rows = Rows(
             columns=columns_of(rejected),
@@ -169,11 +169,11 @@ class RecordErrorHandler:
             partition=_assigned_partitions(batch.topic_partition.partition, len(rejected)),
             header_lists=header_lists(rejected),
         )
-        general = self._message(answer)
-        texts = dict(answer.response.record_errors)
-        named = sorted(answer.rejected & texts.keys())
+        general = self._message(result)
+        texts = dict(result.response.record_errors)
+        named = sorted(result.rejected & texts.keys())
         details = [texts[index] or general for index in named] or [general] * len(rejected)
-        errors = np.full(len(rejected), answer.row_error, np.int8)
+        errors = np.full(len(rejected), result.row_error, np.int8)
         letter_rows = topic.letters(rows, errors, details)
         topic_partition = TopicPartition(topic.name, UNASSIGNED)
         sizes = record_encoder.size_bounds(letter_rows.columns)
@@ -186,27 +186,27 @@ class RecordErrorHandler:
             recompress(letter, batch.codec, self.config.compression_level)
         return letters
 
-    def _corrected(self, answer: Answer, letters: DeadLetterTopic) -> ProducerBatch | None:
+    def _corrected(self, result: BatchResult, letters: DeadLetterTopic) -> ProducerBatch | None:
         """Return rejected dead letters in a corrected batch; None if correction is impossible."""
-        batch, code = answer.batch, answer.response.code
+        batch, code = result.batch, result.response.code
         if code == ErrorCode.invalid_timestamp:
-            return self._restamped(answer)
+            return self._restamped(result)
         if code not in error_codes.RECORDS_TOO_LARGE or batch.records > 1:
             return None
         record = letters.smaller(records_of(batch)[0])
         return None if record is None else self._replacement(batch, [record])
 
-    def _restamped(self, answer: Answer) -> ProducerBatch | None:
+    def _restamped(self, result: BatchResult) -> ProducerBatch | None:
         """Return dead letters with the current time as timestamp; None if it was also rejected."""
-        if answer.batch.is_restamped:
+        if result.batch.is_restamped:
             return None
-        records = records_of(answer.batch)
-        wrong = answer.rejected or set(range(len(records)))
+        records = records_of(result.batch)
+        wrong = result.rejected or set(range(len(records)))
         if not all(is_letter(records[index]) for index in wrong):
             return None
         stamped = enumerate(zip(records, self._with_current_time(records), strict=True))
         mixed = [now if index in wrong else old for index, (old, now) in stamped]
-        piece = self._replacement(answer.batch, mixed)
+        piece = self._replacement(result.batch, mixed)
         piece.is_restamped = True
         return piece
 
@@ -223,24 +223,24 @@ class RecordErrorHandler:
         now = self.clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
-    def _message(self, answer: Answer) -> str:
+    def _message(self, result: BatchResult) -> str:
         """Return the broker's message; if an ACL is missing, also a hint."""
-        message, code = answer.response.message or "", answer.response.code
+        message, code = result.response.message or "", result.response.code
         if code not in error_codes.AUTHORIZATION_FAILED:
             return message
-        hint = self.acls.hint(code, answer.batch.topic_partition.topic)
+        hint = self.acls.hint(code, result.batch.topic_partition.topic)
         return f"{message}; {hint}" if message else hint
 
-    def _count(self, answer: Answer, count: int) -> None:
-        batch, response = answer.batch, answer.response
-        texts = [text or answer.error for _, text in response.record_errors]
+    def _count(self, result: BatchResult, count: int) -> None:
+        batch, response = result.batch, result.response
+        texts = [text or result.error for _, text in response.record_errors]
         if response.code in error_codes.RECORDS_TOO_LARGE and count == batch.records == 1:
             texts = [too_large(batch, response)]
         examples = [
             f"{batch.topic_partition}: {text}"
-            for text in texts or [self._message(answer) or answer.error]
+            for text in texts or [self._message(result) or result.error]
         ]
-        self.bad_rows.count_rejected(answer.row_error, count, examples)
+        self.bad_rows.count_rejected(result.row_error, count, examples)
 
 
 def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:

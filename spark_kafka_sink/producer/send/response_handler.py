@@ -30,7 +30,7 @@ from spark_kafka_sink.producer.send.error_policy import (
 )
 from spark_kafka_sink.producer.send.partition_state import PartitionState
 from spark_kafka_sink.producer.send.record_errors import (
-    Answer,
+    BatchResult,
     RecordErrorHandler,
     RejectionCause,
     Remedy,
@@ -105,8 +105,10 @@ class ResponseHandler:
             if state.contains(batch):  # otherwise, the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.topic_partition.topic
-                result = partition_responses.get((key, batch.topic_partition.partition), default)
-                self._apply(Answer(state, batch, result), completion, now)
+                partition_response = partition_responses.get(
+                    (key, batch.topic_partition.partition), default
+                )
+                self._apply(BatchResult(state, batch, partition_response), completion, now)
             if state.can_renumber:
                 self.completion.renumber(state)
         if response is not None:
@@ -126,32 +128,32 @@ class ResponseHandler:
             self.completion.fail(batch, status_of(batch), name)
         self.completion.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
 
-    def _apply(self, answer: Answer, completion: Completion, now: float) -> None:
-        batch, code, step = answer.batch, answer.response.code, _COMPLETED
+    def _apply(self, result: BatchResult, completion: Completion, now: float) -> None:
+        batch, code, step = result.batch, result.response.code, _COMPLETED
         if code != ErrorCode.none:
-            step = next_step(code, self._facts(answer, now))
+            step = next_step(code, self._facts(result, now))
             if is_unclear(code):
                 batch.is_ambiguous = True
-        self.listeners.on_answered(batch, completion, answer.response, step.action.name)
+        self.listeners.on_answered(batch, completion, result.response, step.action.name)
         match step.action:
             case BatchAction.COMPLETE:
-                self.completion.acknowledge(answer, now)
+                self.completion.acknowledge(result, now)
             case BatchAction.RETRY | BatchAction.REFRESH_AND_RETRY | BatchAction.BUMP_AND_RETRY:
-                self._retry(answer, step.action, now)
+                self._retry(result, step.action, now)
             case BatchAction.SPLIT:
-                self.listeners.on_rejected(answer.error)
+                self.listeners.on_rejected(result.error)
                 limits, topic = self.client.batch_size_limits, batch.topic_partition.topic
-                self._split(answer.state, batch, limits.record_rejected(topic, batch.raw_size, now))
+                self._split(result.state, batch, limits.record_rejected(topic, batch.raw_size, now))
             case BatchAction.FAIL | BatchAction.FATAL:
-                self._fail_or_remedy(answer, step)
+                self._fail_or_remedy(result, step)
         if outcome := _OUTCOMES.get(step.action):
-            self._record_outcome(answer, outcome, completion.node.node_id, now)
+            self._record_outcome(result, outcome, completion.node.node_id, now)
 
-    def _facts(self, answer: Answer, now: float) -> RejectionFacts:
-        batch = answer.batch
+    def _facts(self, result: BatchResult, now: float) -> RejectionFacts:
+        batch = result.batch
         return RejectionFacts(
             idempotent=self.client.config.enable_idempotence,
-            head=answer.state.is_head(batch),
+            head=result.state.is_head(batch),
             records=batch.records,
             ambiguous=batch.is_ambiguous,
             expired=self.completion.timeout.is_expired(batch, now),
@@ -162,21 +164,21 @@ class ResponseHandler:
         )
 
     def _record_outcome(
-        self, answer: Answer, outcome: BatchOutcome, leader: int, now: float
+        self, result: BatchResult, outcome: BatchOutcome, leader: int, now: float
     ) -> None:
         """Record the outcome in the circuit breakers; fail the session if the job breaker opens."""
-        cause = answer.cause if outcome is BatchOutcome.FAILED else RejectionCause.OTHER
+        cause = result.cause if outcome is BatchOutcome.FAILED else RejectionCause.OTHER
         if cause is RejectionCause.RECORDS:
             return
         node_id = None if cause is RejectionCause.TOPIC else leader
-        partition = answer.batch.topic_partition
-        if error := self.breakers.record(partition, node_id, outcome, answer.error, now):
+        partition = result.batch.topic_partition
+        if error := self.breakers.record(partition, node_id, outcome, result.error, now):
             self.completion.fail_session(error)
 
     # The methods below retry batches.
 
-    def _retry(self, answer: Answer, action: BatchAction, now: float) -> None:
-        state, batch, response = answer
+    def _retry(self, result: BatchResult, action: BatchAction, now: float) -> None:
+        state, batch, response = result
         if response.code in error_codes.FENCED:
             self.producer_state.disable_own_epochs()
         at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
@@ -189,7 +191,7 @@ class ResponseHandler:
                 at = now
         state.retry(batch, at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
         batch.record_retry(max(response.code, 0), self.completion.timeout.start_of(batch))
-        self.listeners.on_retried(batch, answer.error)
+        self.listeners.on_retried(batch, result.error)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""
@@ -225,54 +227,54 @@ class ResponseHandler:
             state = self.completion.partitions.get(batch.topic_partition) or PartitionState(
                 batch.topic_partition
             )
-            answer = Answer(state, batch, _DENIED)
-            if self.record_errors.remedy(answer) is Remedy.SET_ASIDE:
-                self._set_aside(answer)
+            result = BatchResult(state, batch, _DENIED)
+            if self.record_errors.remedy(result) is Remedy.SET_ASIDE:
+                self._set_aside(result)
                 continue
-            self.completion.fail(batch, status_of(batch), answer.error)
+            self.completion.fail(batch, status_of(batch), result.error)
             self.completion.fail_session(error(batch.topic_partition.topic))
 
     # The methods below handle batches that are too large or contain rejected records.
 
-    def _fail_or_remedy(self, answer: Answer, step: BatchStep) -> None:
+    def _fail_or_remedy(self, result: BatchResult, step: BatchStep) -> None:
         """If errors are tolerated, separate the rejected records; otherwise fail the batch."""
-        state, batch, response = answer
+        state, batch, response = result
         remedy: Remedy | ProducerBatch = Remedy.NONE
         if step.action is not BatchAction.FATAL:
-            remedy = self.record_errors.remedy(answer)
+            remedy = self.record_errors.remedy(result)
         if remedy is not Remedy.NONE:
-            self.listeners.on_rejected(answer.error)
+            self.listeners.on_rejected(result.error)
         match remedy:
             case Remedy.SET_ASIDE:
-                self._set_aside(answer)
+                self._set_aside(result)
             case Remedy.HALVE:
                 self._split(state, batch, half(batch.raw_size))
             case Remedy.NONE:
                 transactional = self.completion.transactions is not None
                 error = batch_error(batch, response, self.acls, transactional=transactional)
                 state.remove(batch)
-                self.completion.fail(batch, step.status, answer.error)
+                self.completion.fail(batch, step.status, result.error)
                 self.completion.fail_session(error)
             case replacement:
                 self._replace(state, batch, [replacement])
 
-    def _set_aside(self, answer: Answer) -> None:
+    def _set_aside(self, result: BatchResult) -> None:
         """Convert the rejected records to dead letters, and retry the other records.
 
         Some of the batch's sequences stay unused, so later batches need new sequences. If too many
         rows are bad, fail the session.
         """
-        rest, rejected = self.record_errors.divide(answer)
-        if answer.state.contains(answer.batch):  # otherwise, the batch is in no queue
-            answer.state.replace(answer.batch, rest)
-        answer.state.leave_gap(answer.batch)
-        for letter in self.record_errors.letters(answer, rejected):
+        rest, rejected = self.record_errors.divide(result)
+        if result.state.contains(result.batch):  # otherwise, the batch is in no queue
+            result.state.replace(result.batch, rest)
+        result.state.leave_gap(result.batch)
+        for letter in self.record_errors.letters(result, rejected):
             self.accumulator.add_closed(letter)
         try:
             self.record_errors.bad_rows.check_ratio()
         except DeliveryError as error:
             self.completion.fail_session(error)
-        self.accumulator.replace(answer.batch, rest)
+        self.accumulator.replace(result.batch, rest)
 
     def _split(self, state: PartitionState, batch: ProducerBatch, size: int) -> None:
         pieces = split(batch, size, self.client.config.compression_level)
