@@ -142,7 +142,7 @@ def _commit(call: _CommitCall) -> CommitOutcome:
         if isinstance(step, decision_rules.Decide):
             if call.is_finished():
                 return _outcome(scope_client, step.decided, CommitStatus.COMMITTED)
-            return _decide(call, owner, step.decided, record if rolled is None else None)
+            return _decide(call, owner, step.decided)
         if isinstance(step, decision_rules.AlreadyDone) and record is not None:
             _append_found(scope_client, owner, record, step.done)
     except UnclearFenceError:
@@ -206,14 +206,8 @@ def _is_uncommitted(scope_client: ScopeClient, tasks: Sequence[TaskTransaction])
     return not is_any_committed(tasks, descriptions)
 
 
-def _decide(
-    call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch, before: DecisionRecord | None
-) -> CommitOutcome:
-    """Append the decision, which is irreversible, and commit its transactions.
-
-    `before` is the scope's latest record; None if there is no record, or if this call has appended
-    another one.
-    """
+def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) -> CommitOutcome:
+    """Append the decision, which is irreversible, and commit its transactions."""
     scope_client = call.scope_client
     forget = scope_client.scope.kind is ScopeKind.RUN
     done = DecisionRecord.done(decided, scope_client.client.wall_ms())
@@ -227,7 +221,7 @@ def _decide(
         record = DecisionRecord.of(decided, scope_client.client.wall_ms())
         owner = _append_decision(scope_client, owner, record, check.again)
         call.may_be_decided = True
-        scope_client.confirm(before)
+        scope_client.confirm()
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
             call.abort_ours(decision_rules.Nothing())

@@ -101,6 +101,10 @@ class ScopeClient:
         """Numbers of the scope's chunks that this driver has read or appended."""
         self._first: _FirstRead | None = None
         """The record read after fencing, until an append has confirmed it."""
+        self._latest: decision_record.DecisionRecord | None = None
+        """The scope's latest record that this driver has read after fencing, or appended."""
+        self._previous: decision_record.DecisionRecord | None = None
+        """The latest record before this driver's last append."""
         self._deadline = self._new_deadline() if deadline is None else deadline
 
     @property
@@ -227,24 +231,23 @@ class ScopeClient:
                 hint=_UNRELIABLE,
             )
         self._first = _FirstRead(record)
+        self._latest = record
         return record
 
-    def confirm(self, before: decision_record.DecisionRecord | None) -> None:
+    def confirm(self) -> None:
         """Read a decision back after its append has been committed.
 
         If the log cannot be read now, or the marker is not written yet, the response to EndTxn
         counts. If the log was deleted, a later driver would decide the batch again.
 
-        Args:
-            before: the scope's latest record before the append.
-
         Raises:
-            TransactionError: the log still ends with that record, or does not exist.
+            TransactionError: the log still ends with the record before the append, or does not
+                exist.
         """
         deadline = self.deadline_in(MARKER_SECONDS)
         try:
             with self.watch.step("confirm"):
-                while self._log.read(self._deadline).latest(self.scope) == before:
+                while self._log.read(self._deadline).latest(self.scope) == self._previous:
                     if self.client.now() >= deadline:
                         break
                     self.client.pause(MARKER_PAUSE, None)
@@ -330,6 +333,7 @@ class ScopeClient:
         with self.watch.step(step):
             owner = self._append(owner, messages, deadline, check)
         self._first = None
+        self._previous, self._latest = self._latest, record
         self._chunks = decision_messages.chunks_of(messages)
         return owner
 

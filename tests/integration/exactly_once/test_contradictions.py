@@ -1,6 +1,7 @@
 """Brokers that break the rules of transactions stop the write; nothing is written twice."""
 
 from collections import Counter
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from spark_kafka_sink.kafka.client.connection import Connection
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, end_txn
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from tests.integration.exactly_once.simulated_writes import Writes, rows_of, stream_to
+from tests.integration.exactly_once.stepped_driver import crash
 
 
 @pytest.fixture
@@ -45,19 +47,24 @@ def test_records_that_cannot_be_read_back_stop_the_write(
     assert query.visible() == Counter()
 
 
+@pytest.mark.parametrize("rolled_forward", [False, True])
 def test_decision_that_is_not_committed_stops_the_write(
-    query: Writes, monkeypatch: pytest.MonkeyPatch
+    query: Writes, monkeypatch: pytest.MonkeyPatch, rolled_forward: bool
 ) -> None:
-    usual = end_txn
+    """Also a decision that follows the roll-forward of an earlier one."""
+    batch = "1" if rolled_forward else "0"
+    if rolled_forward:
+        crash(query, "0", "after decide")
+    usual, earlier = end_txn, count(-int(rolled_forward))
 
     def end(transaction: OpenTransaction, *, commit: bool) -> dict[str, Any]:
-        is_driver = transaction.transactional_id.endswith("/stream")
-        return dict(usual(transaction, commit=commit and not is_driver))
+        is_decision = transaction.transactional_id.endswith("/stream") and next(earlier) >= 0
+        return dict(usual(transaction, commit=commit and not is_decision))
 
     monkeypatch.setattr("spark_kafka_sink.kafka.admin.transaction_handlers.end_txn", end)
     with pytest.raises(TransactionError, match=r"confirmed a decision .* does not contain it"):
-        query.committer.commit("0", query.tasks("0"))
-    assert query.visible() == Counter()
+        query.committer.commit(batch, query.tasks(batch))
+    assert query.visible() == (rows_of("0") if rolled_forward else Counter())
 
 
 @pytest.mark.parametrize("api", [ApiKey.END_TXN, ApiKey.FIND_COORDINATOR, ApiKey.FETCH])
