@@ -42,7 +42,7 @@ def test_file_is_closed_if_the_system_limit_is_reached(tmp_path: Path) -> None:
     code = """
 import resource, sys, os
 from pathlib import Path
-from spark_kafka_sink.broker.storage.disk_segment import FileHandles
+from spark_kafka_sink.broker.storage.file_handles import FileHandles
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 handles, folder = FileHandles(limit=1000), Path(sys.argv[1])
 for number in range(300):
