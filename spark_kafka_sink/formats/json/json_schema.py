@@ -65,16 +65,25 @@ def _invalid_in(draft: Any, schema: Any, others: Mapping[str, Any]) -> ConfigErr
     """Return why a schema is invalid in a draft, or None."""
     from jsonschema import SchemaError, validators
 
+    which = "the JSON Schema"
     try:
         check_document(draft, schema)
-        for other in others.values():
+        for name, other in others.items():
+            which = f"the JSON Schema of the reference {shown(name)}"
             check_document(validators.validator_for(other, default=draft), other)
     except SchemaError as error:
-        location = f"{error.json_path}: {shown(error.message)}"
-        return ConfigError(f"the JSON Schema is invalid at {location}")
+        reason = _reason(error)
+        return ConfigError(f"{which} is invalid at {reason.json_path}: {shown(reason.message)}")
     except RecursionError:
         return _endless()
     return None
+
+
+def _reason(error: Any) -> Any:
+    """Return the error in the innermost part, whose message does not contain the whole schema."""
+    while error.context:
+        error = max(error.context, key=lambda inner: len(inner.absolute_path))
+    return error
 
 
 def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column) -> Check | None:

@@ -367,6 +367,34 @@ def test_references_of_references_and_their_faults() -> None:
 
 
 @pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        (
+            {"items": [{"required": True, "type": "number"}]},
+            r"items\[0\]\.required: .True is not of",
+        ),
+        (
+            {"items": {"items": {"type": ["x"] * 50}}},
+            r"items\.items\.type\[0\]: .'x' is not one of",
+        ),
+        ({"properties": {"x": {"required": {"y": "z"}}}}, r"properties\.x\.required: "),
+    ],
+)
+def test_reason_why_a_schema_is_invalid(part: dict[str, Any], reason: str) -> None:
+    draft = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    invalid = {**draft, **an_object(c=part)}
+    with pytest.raises(
+        ConfigError, match=rf"^the JSON Schema is invalid at \$\.properties\.c\.{reason}"
+    ):
+        faults_of(ARRAY, invalid)
+    schema = {**draft, **an_object(c={"$ref": "part.json"})}
+    with pytest.raises(
+        ConfigError, match=rf"of the reference .part.json. is invalid at \$\.{reason}"
+    ):
+        faults_of(ARRAY, schema, {"part.json": {**draft, **part}})
+
+
+@pytest.mark.parametrize(
     ("draft", "name"),
     [
         ("http://json-schema.org/draft-04/schema#", "id"),
