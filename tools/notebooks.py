@@ -65,9 +65,7 @@ def _shape(cell: NotebookNode, output: NotebookNode) -> OutputShape:
     else:
         kinds = sorted(output.data)
         kind = " ".join((output.output_type, *kinds))
-        contents = [
-            output.data[kind_of_data] for kind_of_data in kinds if kind_of_data.startswith("text/")
-        ]
+        contents = [output.data[mime_type] for mime_type in kinds if mime_type.startswith("text/")]
     varies = VARIES in cell.metadata.get("tags", ())
     return OutputShape(cell.id, kind, () if varies else tuple(masked(text) for text in contents))
 

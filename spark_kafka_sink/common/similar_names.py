@@ -16,7 +16,7 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the most similar of `names`, ignoring case, or None."""
     from difflib import get_close_matches  # only needed after a typo
 
-    known = {name_known.lower(): name_known for name_known in sorted(names)}
+    known = {candidate.lower(): candidate for candidate in sorted(names)}
     matches = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
     return known[matches[0]] if matches else None
 
@@ -28,7 +28,7 @@ def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
     """
     from difflib import get_close_matches  # only needed after a typo
 
-    known = {known_name.lower(): known_name for known_name in names[:_COMPARED]}
+    known = {candidate.lower(): candidate for candidate in names[:_COMPARED]}
     return tuple(known[match] for match in get_close_matches(name.lower(), known, n=3))
 
 

@@ -185,9 +185,7 @@ def _level(
     general_level, codec_level = int(values[_LEVEL]), int(values[name])
     if general_level == -1:
         return codec_level
-    option = next(
-        producer_option for producer_option in PRODUCER_OPTIONS if producer_option.name == name
-    )
+    option = next(option for option in PRODUCER_OPTIONS if option.name == name)
     level = (
         _LZ4_LEVELS.get(general_level, general_level) if codec is enums.Codec.LZ4 else general_level
     )

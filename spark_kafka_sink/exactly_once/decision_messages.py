@@ -91,10 +91,8 @@ def replacing(
 
 def chunks_of(messages: Iterable[Message]) -> frozenset[int]:
     """Return the numbers of the scope's chunks that the log contains after these messages."""
-    keys = (_parse_key(key) for key, value in messages if value is not None)
-    return frozenset(
-        parsed_key[1] for parsed_key in keys if parsed_key is not None and parsed_key[1] is not None
-    )
+    keys = (_parse_key(name) for name, value in messages if value is not None)
+    return frozenset(key[1] for key in keys if key is not None and key[1] is not None)
 
 
 @dataclass(slots=True)

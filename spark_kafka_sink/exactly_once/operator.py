@@ -196,10 +196,7 @@ def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[
         TornTransactionError: rows of a decided batch are lost; the other batches are committed.
         KafkaProdError: a batch could not be committed; the other batches are committed.
     """
-    latest = {
-        known_scope: records.latest(known_scope)
-        for known_scope in records.scopes(scope_client.scope.prefix)
-    }
+    latest = {scope: records.latest(scope) for scope in records.scopes(scope_client.scope.prefix)}
     unfinished = {
         scope: record
         for scope, record in sorted(latest.items(), key=str)

@@ -112,8 +112,8 @@ def test_transactional_batches_match_kafka(jvm: Jvm, level: int) -> None:
         sim.finish()
         batches = cluster.logs["t", 0].batches
     golden = [part for data in batches for part in read_batches(jvm, data)]
-    assert [record.value for golden_batch in golden for record in golden_batch.records] == values
-    assert [golden_batch.transactional for golden_batch in golden] == [True] * 3
-    assert [golden_batch.base_sequence for golden_batch in golden] == [0, 3, 6]
+    assert [record.value for batch in golden for record in batch.records] == values
+    assert [batch.transactional for batch in golden] == [True] * 3
+    assert [batch.base_sequence for batch in golden] == [0, 3, 6]
     for data, java_batch in zip(batches, golden, strict=True):
         assert write_batch(jvm, java_batch) == data

@@ -57,7 +57,7 @@ def test_order_of_rows_with_and_without_keys(
     for record in by_confluent(any_kafka.bootstrap_servers, unique_topic):
         logs[record.partition].append(int((record.value or b"")[:6]))
     assert sum(map(len, logs.values())) == ROWS
-    assert all(log_values == sorted(log_values) for log_values in logs.values())
+    assert all(numbers == sorted(numbers) for numbers in logs.values())
     assert partitions == 1 or sum(map(bool, logs.values())) > 1
     assert np.unique(np.concatenate(list(logs.values()))).size == ROWS
 

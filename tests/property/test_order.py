@@ -70,7 +70,7 @@ def by_first_byte(
 ) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     """A user's partitioner that leaves keyless rows to the producer."""
     keys = [None] * len(value) if key is None else key.to_pylist()
-    chosen = [-1 if sim is None else (sim[0] if sim else 0) % count for sim in keys]
+    chosen = [-1 if key is None else (key[0] if key else 0) % count for key in keys]
     return np.array(chosen, np.int32)
 
 

@@ -234,8 +234,8 @@ def test_uppercase_key_column_is_logged_on_the_driver(
 ) -> None:
     """Spark's Kafka sink also ignores the column, without a message."""
     capitals, mark = frame(sink, "'k' AS KEY, 'v' AS value"), console.mark()
-    for of_format in (sink, replace(sink, format=JVM)):
-        of_format.write(capitals, topic=topic)
+    for writer in (sink, replace(sink, format=JVM)):
+        writer.write(capitals, topic=topic)
     console.wait_for("column `KEY` is ignored (as in format('kafka'))", mark)
     records = by_confluent(sink.bootstrap_servers, topic)
     assert [(record.key, record.value) for record in records] == [(None, b"v")] * 2

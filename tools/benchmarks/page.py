@@ -83,10 +83,8 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
     figure, axes = plt.subplots(figsize=(8, 3))
     width = 0.8 / len(_PEERS)
     for number, (peer, color) in enumerate(zip(_PEERS, (GOOD, PALE, SECOND), strict=True)):
-        of_peers = [_find(series, peer, keys, codec=codec) for _, keys, codec in _KINDS]
-        heights = [
-            of_peer["median_records_per_s"] / _MILLION if of_peer else 0 for of_peer in of_peers
-        ]
+        results = [_find(series, peer, keys, codec=codec) for _, keys, codec in _KINDS]
+        heights = [result["median_records_per_s"] / _MILLION if result else 0 for result in results]
         places = [kind + number * width for kind in range(len(_KINDS))]
         axes.bar(places, heights, width, color=color, label=peer.name)
     axes.set_xticks([kind + width for kind in range(len(_KINDS))], [name for name, *_ in _KINDS])
@@ -191,11 +189,11 @@ def comparison(figures: Found) -> str:
     rows = [f"| {head} | {' | '.join(_HEADS)} |", "|---|---|---|---|"]
     parts = figures["parts"]
     for name, with_keys, codec in _KINDS:
-        of_peers = [_find(parts["spark"], peer, with_keys, codec=codec) for peer in _PEERS]
-        rows.append(_compared(name, of_peers))
+        results = [_find(parts["spark"], peer, with_keys, codec=codec) for peer in _PEERS]
+        rows.append(_compared(name, results))
     for name, with_keys in (("null keys", False), ("keys", True)):
-        of_peers = [_find(parts["spark"], peer, with_keys, codec="none") for peer in _TUNED_PEERS]
-        rows.append(_compared(f"{name}, {_SMALL_ROWS}", of_peers))
+        results = [_find(parts["spark"], peer, with_keys, codec="none") for peer in _TUNED_PEERS]
+        rows.append(_compared(f"{name}, {_SMALL_ROWS}", results))
     rows.append(_first_writes(figures))
     rows += [f"| {' | '.join(row)} |" for row in _FEATURES]
     return "\n".join(rows) + "\n"
@@ -222,13 +220,13 @@ def _find(
     return next((result for result in _measured(series) if values.items() <= result.items()), None)
 
 
-def _compared(name: str, of_peers: Sequence[Found | None]) -> str:
+def _compared(name: str, results: Sequence[Found | None]) -> str:
     cells = [
         "-"
-        if of_peer is None
-        else f"{of_peer['median_records_per_s'] / _MILLION:.2f}, "
-        f"{of_peer['median_cpu_us_per_record'] + _HALF_STEP:.2f} µs"
-        for of_peer in of_peers
+        if result is None
+        else f"{result['median_records_per_s'] / _MILLION:.2f}, "
+        f"{result['median_cpu_us_per_record'] + _HALF_STEP:.2f} µs"
+        for result in results
     ]
     cells += ["-"] * (len(_PEERS) - len(cells))
     return f"| {name} | {' | '.join(cells)} |"

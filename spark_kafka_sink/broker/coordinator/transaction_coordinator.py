@@ -169,8 +169,9 @@ class TransactionalOffsets:
         Raises:
             OSError: the journal failed. Some of the epochs are retained.
         """
-        for producer_id in [known_id for known_id in self._epochs if known_id not in known]:
-            self.forget_producer(producer_id)
+        for producer_id in list(self._epochs):
+            if producer_id not in known:
+                self.forget_producer(producer_id)
 
     def end(self, marker: EndTransactionMarker) -> None:
         """Commit or discard a producer's pending offsets.

@@ -73,8 +73,8 @@ class LeaderEpochCache:
         after = bisect_right(self.starts, epoch, key=lambda start: start.epoch)
         if epoch == UNDEFINED or after == len(self.starts):
             return EpochEntry(UNDEFINED, UNDEFINED)
-        epoch_found = self.starts[after - 1].epoch if after else epoch
-        return EpochEntry(epoch_found, self.starts[after].offset)
+        floor_epoch = self.starts[after - 1].epoch if after else epoch
+        return EpochEntry(floor_epoch, self.starts[after].offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class UnifiedLog:
         later = self.storage.batches(max(first.header.base_offset, self.start_offset))
         timely = (batch for batch in later if batch.header.max_timestamp >= timestamp)
         offsets = (_first_in(batch, timestamp, self.start_offset) for batch in timely)
-        return next((offset_found for offset_found in offsets if offset_found is not None), None)
+        return next((offset for offset in offsets if offset is not None), None)
 
     def newest(self) -> TimedOffset | None:
         """Return the first record with the largest timestamp in the log (KIP-734), or None."""

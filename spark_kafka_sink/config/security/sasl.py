@@ -175,11 +175,11 @@ def holds_secret(entry: JaasEntry) -> bool:
 def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
     """Return the known options that are not set but resemble an unknown option that is set."""
     known, own_options = _OPTIONS[module], options.options
-    values_found = {
+    resembled = {
         _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO_SIMILARITY)
         for name in own_options.keys() - known
     }
-    return tuple(sorted(name for name in known & values_found if name not in own_options))
+    return tuple(sorted(name for name in known & resembled if name not in own_options))
 
 
 def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:

@@ -345,7 +345,7 @@ class ScopeClient:
         if not written:
             return
         with self.watch.step("topics"):
-            names = sorted({topic_written.topic for topic_written in written})
+            names = sorted({written_topic.topic for written_topic in written})
             deadline = self.deadline_in(MARKER_SECONDS)
             current = TopicAdmin(self.client).ids(names, self._deadline)
             # A broker may not know a new topic yet.

@@ -162,15 +162,10 @@ class TransactionAdmin:
     ) -> list[OpenTransaction]:
         """Return the producers whose transaction is open although InitProducerId has fenced it."""
         try:
-            described = self.describe(
-                [producer_fenced.transactional_id for producer_fenced in fenced], deadline
-            )
+            described = self.describe([producer.transactional_id for producer in fenced], deadline)
         except UnsupportedApiError:  # Kafka before 3.0 ends the transaction.
             return []
-        states = [
-            (producer_fenced, described.get(producer_fenced.transactional_id))
-            for producer_fenced in fenced
-        ]
+        states = [(producer, described.get(producer.transactional_id)) for producer in fenced]
         return [
             producer
             for producer, description in states

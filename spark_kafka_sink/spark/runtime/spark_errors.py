@@ -103,10 +103,10 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
     if exception is not None:
         check_argument("error_of(exception)", exception, "an exception", ("__cause__",))
     texts = []
-    for error_in_chain in _chain(exception):
-        if isinstance(error_in_chain, KafkaProdError):
-            return error_in_chain
-        texts.append(str(error_in_chain))
+    for cause in _chain(exception):
+        if isinstance(cause, KafkaProdError):
+            return cause
+        texts.append(str(cause))
     parsed = next((error for text in texts if (error := parse_error(text))), None)
     return parsed or next((error for text in texts if (error := _rejected(text))), None)
 

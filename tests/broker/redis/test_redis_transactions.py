@@ -44,7 +44,7 @@ def count_fetched(kafka: EmbeddedBroker, *, committed: bool = True) -> int:
     """Return the number of records in a fetch of partition 0."""
     with RawClient(kafka.bootstrap_servers) as client:
         data = Player(client, "t").fetched(0, 0, committed=committed).records
-    return sum(data_batch["count"] for data_batch in batches(bytes(data or b"")))
+    return sum(batch["count"] for batch in batches(bytes(data or b"")))
 
 
 def test_commits_and_aborts(redis_kafka: EmbeddedBroker) -> None:

@@ -47,8 +47,8 @@ def test_columns_merge_like_objects(
     generated: list[DeliveryReport], packed: bool, few: int
 ) -> None:
     with patch.object(packed_report, "_FEW", few):
-        given_reports = [PackedReport.of(report) if packed else report for report in generated]
-        merged = merge_reports(given_reports)
+        inputs = [PackedReport.of(report) if packed else report for report in generated]
+        merged = merge_reports(inputs)
     assert merged == DeliveryReport.merge_all(generated)
 
 

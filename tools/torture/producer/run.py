@@ -43,9 +43,9 @@ class ClusterFaults:
 
     def run(self) -> None:
         """Inject the cluster faults of the plan in order."""
-        for cluster_fault in self._plan.cluster_faults:
+        for fault in self._plan.cluster_faults:
             self._sleep(0.0, 0.4)
-            getattr(self, f"_{cluster_fault.name.lower()}")()
+            getattr(self, f"_{fault.name.lower()}")()
 
     def _sleep(self, least: float, most: float) -> None:
         time.sleep(self._random.uniform(least, most))

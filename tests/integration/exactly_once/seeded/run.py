@@ -81,9 +81,7 @@ def _problem(broker: EmbeddedBroker, topic: str, plan: Plan) -> str | None:
         return f"torn without a timeout: {error}"
     finally:
         broker.faults.clear()
-    visible_rows = [
-        replace(query, topic=read_topic).visible() for read_topic in topics[: 1 + plan.function]
-    ]
+    visible_rows = [replace(query, topic=topic).visible() for topic in topics[: 1 + plan.function]]
     return next(filter(None, (_difference(visible, expected) for visible in visible_rows)), None)
 
 

@@ -432,10 +432,7 @@ def test_entries_of_a_map_from_a_list_of_structs_need_a_key_and_a_value() -> Non
     rows: list[Any] = [[("a", 1)], [(None, 1)], [("a", None)], [], None]
     array = pa.array(
         [
-            {
-                "m": row
-                and [dict(zip(("key", "value"), entry_values, strict=True)) for entry_values in row]
-            }
+            {"m": row and [dict(zip(("key", "value"), pair, strict=True)) for pair in row]}
             for row in rows
         ],
         pa.struct([("m", pa.list_(entry))]),

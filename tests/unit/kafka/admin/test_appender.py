@@ -49,8 +49,10 @@ def append(
 
 def produced(cluster: PartitionLeader) -> list[tuple[Any, bytes]]:
     """Return each Produce request with its batch."""
-    asked = [request for _, request in cluster.requests_for(ApiKey.PRODUCE)]
-    return [(request, bytes(request.topic_data[0].partition_data[0].records)) for request in asked]
+    return [
+        (request, bytes(request.topic_data[0].partition_data[0].records))
+        for _, request in cluster.requests_for(ApiKey.PRODUCE)
+    ]
 
 
 def apis(cluster: PartitionLeader) -> list[ApiKey]:
@@ -63,9 +65,9 @@ def test_v2_produces_and_ends() -> None:
     cluster = PartitionLeader()
     assert append(cluster, RECORDS) == opened("d", epoch=1)
     assert apis(cluster) == [ApiKey.PRODUCE, ApiKey.END_TXN]
-    ((asked, data),) = produced(cluster)
+    ((request, data),) = produced(cluster)
     header = BatchHeader.parse(data)
-    assert (asked.transactional_id, asked.acks) == ("d", -1)
+    assert (request.transactional_id, request.acks) == ("d", -1)
     assert header.is_transactional
     assert header.crc == checksum(data)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, 0)
@@ -126,8 +128,8 @@ def test_v1_bumps_the_epoch_if_a_late_end_could_affect_the_next_transaction() ->
     cluster.will_answer("d", [LOST])
     cluster.levels = {}
     assert append(cluster, RECORDS, version=V1) == opened("d", V1, epoch=3)
-    ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
-    assert (asked.producer_id, asked.producer_epoch) == (7, 0)
+    ((_, request),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
+    assert (request.producer_id, request.producer_epoch) == (7, 0)
 
 
 @pytest.mark.parametrize("code", [47, 48, 49, 90])

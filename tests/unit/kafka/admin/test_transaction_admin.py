@@ -40,17 +40,17 @@ def test_one_lookup_for_all_ids_then_one_request_per_coordinator() -> None:
     cluster.places = {"a": 1, "b": 2, "c": 3, "d": 2}
     assert end(cluster, "a", "b", "c", "d") == {"a": 0, "b": 0, "c": 0, "d": 0}
     assert sorted(cluster.ended_at()) == [(1, "a"), (2, "b"), (2, "d"), (3, "c")]
-    ((_, asked),) = cluster.requests_for(ApiKey.FIND_COORDINATOR)
-    assert sorted(asked.coordinator_keys) == ["a", "b", "c", "d"]
-    assert asked.key_type == 1
+    ((_, request),) = cluster.requests_for(ApiKey.FIND_COORDINATOR)
+    assert sorted(request.coordinator_keys) == ["a", "b", "c", "d"]
+    assert request.key_type == 1
 
 
 def test_before_version_4_each_coordinator_is_looked_up_separately() -> None:
     cluster = Coordination()
     cluster.limit(ApiKey.FIND_COORDINATOR, VersionRange(0, 3))
     assert end(cluster, "a", "b") == {"a": 0, "b": 0}
-    asked = [request.key for _, request in cluster.requests_for(ApiKey.FIND_COORDINATOR)]
-    assert sorted(asked) == ["a", "b"]
+    keys = [request.key for _, request in cluster.requests_for(ApiKey.FIND_COORDINATOR)]
+    assert sorted(keys) == ["a", "b"]
 
 
 @pytest.mark.parametrize("code", [LOADING, CONCURRENT])
@@ -129,7 +129,8 @@ def test_abort_is_requested() -> None:
     cluster = Coordination()
     end(cluster, "a", commit=False)
     end(cluster, "a", commit=True)
-    assert [asked.committed for _, asked in cluster.requests_for(ApiKey.END_TXN)] == [False, True]
+    ends = cluster.requests_for(ApiKey.END_TXN)
+    assert [request.committed for _, request in ends] == [False, True]
 
 
 def test_requests_in_flight_are_limited_before_the_first_response() -> None:
@@ -186,9 +187,9 @@ def test_protocol_follows_the_finalized_features(level: int, version: int) -> No
     cluster = Coordination()
     cluster.levels = {"transaction.version": level}
     assert init(cluster) == opened("orders/stream", TransactionVersion(version), epoch=3)
-    ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
-    assert asked.transaction_timeout.total_seconds() == 60
-    assert (asked.producer_id, asked.producer_epoch) == (-1, -1)
+    ((_, request),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
+    assert request.transaction_timeout.total_seconds() == 60
+    assert (request.producer_id, request.producer_epoch) == (-1, -1)
 
 
 def test_lost_and_retriable_responses_are_retried() -> None:
@@ -203,8 +204,8 @@ def test_lost_and_retriable_responses_are_retried() -> None:
 def test_producer_continues_from_its_own_epoch() -> None:
     cluster = Coordination()
     init(cluster, current=opened("orders/stream", epoch=9))
-    ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
-    assert (asked.producer_id, asked.producer_epoch) == (7, 9)
+    ((_, request),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
+    assert (request.producer_id, request.producer_epoch) == (7, 9)
 
 
 @pytest.mark.parametrize("code", [47, 90])

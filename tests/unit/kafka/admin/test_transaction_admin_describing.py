@@ -105,10 +105,10 @@ def test_all_brokers_are_listed_and_the_pattern_applies_everywhere(version: int)
         ("p/2", 2),
         ("p/3", 3),
     ]
-    asked = [request for _, request in cluster.requests_for(ApiKey.LIST_TRANSACTIONS)]
-    assert "Ongoing" in asked[0].state_filters
-    assert "CompleteCommit" not in asked[0].state_filters
-    patterns = {getattr(request, "transactional_id_pattern", None) for request in asked}
+    requests = [request for _, request in cluster.requests_for(ApiKey.LIST_TRANSACTIONS)]
+    assert "Ongoing" in requests[0].state_filters
+    assert "CompleteCommit" not in requests[0].state_filters
+    patterns = {getattr(request, "transactional_id_pattern", None) for request in requests}
     assert patterns == {r"p/.*" if version == 2 else None}
 
 

@@ -40,9 +40,9 @@ def test_no_requests_before_the_login() -> None:
         sim.check_accounting()
         assert sim.report().persisted == 30
         for node in (1, 2):
-            asked = [api for number, api in cluster.requests if number == node]
-            assert asked[:3] == LOGIN
-            assert asked.count(ApiKey.SASL_AUTHENTICATE) <= 2  # the bootstrap server is broker 1
+            apis = [api for number, api in cluster.requests if number == node]
+            assert apis[:3] == LOGIN
+            assert apis.count(ApiKey.SASL_AUTHENTICATE) <= 2  # the bootstrap server is broker 1
         assert not sim.client.network.failures.reasons
 
 
@@ -121,9 +121,9 @@ def test_reauthentication_under_load_does_not_affect_batches() -> None:
         assert len(cluster.sasl.logins) >= 8
         assert len(cluster.connected_ports) <= dialled + 1  # to the leader, and never again
         # Nothing is sent between a handshake and its login.
-        asked = [api for _, api in cluster.requests]
-        begun = [at for at, api in enumerate(asked) if api is ApiKey.SASL_HANDSHAKE]
-        assert Counter(asked[at + 1] for at in begun) == {ApiKey.SASL_AUTHENTICATE: len(begun)}
+        apis = [api for _, api in cluster.requests]
+        begun = [at for at, api in enumerate(apis) if api is ApiKey.SASL_HANDSHAKE]
+        assert Counter(apis[at + 1] for at in begun) == {ApiKey.SASL_AUTHENTICATE: len(begun)}
 
 
 def test_requests_in_flight_complete_before_the_login() -> None:

@@ -70,8 +70,8 @@ def test_repeated_rebootstrap_requests_are_delayed(caplog: pytest.LogCaptureFixt
         before = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
         with caplog.at_level(logging.WARNING):
             sim.steps(6_000, tick=0.01)
-        asked = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA) - before
-        assert 60 <= asked <= 200
+        requests = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA) - before
+        assert 60 <= requests <= 200
         assert 1 <= len(caplog.records) <= 4
 
 
@@ -180,14 +180,14 @@ def test_metadata_is_requested_after_each_leader_disconnect() -> None:
         sim.send_batches(1)
         sim.finish()
         for _ in range(3):
-            asked = sim.client.metadata.requests
+            requests = sim.client.metadata.requests
             cluster.stop(1)
             cluster.alive.add(1)
             sim.steps(100)
             sim.send_batches(1)
             sim.finish()
             sim.steps(50)
-            assert sim.client.metadata.requests > asked
+            assert sim.client.metadata.requests > requests
         assert sim.report().retries == 0
 
 

@@ -45,99 +45,101 @@ def cluster() -> Iterator[FakeCluster]:
     fake_cluster.close()
 
 
-def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> NetworkClient:
+def network_client(cluster: FakeCluster, clock: ManualClock, **options: object) -> NetworkClient:
     return NetworkClient(
         config(**{**OPTIONS, **options}), random=Random(1), connect=cluster.connect
     )
 
 
-def turn(sim: NetworkClient, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
-    sim.wakeup()
-    done = sim.poll(0.0, clock.monotonic)
+def turn(network: NetworkClient, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
+    network.wakeup()
+    done = network.poll(0.0, clock.monotonic)
     cluster.pump()
     return done
 
 
 def test_readiness_query_has_no_side_effects(cluster: FakeCluster) -> None:
-    sim = network(cluster, ManualClock(5.0))
-    assert not sim.is_ready(NODE, 5.0)
-    assert (sim.brokers(), cluster.connected_ports) == ([], [])
-    sim.connect(NODE, 5.0)
+    network = network_client(cluster, ManualClock(5.0))
+    assert not network.is_ready(NODE, 5.0)
+    assert (network.brokers(), cluster.connected_ports) == ([], [])
+    network.connect(NODE, 5.0)
     assert len(cluster.connected_ports) == 1
-    sim.close(5.0)
+    network.close(5.0)
 
 
 def test_refused_connections_back_off_and_log_the_reason(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     cluster.alive.clear()
-    sim = network(cluster, clock, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
+    network = network_client(
+        cluster, clock, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000
+    )
     waits = []
     for _ in range(30):
-        sim.connect(NODE, clock.monotonic())
-        turn(sim, cluster, clock)
-        wait = sim.broker(1).retry_at - clock.monotonic()
+        network.connect(NODE, clock.monotonic())
+        turn(network, cluster, clock)
+        wait = network.broker(1).retry_at - clock.monotonic()
         waits.append(wait)
         clock.advance(max(wait, 0.0) + 0.001)
-    assert sim.failures.reasons == {"127.0.0.1:40001": "Connection refused"}
+    assert network.failures.reasons == {"127.0.0.1:40001": "Connection refused"}
     assert max(waits) <= 1.0
     assert max(waits[10:]) > 0.3
-    sim.close(5.0)
+    network.close(5.0)
 
 
 def test_unresponsive_server_times_out(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
-    sim = network(cluster, clock, socket_connection_setup_timeout_ms=2_000)
-    sim.connect(NODE, 5.0)
-    sim.wakeup()
-    sim.poll(0.0, clock.monotonic)  # connected, but the cluster never responds
+    network = network_client(cluster, clock, socket_connection_setup_timeout_ms=2_000)
+    network.connect(NODE, 5.0)
+    network.wakeup()
+    network.poll(0.0, clock.monotonic)  # connected, but the cluster never responds
     clock.advance(1.9)
-    turn_without_broker(sim, clock)
-    assert sim.failures.reasons == {}
+    turn_without_broker(network, clock)
+    assert network.failures.reasons == {}
     clock.advance(0.2)
-    turn_without_broker(sim, clock)
+    turn_without_broker(network, clock)
     assert (
         "timeout while waiting for the response to ApiVersions"
-        in sim.failures.reasons["127.0.0.1:40001"]
+        in network.failures.reasons["127.0.0.1:40001"]
     )
-    sim.close(clock.monotonic())
+    network.close(clock.monotonic())
 
 
-def turn_without_broker(sim: NetworkClient, clock: ManualClock) -> None:
-    sim.wakeup()
-    sim.poll(0.0, clock.monotonic)
+def turn_without_broker(network: NetworkClient, clock: ManualClock) -> None:
+    network.wakeup()
+    network.poll(0.0, clock.monotonic)
 
 
 def test_idle_connections_are_closed(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
-    sim = network(cluster, clock, connections_max_idle_ms=10_000)
-    sim.connect(NODE, 5.0)
+    network = network_client(cluster, clock, connections_max_idle_ms=10_000)
+    network.connect(NODE, 5.0)
     for _ in range(4):
-        turn(sim, cluster, clock)
+        turn(network, cluster, clock)
     clock.advance(9.0)
-    turn(sim, cluster, clock)
-    assert list(sim.connected()) == [NODE]
+    turn(network, cluster, clock)
+    assert list(network.connected()) == [NODE]
     clock.advance(2.0)
-    turn(sim, cluster, clock)
-    assert list(sim.connected()) == []
-    turn(sim, cluster, clock)
+    turn(network, cluster, clock)
+    assert list(network.connected()) == []
+    turn(network, cluster, clock)
     assert cluster.connections == 0
-    sim.close(clock.monotonic())
+    network.close(clock.monotonic())
 
 
 def test_new_address_opens_a_new_connection(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
-    sim = network(cluster, clock)
-    sim.connect(NODE, 5.0)
+    network = network_client(cluster, clock)
+    network.connect(NODE, 5.0)
     for _ in range(4):
-        turn(sim, cluster, clock)
-    assert sim.is_ready(NODE, 5.0)
+        turn(network, cluster, clock)
+    assert network.is_ready(NODE, 5.0)
     moved = Node(1, "127.0.0.1", 40_002)
-    assert not sim.is_ready(moved, 5.0)
-    sim.connect(moved, 5.0)
+    assert not network.is_ready(moved, 5.0)
+    network.connect(moved, 5.0)
     for _ in range(4):
-        turn(sim, cluster, clock)
-    assert list(sim.connected()) == [moved]
-    sim.close(5.0)
+        turn(network, cluster, clock)
+    assert list(network.connected()) == [moved]
+    network.close(5.0)
 
 
 def test_every_bootstrap_address_is_tried() -> None:

@@ -56,10 +56,10 @@ def test_permanent_outage_is_logged_rarely(log: pytest.LogCaptureFixture) -> Non
         cluster.stop(1)
         sim.send_batches(4)
         sim.steps(int(minutes * 60 / tick), tick)
-        told = lines(log)
-        about = [line for line in told if line.startswith(BROKER)]
+        logged = lines(log)
+        about = [line for line in logged if line.startswith(BROKER)]
         assert 2 <= len(about) <= minutes * 60 / INTERVAL + 1
-        assert len(told) - len(about) <= minutes * 60 / INTERVAL + 1
+        assert len(logged) - len(about) <= minutes * 60 / INTERVAL + 1
         assert all("Connection refused" in line for line in about[1:])
         assert re.search(r"no connection for 3\d\.\d s, \d+ failures: Connection", about[1])
         assert "waiting for it: 12 records in 4 batches, for up to 3" in about[1]
@@ -93,9 +93,11 @@ def test_broker_and_bootstrap_server_at_one_address_are_logged_separately(
         sim.steps(20, 0.1)
         sim.send_batches(1)
         sim.steps(20, 0.1)
-        told = lines(log)
-    assert any(line.startswith("Kafka bootstrap server 127.0.0.1:40001: no conn") for line in told)
-    assert any(line.startswith(f"{BROKER}: no connection") for line in told)
+        output = lines(log)
+    assert any(
+        line.startswith("Kafka bootstrap server 127.0.0.1:40001: no conn") for line in output
+    )
+    assert any(line.startswith(f"{BROKER}: no connection") for line in output)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +114,13 @@ def test_metadata_waits_for_every_bootstrap_server(
         sim.cluster.stop(1)
         sim.send_batches(2, partition=None)
         sim.steps(20, 0.1)
-        told = lines(log)
-    assert {line.split(":")[0] for line in told} == {"Kafka bootstrap server 127.0.0.1"}
-    assert len(told) == 2
+        logged = lines(log)
+    assert {line.split(":")[0] for line in logged} == {"Kafka bootstrap server 127.0.0.1"}
+    assert len(logged) == 2
     assert all(
         "waiting for the metadata of their topics: 6 records in 2 batches, for up to 0." in line
         and line.endswith(f"they fail after {ends}")
-        for line in told
+        for line in logged
     )
 
 
@@ -134,8 +136,8 @@ def test_leaderless_partition_does_not_wait_for_bootstrap_servers(
         sim.send_batches(2)
         metadata.refresh()
         sim.steps(20, 0.1)
-        told = lines(log)
-    about = [line for line in told if line.startswith("Kafka bootstrap server")]
+        logged = lines(log)
+    about = [line for line in logged if line.startswith("Kafka bootstrap server")]
     assert about
     assert not any("wait for" in line for line in about)
 
@@ -143,21 +145,21 @@ def test_leaderless_partition_does_not_wait_for_bootstrap_servers(
 def test_outage_of_the_whole_cluster_does_not_flood_the_log(log: pytest.LogCaptureFixture) -> None:
     cluster, clock, count = FakeCluster(nodes=50), ManualClock(5.0), 50
     cluster.alive.clear()
-    sim = NetworkClient(
+    network = NetworkClient(
         config(bootstrap_servers="127.0.0.1:40000"), random=Random(1), connect=cluster.connect
     )
     nodes = [Node(number, "127.0.0.1", 40_000 + number) for number in range(1, count + 1)]
     until = clock.monotonic() + 3 * INTERVAL
     while clock.monotonic() < until:
         for node in nodes:
-            sim.connect(node, clock.monotonic())
-        sim.wakeup()
-        sim.poll(0.0, clock.monotonic)
+            network.connect(node, clock.monotonic())
+        network.wakeup()
+        network.poll(0.0, clock.monotonic)
         clock.advance(0.5)
-    told = lines(log)
-    assert 3 * MAX_LINES <= len(told) <= 4 * MAX_LINES
-    assert any(re.search(r"\([\d,]+ lines about other outages omitted\)$", line) for line in told)
-    sim.close(clock.monotonic())
+    logged = lines(log)
+    assert 3 * MAX_LINES <= len(logged) <= 4 * MAX_LINES
+    assert any(re.search(r"\([\d,]+ lines about other outages omitted\)$", line) for line in logged)
+    network.close(clock.monotonic())
 
 
 def test_unresponsive_broker_is_logged_before_the_timeout(log: pytest.LogCaptureFixture) -> None:
@@ -189,12 +191,12 @@ def test_leaderless_partitions_are_logged(log: pytest.LogCaptureFixture) -> None
         cluster.stop(2)
         sim.send_batches(1, partition=1)
         sim.steps(600, 0.1)
-        told = [line for line in lines(log) if line.startswith("topic t: ")]
-        assert 2 <= len(told) <= 3
+        logged = [line for line in lines(log) if line.startswith("topic t: ")]
+        assert 2 <= len(logged) <= 3
         assert re.match(
-            r"topic t: 20 of 40 partitions .* have had no leader for [5-9]\.\d s", told[0]
+            r"topic t: 20 of 40 partitions .* have had no leader for [5-9]\.\d s", logged[0]
         )
-        assert "(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, ...)" in told[0]
+        assert "(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, ...)" in logged[0]
         cluster.alive.add(2)
         sim.finish()
         assert any(line.startswith("topic t: all partitions have a leader") for line in lines(log))
@@ -210,8 +212,8 @@ def test_unknown_leader_is_requested_with_growing_delays() -> None:
         sim.steps(100, 0.02)
         before = [api for _, api in cluster.requests].count(ApiKey.METADATA)
         sim.steps(3_000, 0.02)
-        asked = [api for _, api in cluster.requests].count(ApiKey.METADATA) - before
-        assert 60 <= asked <= 200
+        requests = [api for _, api in cluster.requests].count(ApiKey.METADATA) - before
+        assert 60 <= requests <= 200
         cluster.unlisted_leaders.clear()
         sim.finish()
 
@@ -238,8 +240,8 @@ def test_throttling_is_logged_instead_of_a_missing_response(log: pytest.LogCaptu
         sim.fault(*[Fault(throttle_ms=40_000)] * 3)
         sim.send_batches(4)
         sim.finish(0.25)
-        told = lines(log)
-    assert told == [f"{BROKER}: a quota throttles client.id etl or its user: pause of 40.0 s"] * 2
+        logged = lines(log)
+    assert logged == [f"{BROKER}: a quota throttles client.id etl or its user: pause of 40.0 s"] * 2
 
 
 def test_single_throttling_is_not_logged(log: pytest.LogCaptureFixture) -> None:

@@ -231,9 +231,9 @@ def test_librdkafkas_partitioners_leave_null_keys_to_the_sender(name: str) -> No
 
 
 def test_only_consistent_random_treats_empty_key_as_missing() -> None:
-    given_rows = rows(30, [b""] * 30)
+    empty_keys = rows(30, [b""] * 30)
     assigned = {
-        name: set(partitions(assign(given_rows, (PARTITIONS,), partitioner=f"{name}_random")))
+        name: set(partitions(assign(empty_keys, (PARTITIONS,), partitioner=f"{name}_random")))
         for name in EXPECTED
     }
     assert assigned["consistent"] == {UNASSIGNED}

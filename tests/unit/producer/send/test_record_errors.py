@@ -31,8 +31,8 @@ def test_each_dead_letter_contains_the_brokers_message() -> None:
         sim.fault(Fault(error=ErrorCode.invalid_record, extra=extra))
         sim.send([b"a", b"b", b"c", b"d"])
         sim.finish()
-        told = {record.value: reason(record).rpartition(": ")[2] for record in letters(sim)}
-        assert told == {b"a": "no key", b"c": "in general", b"d": "late"}
+        reasons = {record.value: reason(record).rpartition(": ")[2] for record in letters(sim)}
+        assert reasons == {b"a": "no key", b"c": "in general", b"d": "late"}
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_append_time_of_duplicate_batch_is_ignored(*, repeats: bool) -> None:
         sim.send([b"a"])
         sim.run(lambda: len(sim.cluster.seen) == 1)
         [data] = sim.cluster.seen[0].batches.values()
-        told = datetime.fromtimestamp(BatchHeader.parse(data).max_timestamp / 1000, UTC)
-        sim.fault(Fault(extra={"log_append_time": told}))
+        append_time = datetime.fromtimestamp(BatchHeader.parse(data).max_timestamp / 1000, UTC)
+        sim.fault(Fault(extra={"log_append_time": append_time}))
         sim.cluster.release()
         if not repeats:
             sim.finish()

@@ -277,8 +277,8 @@ def test_producer_id_request_is_retried(code: int) -> None:
     cluster.init_errors.extend([code] * 3)
     with world(cluster) as sim:
         acknowledge_first(sim)
-        asked = [api for _, api in cluster.requests].count(ApiKey.INIT_PRODUCER_ID)
-        assert asked == 4
+        requests = [api for _, api in cluster.requests].count(ApiKey.INIT_PRODUCER_ID)
+        assert requests == 4
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
