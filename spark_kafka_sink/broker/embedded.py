@@ -284,7 +284,15 @@ class EmbeddedBroker(SecurityControls):
         """Start the broker. Return when clients can connect.
 
         A stopped broker restarts with its data only if the data is in a data folder or in Redis.
+
+        Raises:
+            ConfigError: the broker is already running.
         """
+        if self._runtime is not None:
+            raise ConfigError(
+                "the embedded broker is already running",
+                hint="Use it without another start() or with block, or call stop() first.",
+            )
         runtime = BrokerRuntime(self.config, self.faults, self._security)
         self._nodes = runtime.nodes
         runtime.start()

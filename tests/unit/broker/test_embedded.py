@@ -1,12 +1,14 @@
 """Addresses of `EmbeddedBroker`, and its errors for missing topics, hosts and starts."""
 
 import socket
+import threading
 
 import pytest
 from confluent_kafka import Producer
 
 from spark_kafka_sink import (
     BrokerUnavailableError,
+    ConfigError,
     EmbeddedBroker,
     KafkaProdError,
     UnknownTopicError,
@@ -64,3 +66,22 @@ def test_path_in_an_unknown_home_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
             KafkaProdError, match=r"starts with ~, .* Set the environment variable HOME"
         ):
             use("~/kafka")
+
+
+def test_running_broker_is_not_started_again() -> None:
+    """A second broker would serve other data, and no `stop` would end the first one."""
+    kafka = EmbeddedBroker(topics={"t": 1})
+    kafka.start()
+    before, threads = kafka.bootstrap_servers, threading.active_count()
+    with pytest.raises(ConfigError, match="already running"):
+        kafka.start()
+    with pytest.raises(ConfigError, match="already running"), kafka:
+        pass
+    assert (kafka.bootstrap_servers, threading.active_count()) == (before, threads)
+    producer = Producer({"bootstrap.servers": before})
+    producer.produce("t", value=b"v")
+    assert producer.flush(30) == 0
+    assert [record.value for record in kafka.records("t")] == [b"v"]
+    kafka.stop()
+    with kafka:
+        assert kafka.end_offsets("t") == [0]
