@@ -87,8 +87,8 @@ class FaultInjector:
     ) -> None:
         try:
             self._apply(channel, context, triggered)
-        except ProtocolError:
-            channel.end()
+        except Exception as error:  # noqa: BLE001 - other clients must not be affected
+            channel.fail(error)
         channel.resume()
 
     def _apply(

@@ -79,6 +79,11 @@ class ResponseChannel:
         """Resume the connection outside of its turn in the event loop."""
         self._sockets.deliver(lambda: self._sockets.resume(self._connection))
 
+    def fail(self, error: Exception) -> None:
+        """Log the error of a delayed request, and close the connection."""
+        self._sockets.error_log.log_failure(self._connection, error)
+        self.end()
+
     def end(self) -> None:
         """Close the connection after all responses are sent."""
         self._sockets.deliver(lambda: setattr(self._connection, "is_ending", True))

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.request_context import REASON
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -108,6 +109,15 @@ class ErrorLog(RepeatLog):
         """Log that the broker closes a connection, and the reason."""
         kind = ("disconnected", type(why), str(why))
         self.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, why)
+
+    def log_failure(self, connection: ClientConnection, error: Exception) -> None:
+        """Log the error of a request, for which the broker closes its connection."""
+        if isinstance(error, ProtocolError):
+            self.log_disconnect(connection, error)
+        elif isinstance(error, OSError):
+            self.log_disconnect(connection, f"storage error: {error}")
+        else:
+            self._log.error("error in a request from %s", connection.peer, exc_info=error)
 
 
 def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
 from spark_kafka_sink.broker.net.dispatcher import Dispatcher, RequestInjector, ResponseChannel
-from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ class Server:
                 if request is not None:
                     self._dispatch(connection, *request)
             except Exception as error:  # noqa: BLE001 - other clients must not be affected
-                self._failed(connection, error)
+                self._sockets.error_log.log_failure(connection, error)
                 return False
         return True
 
@@ -207,15 +206,7 @@ class Server:
         try:
             self._injector.serve(channel, context)
         except Exception as error:  # noqa: BLE001 - other clients must not be affected
-            self._failed(connection, error)
+            self._sockets.error_log.log_failure(connection, error)
             self._sockets.call_soon(lambda: self._sockets.close(connection))
         else:
             self._sockets.call_soon(lambda: self._sockets.resume(connection))
-
-    def _failed(self, connection: ClientConnection, error: Exception) -> None:
-        if isinstance(error, ProtocolError):
-            self._sockets.error_log.log_disconnect(connection, error)
-        elif isinstance(error, OSError):
-            self._sockets.error_log.log_disconnect(connection, f"storage error: {error}")
-        else:
-            _LOG.error("error in a request from %s", connection.peer, exc_info=error)

@@ -1,11 +1,13 @@
 """Fault injection tested with a raw client: matching, counting and every effect."""
 
+import errno
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from spark_kafka_sink.broker.faults import (
     parse_fault,
 )
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
+from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
@@ -217,6 +220,36 @@ class TestEffects:
         broken[-1] ^= 0xFF
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", broken, acks=0))
         assert raw.closed()
+
+    @pytest.mark.parametrize("delay", [None, "delay=200"])
+    @pytest.mark.parametrize("failing", ["unknown node", "stopped node", "storage"])
+    def test_failed_request_closes_only_its_connection(
+        self,
+        kafka: EmbeddedBroker,
+        raw: RawClient,
+        monkeypatch: pytest.MonkeyPatch,
+        delay: str | None,
+        failing: str,
+    ) -> None:
+        """Requests of other connections that are due at the same time are served."""
+        if failing == "storage":
+            fail = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+            monkeypatch.setattr(Partition, "forget_producers", fail)
+        kafka.stop_node(2)
+        effects = {
+            "unknown node": "stop=9",
+            "stopped node": "move=2",
+            "storage": "forget-producers",
+        }
+        kafka.faults.add(f"produce:{effects[failing]}")
+        if delay is not None:
+            kafka.faults.add(f"*:{delay}")
+        with RawClient(kafka.bootstrap_servers) as other:
+            raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
+            other.send(ApiKey.METADATA, 9, topics=[])
+            assert raw.closed()
+            assert other.receive(ApiKey.METADATA, 9).brokers
+        assert kafka.end_offsets("t") == [0, 0]
 
     @pytest.mark.parametrize("size", [0, 2, 9])
     def test_truncated_frame_ends_the_connection(
