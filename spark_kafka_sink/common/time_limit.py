@@ -41,7 +41,7 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
         return future.result(seconds)
     except TimeoutError:
         if future.done():
-            raise
+            return future.result()  # The call has ended just after the limit.
         with _lock:
             _timed_out_threads.setdefault(key, set()).add(thread)
         raise TimeoutError(f"no response within {seconds:g} s") from None

@@ -2,11 +2,13 @@
 
 import threading
 import time
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from threading import Event, Thread
 
 import pytest
 
+from spark_kafka_sink.common import time_limit
 from spark_kafka_sink.common.time_limit import within
 
 
@@ -26,6 +28,28 @@ def test_timeout_raised_by_the_call_is_not_a_hanging_call() -> None:
     for _ in range(2):
         with pytest.raises(TimeoutError, match="its own"):
             within(60, "own", call)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_call_that_ends_at_the_limit_has_ended(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    class SlowFuture(Future[int]):
+        """A future whose waiting thread wakes up at the limit, but runs after the call's end."""
+
+        def result(self, timeout: float | None = None) -> int:
+            if timeout is not None:
+                wait([self], 60)
+                raise TimeoutError
+            return super().result()
+
+    monkeypatch.setattr(time_limit, "Future", SlowFuture)
+    if fails:
+        with pytest.raises(KeyError, match="seven"):
+            within(1, "limit", lambda: dict[str, int]()["seven"])
+    else:
+        assert within(1, "limit", lambda: 7) == 7
+    assert within(1, "limit", lambda: 8) == 8
 
 
 def test_hanging_call_is_abandoned_until_it_returns() -> None:
