@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class DeliveryTimeout:
         topic = self._client.metadata.cluster.topics.get(batch.topic_partition.topic)
         if topic is None:
             return ()
-        if batch.topic_partition.partition == UNASSIGNED:
-            return set(topic.leaders)
-        return topic.leaders[batch.topic_partition.partition : batch.topic_partition.partition + 1]
+        partition, leaders = batch.topic_partition.partition, topic.leaders
+        if partition != UNASSIGNED:
+            leaders = leaders[partition : partition + 1]
+        return {*leaders} - {NO_LEADER}  # which is also the id of the first bootstrap server

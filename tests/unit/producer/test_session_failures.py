@@ -11,6 +11,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -147,6 +148,21 @@ def test_stalled_throttled_broker_is_detected_after_its_pause() -> None:
         error = fails(sim, 0.25)
         assert 131 <= sim.clock.monotonic() - begun < 165
         assert "producer_byte_rate" in str(error.hint)
+
+
+def test_throttled_bootstrap_server_does_not_delay_timeout_without_leader() -> None:
+    """Metadata responses have -1 as the missing leader, like the id of the first server."""
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    cluster.throttle_ms = 100_000
+    with world(cluster, delivery_timeout_ms=31_000) as sim:
+        cluster.throttle_ms = 0
+        cluster.stop(1)
+        sim.send_batches(1)
+        begun = sim.clock.monotonic()
+        error = fails(sim, 0.25)
+        assert sim.client.metadata.cluster.leader("t", 0) == NO_LEADER
+        assert "delivery.timeout.ms" in str(error)
+        assert 31 <= sim.clock.monotonic() - begun < 36
 
 
 @pytest.mark.parametrize(
