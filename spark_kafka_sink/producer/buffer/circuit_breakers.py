@@ -178,7 +178,7 @@ class CircuitBreakers:
         """Brokers that have not responded for partitioner.availability.timeout.ms."""
 
         # Entries are added by the sender thread and looked up by any thread.
-        self._each: dict[TopicPartition | int, Breaker] = {}
+        self._by_target: dict[TopicPartition | int, Breaker] = {}
 
         # Sender thread only.
         self._job = Breaker(self._config, self._config.job)
@@ -235,7 +235,7 @@ class CircuitBreakers:
 
     def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:
         """Return True if the breaker is closed, or if it is half-open and `busy` is False."""
-        if not self._each:
+        if not self._by_target:
             return True
         state = self._state(target, now)
         return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
@@ -247,10 +247,10 @@ class CircuitBreakers:
     @property
     def has_breakers(self) -> bool:
         """True if the breaker of any partition or broker might be open."""
-        return bool(self._each)
+        return bool(self._by_target)
 
     def _state(self, target: TopicPartition | int, now: float) -> BreakerState:
-        breaker = self._each.get(target)
+        breaker = self._by_target.get(target)
         return BreakerState.CLOSED if breaker is None else breaker.state(now)
 
     # Only the sender thread calls the methods below.
@@ -265,9 +265,9 @@ class CircuitBreakers:
         return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)
 
     def _breaker(self, target: TopicPartition | int) -> Breaker:
-        breaker = self._each.get(target)
+        breaker = self._by_target.get(target)
         if breaker is None:
-            breaker = self._each[target] = Breaker(self._config, self._config.each)
+            breaker = self._by_target[target] = Breaker(self._config, self._config.each)
         return breaker
 
     def _reason(self, now: float) -> DeliveryError:
