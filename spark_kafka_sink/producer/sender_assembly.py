@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def make_sender(context: SessionContext) -> Sender:
     """Create the session's sender, which is a `DryRunSender` for a dry run."""
     client, accumulator, acls = context.client, context.accumulator, context.acls
-    producer_state, transactions = context.producer_state, context.transactions
+    producer_state, transaction_manager = context.producer_state, context.transaction_manager
     completion = BatchCompletion(
         client=client,
         producer_state=producer_state,
@@ -31,7 +31,7 @@ def make_sender(context: SessionContext) -> Sender:
         failures=context.report.failures,
         written=context.written,
         acls=acls,
-        transactions=transactions,
+        transaction_manager=transaction_manager,
     )
     responses = ResponseHandler(
         client=client,
@@ -51,7 +51,7 @@ def make_sender(context: SessionContext) -> Sender:
         producer_state=producer_state,
         report=context.report,
         partitions=completion.partitions,
-        transactions=transactions,
+        transaction_manager=transaction_manager,
     )
     make: Callable[..., Sender] = Sender
     if context.settings.dry_run:
@@ -68,11 +68,11 @@ def make_sender(context: SessionContext) -> Sender:
             accumulator=accumulator,
             breakers=context.breakers,
             partitions=completion.partitions,
-            transactions=transactions,
+            transaction_manager=transaction_manager,
         ),
         responses=responses,
         producer_id=ProducerIdRequester(client, producer_state, acls),
-        transactions=transactions,
+        transaction_manager=transaction_manager,
         listeners=context.listeners,
         broker_meters=context.report.meters.brokers,
         statistics=statistics,

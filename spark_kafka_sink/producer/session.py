@@ -160,11 +160,11 @@ class ProducerSession:
         Raises:
             BaseException: the error that ended the session.
         """
-        transactions = self.context.transactions
-        if transactions is None:
+        transaction_manager = self.context.transaction_manager
+        if transaction_manager is None:
             return None
         self._accumulator.flush()
-        opened = transactions.transaction
+        opened = transaction_manager.transaction
         # If the session failed after this flush, there is no transaction; raise the error.
         self._accumulator.flush()
         return opened
@@ -172,14 +172,14 @@ class ProducerSession:
     @property
     def has_claimed(self) -> bool:
         """True if InitProducerId was sent, so the session might write to a joined transaction."""
-        transactions = self.context.transactions
-        return transactions is not None and transactions.has_claimed
+        transaction_manager = self.context.transaction_manager
+        return transaction_manager is not None and transaction_manager.has_claimed
 
     @property
     def transaction_started_ms(self) -> int | None:
         """Earliest time at which the transaction may have begun, in milliseconds since 1970."""
-        transactions = self.context.transactions
-        return None if transactions is None else transactions.started_ms
+        transaction_manager = self.context.transaction_manager
+        return None if transaction_manager is None else transaction_manager.started_ms
 
     def abort_transaction(self, seconds: float) -> bool:
         """Send no more batches, and try to abort the transaction within `seconds`.
@@ -188,18 +188,18 @@ class ProducerSession:
         transaction after transaction.timeout.ms. Call this method before the session is discarded,
         even after a failure; it does not raise.
         """
-        transactions = self.context.transactions
-        if transactions is None or self.client.is_forked:
-            return transactions is None
-        transactions.request_abort()
+        transaction_manager = self.context.transaction_manager
+        if transaction_manager is None or self.client.is_forked:
+            return transaction_manager is None
+        transaction_manager.request_abort()
         clock = self.client.clock
         deadline = clock.monotonic() + seconds
-        while not transactions.over.is_set() and not self.client.is_dead:
+        while not transaction_manager.over.is_set() and not self.client.is_dead:
             self.client.network.wakeup()
             left = deadline - clock.monotonic()
-            if left <= 0 or transactions.over.wait(min(left, THREAD_CHECK_S)):
+            if left <= 0 or transaction_manager.over.wait(min(left, THREAD_CHECK_S)):
                 break
-        return transactions.has_ended
+        return transaction_manager.has_ended
 
     def report(self, task: TaskInfo) -> DeliveryReport:
         """Return the delivery report; it is complete after `flush`."""

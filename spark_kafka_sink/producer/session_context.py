@@ -74,7 +74,7 @@ class SessionContext:
     dead_letters: DeadLetterTopic | None
     breakers: CircuitBreakers
     acls: AclAdvisor
-    transactions: TransactionManager | None = None
+    transaction_manager: TransactionManager | None = None
     """None if the session does not write in a transaction."""
 
 
@@ -121,7 +121,7 @@ def make_context(
         dead_letters=_dead_letter_topic(settings, largest_record(config), acls),
         breakers=CircuitBreakers(settings.throttling),
         acls=acls,
-        transactions=None
+        transaction_manager=None
         if transaction is None
         else TransactionManager(client, producer_state, transaction, acls),
     )

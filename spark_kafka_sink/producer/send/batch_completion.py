@@ -60,7 +60,7 @@ class BatchCompletion:
     """Returns the delivery statuses of the failed records."""
     written: WrittenTopics
     acls: AclAdvisor
-    transactions: TransactionManager | None
+    transaction_manager: TransactionManager | None
     partitions: PartitionStates = field(default_factory=PartitionStates)
     timeout: DeliveryTimeout = field(init=False)
     failure: KafkaProdError | None = None
@@ -77,8 +77,8 @@ class BatchCompletion:
         self._count_by_topic(batch)
         if error is not None:
             self.fail_session(error)
-        if self.transactions is not None:
-            self.transactions.on_acknowledged()
+        if self.transaction_manager is not None:
+            self.transaction_manager.on_acknowledged()
         self.listeners.on_acknowledged(batch, DeliveryStatus.PERSISTED, response)
         self.accumulator.complete(batch)
 
@@ -143,10 +143,10 @@ class BatchCompletion:
         if self.failure is not None:
             return
         self.failure = error
-        if self.transactions is not None:
-            if self.transactions.has_begun:
-                mark_uncommittable(error, self.transactions.settings)
-            self.transactions.fail()
+        if self.transaction_manager is not None:
+            if self.transaction_manager.has_begun:
+                mark_uncommittable(error, self.transaction_manager.settings)
+            self.transaction_manager.fail()
 
     def renumber(self, state: PartitionState) -> None:
         """Assign new sequences to a partition's batches; fail batches for which this is unsafe."""
@@ -182,7 +182,7 @@ class BatchCompletion:
         if not expired:
             return
         failures = dict(self.client.network.failures.reasons)
-        if self.transactions and (problem := self.transactions.problem):
+        if self.transaction_manager and (problem := self.transaction_manager.problem):
             failures["the transaction's coordinator"] = problem
         throttled_ms = self.accumulator.state.throttled_ms
         timeout_ms = self.client.config.delivery_timeout_ms

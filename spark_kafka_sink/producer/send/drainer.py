@@ -100,7 +100,7 @@ class Drainer:
         accumulator: Accumulator,
         breakers: CircuitBreakers,
         partitions: PartitionStates,
-        transactions: TransactionManager | None,
+        transaction_manager: TransactionManager | None,
     ) -> None:
         self._client = client
         self._network = client.network
@@ -109,7 +109,7 @@ class Drainer:
         self._accumulator = accumulator
         self._breakers = breakers
         self._partitions = partitions
-        self._transactions = transactions
+        self._transaction_manager = transaction_manager
         self._slow_after = client.config.request_timeout_ms / 1000 * _SLOW
         self._snapshot: ClusterSnapshot | None = None
         self._led_by: dict[str, dict[int, int]] = {}
@@ -224,7 +224,7 @@ class Drainer:
         if state.can_renumber:
             drained.to_renumber[state.topic_partition] = state
             return False
-        if self._transactions is not None and not self._transactions.may_send_to(
+        if self._transaction_manager is not None and not self._transaction_manager.may_send_to(
             state.topic_partition
         ):
             drained.new_partitions.append(state.topic_partition)
@@ -264,10 +264,10 @@ class Drainer:
         if drained.is_full(brokers, head.size):
             return not drained.requests.keys().isdisjoint(brokers)
         drawn = self._drawn(unassigned.topic, leaders, drained)
-        transactions = self._transactions
-        if transactions is not None and transactions.version.needs_add_partitions:
+        transaction_manager = self._transaction_manager
+        if transaction_manager is not None and transaction_manager.version.needs_add_partitions:
             ready = self._accumulator.queues.ready_count(unassigned)
-            drawn = transactions.partitions.for_batches(
+            drawn = transaction_manager.partitions.for_batches(
                 unassigned.topic,
                 drawn,
                 ready,

@@ -156,7 +156,7 @@ class Statistics:
     producer_state: ProducerState
     report: ReportBuilder
     partitions: PartitionStates
-    transactions: TransactionManager | None
+    transaction_manager: TransactionManager | None
 
     def __post_init__(self) -> None:
         interval_ms = self.client.config.statistics_interval_ms
@@ -207,12 +207,12 @@ class Statistics:
 
     def _observe(self, now: float) -> None:
         """Record changes since the last iteration."""
-        producer, transactions = self.producer_state, self.transactions
+        producer, transaction_manager = self.producer_state, self.transaction_manager
         if self.client.config.enable_idempotence:
             state = _IDEMPOTENCE_STATES[producer.state]
             self._idempotence_state = _since(self._idempotence_state, state, now)
-        if transactions is not None:
-            state = _TRANSACTION_STATES[transactions.state]
+        if transaction_manager is not None:
+            state = _TRANSACTION_STATES[transaction_manager.state]
             self._transaction_state = _since(self._transaction_state, state, now)
         identity = producer.producer_id, producer.epoch
         if identity != self._identity:
@@ -339,7 +339,7 @@ class Statistics:
         }
 
     def _eos(self, now: float) -> dict[str, Any]:
-        transactions = self.transactions
+        transaction_manager = self.transaction_manager
         idempotence_state, idempotence_since = self._idempotence_state
         transaction_state, transaction_since = self._transaction_state
         return {
@@ -347,7 +347,8 @@ class Statistics:
             "idemp_stateage": int((now - idempotence_since) * 1000),
             "txn_state": transaction_state,
             "txn_stateage": int((now - transaction_since) * 1000),
-            "txn_may_enq": transactions is not None and transactions.state not in FAILED,
+            "txn_may_enq": transaction_manager is not None
+            and transaction_manager.state not in FAILED,
             "producer_id": self.producer_state.producer_id,
             "producer_epoch": self.producer_state.epoch,
             "epoch_cnt": self._identities,

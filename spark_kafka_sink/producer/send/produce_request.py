@@ -30,7 +30,7 @@ def produce_request(
     connection: Connection,
     cluster: ClusterSnapshot,
     drained: list[DrainedBatch],
-    transactions: TransactionManager | None = None,
+    transaction_manager: TransactionManager | None = None,
 ) -> Request:
     """Return a request with one batch per partition, and the drained batches as its context.
 
@@ -42,7 +42,7 @@ def produce_request(
     """
     by_topic: dict[str, list[produce.PartitionData]] = {}
     for _, batch in drained:
-        parts = batch.encode(transactional=transactions is not None)
+        parts = batch.encode(transactional=transaction_manager is not None)
         data = produce.PartitionData(batch.topic_partition.partition, parts, batch.size)
         by_topic.setdefault(batch.topic_partition.topic, []).append(data)
     topics = [
@@ -51,11 +51,13 @@ def produce_request(
     ]
     has_ids = all(topic.topic_id is not None for topic in topics)
     cap = None if has_ids else PRODUCE_WITH_TOPIC_IDS - 1
-    if transactions is not None:
-        cap = transactions.version.cap(ApiKey.PRODUCE) or cap
+    transactional_id = None
+    if transaction_manager is not None:
+        transactional_id = transaction_manager.settings.transactional_id
+        cap = transaction_manager.version.cap(ApiKey.PRODUCE) or cap
     version = connection.version(ApiKey.PRODUCE, cap)
-    if transactions is not None and not (
-        transactions.version.needs_add_partitions or version >= _ADDS_PARTITIONS
+    if transaction_manager is not None and not (
+        transaction_manager.version.needs_add_partitions or version >= _ADDS_PARTITIONS
     ):
         raise ProtocolError(
             f"the cluster has finalized transaction.version 2, but this broker supports only "
@@ -69,17 +71,16 @@ def produce_request(
             error=error_name(ErrorCode.unsupported_compression_type),
             hint="Choose another kafka.compression.type: zstd needs Kafka 2.1 or later.",
         )
-    body = produce.produce_body(
-        version,
-        topics,
-        transactional_id=None if transactions is None else transactions.settings.transactional_id,
-        acks=int(config.acks),
-        timeout_ms=config.request_timeout_ms,
-    )
     return Request(
         api=ApiKey.PRODUCE,
         version=version,
-        body=body,
+        body=produce.produce_body(
+            version,
+            topics,
+            transactional_id=transactional_id,
+            acks=int(config.acks),
+            timeout_ms=config.request_timeout_ms,
+        ),
         context=drained,
         reader=produce.produce_response_reader(version),
         expects_response=config.acks is not Acks.NONE,

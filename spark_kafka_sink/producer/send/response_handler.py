@@ -159,7 +159,7 @@ class ResponseHandler:
             expired=self.completion.timeout.is_expired(batch, now),
             attempts_left=batch.attempts <= self.client.config.retries,
             gapless=self.client.config.enable_gapless_guarantee,
-            transactional=self.completion.transactions is not None,
+            transactional=self.completion.transaction_manager is not None,
             own_epoch=self.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
         )
 
@@ -250,7 +250,7 @@ class ResponseHandler:
             case Remedy.HALVE:
                 self._split(state, batch, half(batch.raw_size))
             case Remedy.NONE:
-                transactional = self.completion.transactions is not None
+                transactional = self.completion.transaction_manager is not None
                 error = batch_error(batch, response, self.acls, transactional=transactional)
                 state.remove(batch)
                 self.completion.fail(batch, step.status, result.error)

@@ -57,7 +57,7 @@ class Sender:
     drainer: Drainer
     responses: ResponseHandler
     producer_id: ProducerIdRequester
-    transactions: TransactionManager | None
+    transaction_manager: TransactionManager | None
     listeners: BatchListener
     broker_meters: BrokerMeters
     """The brokers' meters for this session."""
@@ -78,8 +78,8 @@ class Sender:
         self._handle_late_responses()
         # Check before draining: a failed session sends nothing, but waits for what is in flight.
         self._check_failures()
-        if self.transactions is not None:
-            self._advance_transaction(self.transactions, now)
+        if self.transaction_manager is not None:
+            self._advance_transaction(self.transaction_manager, now)
         if self.completion.failure is None:
             self._drain(now)
         # After draining, as in Kafka's Sender.sendProducerData.
@@ -94,7 +94,7 @@ class Sender:
             self._metadata_seen = self.client.metadata.updates
             if unauthorized := self.client.metadata.cluster.unauthorized:
                 self.responses.reject_waiting(unauthorized)
-            if self.transactions is not None:
+            if self.transaction_manager is not None:
                 self.completion.check_recreated_topics()
             # The writer may wait for a topic's metadata.
             self.accumulator.state.notify()
@@ -138,8 +138,8 @@ class Sender:
                 self.completion.abandon(failure)
         finally:
             self.accumulator.state.fail(failure)
-            if self.transactions is not None:
-                self.transactions.over.set()
+            if self.transaction_manager is not None:
+                self.transaction_manager.over.set()
 
     def finish(self) -> None:
         """Write the last statistics after the last iteration."""
@@ -148,7 +148,7 @@ class Sender:
     # The methods below drain and send batches.
 
     def _drain(self, now: float) -> None:
-        if self.client.config.enable_idempotence and self.transactions is None:
+        if self.client.config.enable_idempotence and self.transaction_manager is None:
             self.producer_id.maybe_send(now)
         has_more = True
         while has_more and self._may_send():
@@ -170,9 +170,9 @@ class Sender:
             self.client.metadata.refresh()
         for state in drained.to_renumber.values():
             self.completion.renumber(state)
-        if self.transactions is not None and drained.new_partitions:
-            self.transactions.partitions.request(drained.new_partitions)
-            self._advance_transaction(self.transactions, now)
+        if self.transaction_manager is not None and drained.new_partitions:
+            self.transaction_manager.partitions.request(drained.new_partitions)
+            self._advance_transaction(self.transaction_manager, now)
         for node_id in drained.unready:
             self._connect(node_id, now)
 
@@ -208,14 +208,16 @@ class Sender:
                 connection,
                 self.client.metadata.cluster,
                 drained,
-                self.transactions,
+                self.transaction_manager,
             )
         except ProtocolError as error:
             self.responses.handle_unsendable(drained, error)
             return
-        if self.transactions is not None:
+        if self.transaction_manager is not None:
             # The request may begin the transaction, and with it transaction.timeout.ms.
-            self.transactions.on_sending([batch.topic_partition for _, batch in drained], now)
+            self.transaction_manager.on_sending(
+                [batch.topic_partition for _, batch in drained], now
+            )
         self._transmit(node_id, request, drained, now)
 
     def _transmit(
@@ -243,8 +245,8 @@ class Sender:
                 metadata.handle_response(completion, now)
             case ProducerIdRequester() as requester:
                 self._complete_producer_id(completion, requester, now)
-            case TransactionManager() as transactions:
-                self._complete_transaction(completion, transactions, now)
+            case TransactionManager() as transaction_manager:
+                self._complete_transaction(completion, transaction_manager, now)
             case _:
                 raise AssertionError(f"unexpected response to {request.api.name}")
 
@@ -269,28 +271,28 @@ class Sender:
 
     # The methods below drive the transaction and detect failures.
 
-    def _advance_transaction(self, transactions: TransactionManager, now: float) -> None:
+    def _advance_transaction(self, transaction_manager: TransactionManager, now: float) -> None:
         """Send the next request to the coordinator; fail the session if the writer aborts."""
-        if transactions.must_abort and self.completion.failure is None:
-            transactional_id = transactions.settings.transactional_id
+        if transaction_manager.must_abort and self.completion.failure is None:
+            transactional_id = transaction_manager.settings.transactional_id
             self.completion.fail_session(cancelled_error(transactional_id))
         try:
-            transactions.maybe_send(now, has_records=self.accumulator.state.incomplete > 0)
+            transaction_manager.maybe_send(now, has_records=self.accumulator.state.incomplete > 0)
         except KafkaProdError as error:
             self.completion.fail_session(error)
 
     def _complete_transaction(
-        self, completion: Completion, transactions: TransactionManager, now: float
+        self, completion: Completion, transaction_manager: TransactionManager, now: float
     ) -> None:
-        if transactions is not self.transactions:
+        if transaction_manager is not self.transaction_manager:
             return  # the request was sent for an earlier task, whose session has ended
         try:
-            transactions.handle_response(completion, now)
+            transaction_manager.handle_response(completion, now)
         except KafkaProdError as error:
             self.completion.fail_session(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
             self.listeners.on_producer_id_received(self.producer_id.producer_state)
-        if denied := transactions.take_denied():
+        if denied := transaction_manager.take_denied():
             self.responses.reject_waiting(denied, self.responses.acls.unauthorized_write)
 
     def _handle_late_responses(self) -> None:
@@ -328,8 +330,8 @@ class Sender:
             self.client.network.seconds_until_due(now),
             self.client.metadata.seconds_until_due(now),
         )
-        if self.transactions is not None:
-            wait = min(wait, self.transactions.seconds_until_due(now))
+        if self.transaction_manager is not None:
+            wait = min(wait, self.transaction_manager.seconds_until_due(now))
         elif self.client.config.enable_idempotence:
             wait = min(wait, self.producer_id.seconds_until_due(now))
         return max(0.0, min(wait, self.completion.partitions.seconds_until_retry(now)))

@@ -170,7 +170,7 @@ def test_transactional_identity_is_never_reused() -> None:
     third = borrow_session(producer)
     assert third.client is first.client
     assert third.producer_state.transactional_id is None
-    assert third.context.transactions is None
+    assert third.context.transaction_manager is None
     assert third.transaction is None
     discard_session(third)
 

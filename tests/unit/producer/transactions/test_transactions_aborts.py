@@ -138,6 +138,6 @@ def test_expired_transaction_fails_the_session(sim: World) -> None:
     with pytest.raises(DeliveryError) as caught:
         _ = sim.session.transaction
     assert caught.value.error == "INVALID_TXN_STATE"
-    transactions = sim.session.context.transactions
-    assert transactions is not None
-    assert transactions.transaction is None
+    manager = sim.session.context.transaction_manager
+    assert manager is not None
+    assert manager.transaction is None
