@@ -117,7 +117,7 @@ class DryRunSender(Sender):
             self.listeners.on_sent(batch, node, 0, now)
             self._list_partitions(batch.topic_partition.topic)
             self.sampler.offer(batch)
-            self.completion.complete_dry_run(state, batch)
+            self.completer.complete_dry_run(state, batch)
         # Notify the writer as a response would, because more may be drained now.
         self.client.network.wakeup()
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
-from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
+from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
 from spark_kafka_sink.producer.send.record_errors import RecordErrorHandler
@@ -23,7 +23,7 @@ def make_sender(context: SessionContext) -> Sender:
     """Create the session's sender, which is a `DryRunSender` for a dry run."""
     client, accumulator, acls = context.client, context.accumulator, context.acls
     producer_state, transaction_manager = context.producer_state, context.transaction_manager
-    completion = BatchCompletion(
+    completer = BatchCompleter(
         client=client,
         producer_state=producer_state,
         accumulator=accumulator,
@@ -37,7 +37,7 @@ def make_sender(context: SessionContext) -> Sender:
         client=client,
         producer_state=producer_state,
         accumulator=accumulator,
-        completion=completion,
+        completer=completer,
         record_errors=_record_errors(context),
         breakers=context.breakers,
         listeners=context.listeners,
@@ -50,7 +50,7 @@ def make_sender(context: SessionContext) -> Sender:
         accumulator=accumulator,
         producer_state=producer_state,
         report=context.report,
-        partitions=completion.partitions,
+        partitions=completer.partitions,
         transaction_manager=transaction_manager,
     )
     make: Callable[..., Sender] = Sender
@@ -62,12 +62,12 @@ def make_sender(context: SessionContext) -> Sender:
     return make(
         client=client,
         accumulator=accumulator,
-        completion=completion,
+        completer=completer,
         drainer=Drainer(
             client,
             accumulator=accumulator,
             breakers=context.breakers,
-            partitions=completion.partitions,
+            partitions=completer.partitions,
             transaction_manager=transaction_manager,
         ),
         responses=responses,

@@ -77,7 +77,7 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
 
     def complete(self: Sender, completion: Completion) -> None:
         original(self, completion)
-        for state in self.completion.partitions:
+        for state in self.completer.partitions:
             for batch in reversed(state.retries):
                 if batch.is_ambiguous and batch.sequence >= 0:
                     _rewind(state, batch.sequence)
@@ -128,7 +128,7 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
         if state._must_renumber:
             in_flight, state._in_flight = state._in_flight, []
             known_by = state._known_by
-            self.completion.renumber(state)
+            self.completer.renumber(state)
             state._in_flight, state._known_by = in_flight, known_by
 
     with patch.object(ResponseHandler, "_retry", retry):

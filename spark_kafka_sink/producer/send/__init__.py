@@ -9,7 +9,7 @@ In reading order:
 - `produce_request`: builds Produce requests
 - `error_policy`: determines the next step for an error code
 - `response_handler`: carries out the next step
-- `batch_completion`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
+- `batch_completer`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
 - `delivery_timeout`: the time from which delivery.timeout.ms of a batch is measured
 - `batch_failure`: creates the errors for failed batches, with hints
 - `batch_split`: splits batches that are too large for a broker

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCo
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
-from spark_kafka_sink.producer.send.batch_completion import status_of
+from spark_kafka_sink.producer.send.batch_completer import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
 from spark_kafka_sink.producer.send.batch_split import split
 from spark_kafka_sink.producer.send.error_policy import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
+    from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.partition_states import DrainedBatch
 
 
@@ -82,7 +82,7 @@ class ResponseHandler:
     client: Client
     producer_state: ProducerState
     accumulator: Accumulator
-    completion: BatchCompletion
+    completer: BatchCompleter
     record_errors: RecordErrorHandler
     breakers: CircuitBreakers
     listeners: BatchListener
@@ -110,7 +110,7 @@ class ResponseHandler:
                 )
                 self._apply(BatchResult(state, batch, partition_response), completion, now)
             if state.can_renumber:
-                self.completion.renumber(state)
+                self.completer.renumber(state)
         if response is not None:
             self.listeners.on_responded(completion)
 
@@ -118,15 +118,15 @@ class ResponseHandler:
         """Complete the batches of a request with acks=0, which has no response."""
         for state, batch in drained:
             if state.contains(batch):
-                self.completion.complete_unacknowledged(state, batch)
+                self.completer.complete_unacknowledged(state, batch)
 
     def handle_unsendable(self, drained: list[DrainedBatch], error: ProtocolError) -> None:
         """Fail batches that cannot be sent in any Produce version that the broker supports."""
         name = error.error or error_name(ErrorCode.unsupported_version)
         for state, batch in drained:
             state.remove(batch)
-            self.completion.fail(batch, status_of(batch), name)
-        self.completion.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
+            self.completer.fail(batch, status_of(batch), name)
+        self.completer.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
 
     def _apply(self, result: BatchResult, completion: Completion, now: float) -> None:
         batch, code, step = result.batch, result.response.code, _COMPLETED
@@ -137,7 +137,7 @@ class ResponseHandler:
         self.listeners.on_answered(batch, completion, result.response, step.action.name)
         match step.action:
             case BatchAction.COMPLETE:
-                self.completion.acknowledge(result, now)
+                self.completer.acknowledge(result, now)
             case BatchAction.RETRY | BatchAction.REFRESH_AND_RETRY | BatchAction.BUMP_AND_RETRY:
                 self._retry(result, step.action, now)
             case BatchAction.SPLIT:
@@ -156,10 +156,10 @@ class ResponseHandler:
             head=result.state.is_head(batch),
             records=batch.records,
             ambiguous=batch.is_ambiguous,
-            expired=self.completion.timeout.is_expired(batch, now),
+            expired=self.completer.timeout.is_expired(batch, now),
             attempts_left=batch.attempts <= self.client.config.retries,
             gapless=self.client.config.enable_gapless_guarantee,
-            transactional=self.completion.transaction_manager is not None,
+            transactional=self.completer.transaction_manager is not None,
             own_epoch=self.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
         )
 
@@ -173,7 +173,7 @@ class ResponseHandler:
         node_id = None if cause is RejectionCause.TOPIC else leader
         partition = result.batch.topic_partition
         if error := self.breakers.record(partition, node_id, outcome, result.error, now):
-            self.completion.fail_session(error)
+            self.completer.fail_session(error)
 
     # The methods below retry batches.
 
@@ -190,7 +190,7 @@ class ResponseHandler:
             else:
                 at = now
         state.retry(batch, at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
-        batch.record_retry(max(response.code, 0), self.completion.timeout.start_of(batch))
+        batch.record_retry(max(response.code, 0), self.completer.timeout.start_of(batch))
         self.listeners.on_retried(batch, result.error)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
@@ -203,7 +203,7 @@ class ResponseHandler:
         request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
         by_produce = request.api is ApiKey.PRODUCE
         if not by_produce or request.version >= _CLIENT_THROTTLES:
-            self.completion.timeout.record_pause(node_id, now, seconds, by_produce=by_produce)
+            self.completer.timeout.record_pause(node_id, now, seconds, by_produce=by_produce)
             self.client.network.throttle(node_id, seconds, now)
             self.accumulator.state.add_throttle_pause(pause_ms)
 
@@ -222,17 +222,17 @@ class ResponseHandler:
         def is_rejected(batch: ProducerBatch) -> bool:
             return batch.topic_partition.topic in topics and batch.is_ready
 
-        waiting = self.completion.partitions.take_retries(is_rejected)
+        waiting = self.completer.partitions.take_retries(is_rejected)
         for batch in waiting + self.accumulator.queues.take_while(is_rejected):
-            state = self.completion.partitions.get(batch.topic_partition) or PartitionState(
+            state = self.completer.partitions.get(batch.topic_partition) or PartitionState(
                 batch.topic_partition
             )
             result = BatchResult(state, batch, _DENIED)
             if self.record_errors.remedy(result) is Remedy.SET_ASIDE:
                 self._set_aside(result)
                 continue
-            self.completion.fail(batch, status_of(batch), result.error)
-            self.completion.fail_session(error(batch.topic_partition.topic))
+            self.completer.fail(batch, status_of(batch), result.error)
+            self.completer.fail_session(error(batch.topic_partition.topic))
 
     # The methods below handle batches that are too large or contain rejected records.
 
@@ -250,11 +250,11 @@ class ResponseHandler:
             case Remedy.HALVE:
                 self._split(state, batch, half(batch.raw_size))
             case Remedy.NONE:
-                transactional = self.completion.transaction_manager is not None
+                transactional = self.completer.transaction_manager is not None
                 error = batch_error(batch, response, self.acls, transactional=transactional)
                 state.remove(batch)
-                self.completion.fail(batch, step.status, result.error)
-                self.completion.fail_session(error)
+                self.completer.fail(batch, step.status, result.error)
+                self.completer.fail_session(error)
             case replacement:
                 self._replace(state, batch, [replacement])
 
@@ -273,7 +273,7 @@ class ResponseHandler:
         try:
             self.record_errors.bad_rows.check_ratio()
         except DeliveryError as error:
-            self.completion.fail_session(error)
+            self.completer.fail_session(error)
         self.accumulator.replace(result.batch, rest)
 
     def _split(self, state: PartitionState, batch: ProducerBatch, size: int) -> None:

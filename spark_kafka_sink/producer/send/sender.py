@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
-    from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
+    from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.drainer import Drained, Drainer
     from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
     from spark_kafka_sink.producer.send.partition_states import DrainedBatch
@@ -53,7 +53,7 @@ class Sender:
 
     client: Client
     accumulator: Accumulator
-    completion: BatchCompletion
+    completer: BatchCompleter
     drainer: Drainer
     responses: ResponseHandler
     producer_id: ProducerIdRequester
@@ -80,7 +80,7 @@ class Sender:
         self._check_failures()
         if self.transaction_manager is not None:
             self._advance_transaction(self.transaction_manager, now)
-        if self.completion.failure is None:
+        if self.completer.failure is None:
             self._drain(now)
         # After draining, as in Kafka's Sender.sendProducerData.
         self._expire(now)
@@ -95,11 +95,11 @@ class Sender:
             if unauthorized := self.client.metadata.cluster.unauthorized:
                 self.responses.reject_waiting(unauthorized)
             if self.transaction_manager is not None:
-                self.completion.check_recreated_topics()
+                self.completer.check_recreated_topics()
             # The writer may wait for a topic's metadata.
             self.accumulator.state.notify()
         # Last, because the responses above may have been the last ones in flight.
-        self.completion.finish_failure()
+        self.completer.finish_failure()
         self.statistics.maybe_emit(now)
 
     def backlog(self, node_id: int, now: float) -> str:
@@ -119,7 +119,7 @@ class Sender:
             return _waiting(waiting, "the metadata of their topics", timeout, now)
         waiting = [
             batch
-            for state in self.completion.partitions
+            for state in self.completer.partitions
             if node_id in {state.leader, cluster.leader(*state.topic_partition)}
             for batch in (*state.in_flight, *state.retries)
         ]
@@ -135,7 +135,7 @@ class Sender:
             if failure is not error:
                 _LOG.error("the sender crashed", exc_info=error)
             if isinstance(failure, DeliveryError):
-                self.completion.abandon(failure)
+                self.completer.abandon(failure)
         finally:
             self.accumulator.state.fail(failure)
             if self.transaction_manager is not None:
@@ -159,7 +159,7 @@ class Sender:
             has_more = drained.more or bool(drained.to_renumber)
 
     def _may_send(self) -> bool:
-        if self.completion.failure is not None:
+        if self.completer.failure is not None:
             return False
         known = self.producer_id.producer_state.state is ProducerIdState.KNOWN
         return known or not self.client.config.enable_idempotence
@@ -169,7 +169,7 @@ class Sender:
         if drained.stale:
             self.client.metadata.refresh()
         for state in drained.to_renumber.values():
-            self.completion.renumber(state)
+            self.completer.renumber(state)
         if self.transaction_manager is not None and drained.new_partitions:
             self.transaction_manager.partitions.request(drained.new_partitions)
             self._advance_transaction(self.transaction_manager, now)
@@ -197,7 +197,7 @@ class Sender:
                 self.listeners.on_sequence_assigned(batch)
             # After the first attempt, other batches' acknowledgements do not extend
             # delivery.timeout.ms.
-            batch.record_attempt(now, self.completion.timeout.start_of(batch))
+            batch.record_attempt(now, self.completer.timeout.start_of(batch))
             topics = self.client.metadata.cluster.topics
             batch.topic_id = topics[batch.topic_partition.topic].topic_id
         self._connect_attempts.pop(node_id, None)
@@ -267,19 +267,19 @@ class Sender:
             self.listeners.on_producer_id_received(requester.producer_state)
         except KafkaProdError as error:
             if requester is self.producer_id:
-                self.completion.fail_session(error)
+                self.completer.fail_session(error)
 
     # The methods below drive the transaction and detect failures.
 
     def _advance_transaction(self, transaction_manager: TransactionManager, now: float) -> None:
         """Send the next request to the coordinator; fail the session if the writer aborts."""
-        if transaction_manager.must_abort and self.completion.failure is None:
+        if transaction_manager.must_abort and self.completer.failure is None:
             transactional_id = transaction_manager.settings.transactional_id
-            self.completion.fail_session(cancelled_error(transactional_id))
+            self.completer.fail_session(cancelled_error(transactional_id))
         try:
             transaction_manager.maybe_send(now, has_records=self.accumulator.state.incomplete > 0)
         except KafkaProdError as error:
-            self.completion.fail_session(error)
+            self.completer.fail_session(error)
 
     def _complete_transaction(
         self, completion: Completion, transaction_manager: TransactionManager, now: float
@@ -289,7 +289,7 @@ class Sender:
         try:
             transaction_manager.handle_response(completion, now)
         except KafkaProdError as error:
-            self.completion.fail_session(error)
+            self.completer.fail_session(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
             self.listeners.on_producer_id_received(self.producer_id.producer_state)
         if denied := transaction_manager.take_denied():
@@ -308,21 +308,21 @@ class Sender:
         if error is not None:
             failure = DeliveryError(f"compression failed: {text_of(error)}")
             failure.__cause__ = error
-            self.completion.fail_session(failure)
+            self.completer.fail_session(failure)
         if self.client.metadata.failure is not None:
-            self.completion.fail_session(self.client.metadata.failure)
+            self.completer.fail_session(self.client.metadata.failure)
         if (fatal := self.client.network.failures.fatal) is not None:
-            self.completion.fail_session(copy(fatal))
+            self.completer.fail_session(copy(fatal))
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:
             self._expiry_due = now + _MAX_POLL_S
-            self.completion.expire(now)
-            self.completion.fail_removed_partitions(now)
+            self.completer.expire(now)
+            self.completer.fail_removed_partitions(now)
 
     def _max_poll_seconds(self, now: float) -> float:
         """Return the maximum wait of the poll in seconds."""
-        if self.completion.failure is not None:
+        if self.completer.failure is not None:
             return _FAILED_WAIT_S
         wait = min(
             _MAX_POLL_S,
@@ -334,7 +334,7 @@ class Sender:
             wait = min(wait, self.transaction_manager.seconds_until_due(now))
         elif self.client.config.enable_idempotence:
             wait = min(wait, self.producer_id.seconds_until_due(now))
-        return max(0.0, min(wait, self.completion.partitions.seconds_until_retry(now)))
+        return max(0.0, min(wait, self.completer.partitions.seconds_until_retry(now)))
 
 
 def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:

@@ -138,7 +138,7 @@ def raise_twice(session: ProducerSession, error: type[BaseException]) -> None:
     def abandon(_: KafkaProdError) -> NoReturn:
         raise error
 
-    session._sender.completion.abandon = abandon  # type: ignore[method-assign, assignment]
+    session._sender.completer.abandon = abandon  # type: ignore[method-assign, assignment]
 
 
 def die_silently(session: ProducerSession, error: type[BaseException]) -> None:

@@ -96,7 +96,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         sim.send_batches(100, None)
         sim.steps(20)
         in_flight = sum(
-            len(partition.in_flight) for partition in sim.session._sender.completion.partitions
+            len(partition.in_flight) for partition in sim.session._sender.completer.partitions
         )
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80

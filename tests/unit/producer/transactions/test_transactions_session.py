@@ -335,7 +335,7 @@ def test_session_that_fails_while_its_transaction_is_read(
     sim.finish()
 
     def read(_: TransactionManager) -> None:
-        sim.session._sender.completion.abandon(TransactionError("it has timed out"))
+        sim.session._sender.completer.abandon(TransactionError("it has timed out"))
 
     monkeypatch.setattr(TransactionManager, "transaction", property(read))
     with pytest.raises(TransactionError):

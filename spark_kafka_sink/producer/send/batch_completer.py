@@ -49,7 +49,7 @@ _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
 
 
 @dataclass(kw_only=True, eq=False)
-class BatchCompletion:
+class BatchCompleter:
     """Completes batches: notifies the listeners, and frees the batches' memory."""
 
     client: Client
