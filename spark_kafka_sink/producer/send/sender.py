@@ -310,7 +310,7 @@ class Sender:
             failure.__cause__ = error
             self.completer.fail_session(failure)
         if self.client.metadata.failure is not None:
-            self.completer.fail_session(self.client.metadata.failure)
+            self.completer.fail_session(copy(self.client.metadata.failure))
         if (fatal := self.client.network.failures.fatal) is not None:
             self.completer.fail_session(copy(fatal))
 

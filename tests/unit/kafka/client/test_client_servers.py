@@ -12,6 +12,7 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import MAX_PARTITIONS, Clust
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.support.clock import ManualClock
 from tests.support.harness import handlers
 from tests.support.harness.fake import FakeCluster, Fault
@@ -137,8 +138,12 @@ def test_working_broker_does_not_hide_failures_of_another() -> None:
 def test_another_cluster_at_the_same_address_fails_the_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The other cluster may treat batches of this producer id as duplicates."""
-    with world(metadata_max_age_ms=1_000) as sim:
+    """The other cluster may treat batches of this producer id as duplicates.
+
+    Later sessions of the client get the same failure, without this session's transaction.
+    """
+    transaction = TransactionSettings(transactional_id="t-1", timeout_ms=60_000)
+    with world(transaction=transaction, metadata_max_age_ms=1_000) as sim:
         sim.send_batches(1)
         sim.finish()
         right = handlers.HANDLERS[ApiKey.METADATA]
@@ -148,9 +153,10 @@ def test_another_cluster_at_the_same_address_fails_the_session(
 
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, other)
         sim.steps(30, tick=0.1)
-        with pytest.raises(DeliveryError, match="cluster other"):
+        with pytest.raises(DeliveryError, match=r"cluster other.*t-1 cannot be committed"):
             sim.send_batches(1)
         assert sim.client.metadata.cluster.cluster_id == "fake"
+        assert "cannot be committed" not in str(sim.client.metadata.failure)
 
 
 def disconnects(caplog: pytest.LogCaptureFixture) -> list[str]:
