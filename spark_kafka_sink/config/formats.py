@@ -171,7 +171,7 @@ class FormatsConfig:
         Raises:
             ConfigError: options contradict each other, or an option has no effect.
         """
-        key, value = _part(values, "key"), _part(values, "value")
+        key, value = (_part(values, user_options, part) for part in ("key", "value"))
         include = values[_FIELDS_INCLUDE]
         registry = RegistryConfig.from_options(
             values,
@@ -243,7 +243,7 @@ def _check_name_is_used(part: PartFormat, registry: RegistryConfig | None) -> No
         )
 
 
-def _part(values: Mapping[str, Any], part: str) -> PartFormat:
+def _part(values: Mapping[str, Any], user_options: Mapping[str, str], part: str) -> PartFormat:
     names = tuple(
         name.strip() for name in re.split("[,;]", values[f"{part}.fields"] or "") if name.strip()
     )
@@ -254,7 +254,8 @@ def _part(values: Mapping[str, Any], part: str) -> PartFormat:
         part=part,
         format=values[f"{part}.format"],
         fields=names,
-        schema=values[f"{part}.schema"] or None,
+        # Registries compare texts with their spaces and line feeds.
+        schema=user_options.get(f"{part}.schema") or None,
         schema_file=values[f"{part}.schema.file"] or None,
         schema_name=values[f"{part}.schema.name"] or None,
         namespace=values[f"{part}.schema.namespace"],

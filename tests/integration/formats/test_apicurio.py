@@ -249,6 +249,30 @@ def test_registered_files_are_found_as_they_are(
     assert read == {"id": "a", "total": {"cents": "3"}, "parts": [{"name": "p", "price": "2"}]}
 
 
+TEXTS = {
+    "protobuf": 'syntax = "proto3";\nmessage E {\n  string id = 1;\n}\n',
+    "avro": """
+{"type": "record", "name": "E", "fields": [{"name": "id", "type": ["null", "string"]}]}
+""",
+    "json": '{"type": "object",\n "properties": {"id": {"type": "string"}}}\n\n',
+}
+"""Contents of files, with white space at their ends."""
+
+
+@pytest.mark.parametrize("is_registered", ["false", "true"])
+@pytest.mark.parametrize("format_", TEXTS)
+def test_registered_texts_are_found_as_they_are(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, format_: str, is_registered: str
+) -> None:
+    topic, text = f"text-{format_}-{is_registered}", TEXTS[format_]
+    expected = client.register_schema(f"{topic}-value", Schema(text, format_.upper()))
+    options = options_of(client, topic, format_) | {"auto.register.schemas": is_registered}
+    write_rows(broker, frame(id=StringType()), [{"id": "a"}], **options, **{"value.schema": text})
+    (record,) = broker.records(topic)
+    assert int.from_bytes((record.value or b"")[1:5]) == expected
+    assert client.get_versions(f"{topic}-value") == [1]
+
+
 FOREIGN = {
     "deep": ("", "package d; message D { string x = 1; enum K { A = 0; B = 1; } }"),
     "mid": ("deep", 'package d; import public "deep.proto"; message M { D d = 1; }'),
