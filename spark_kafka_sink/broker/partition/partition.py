@@ -18,11 +18,8 @@ from spark_kafka_sink.broker.partition.log_validator import (
     rejected_as,
     validate,
 )
-from spark_kafka_sink.broker.partition.producer_state import (
-    BatchMetadata,
-    PartitionTransactions,
-    ProducerStateManager,
-)
+from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
+from spark_kafka_sink.broker.partition.producer_state import BatchMetadata, ProducerStateManager
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.control_batch import (

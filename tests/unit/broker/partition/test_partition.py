@@ -16,7 +16,7 @@ from spark_kafka_sink.broker.partition.log_validator import (
     check_records,
 )
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
+from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, TopicConfig
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.records.compression import compress
