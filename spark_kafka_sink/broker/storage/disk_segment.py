@@ -197,6 +197,7 @@ class DiskSegment(LogSegment):
         try:
             self.seal()
         finally:
+            self._indexes.close()
             self._handles.close(self.path)
 
     def delete(self) -> None:

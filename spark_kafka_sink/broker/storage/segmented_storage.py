@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -296,11 +296,12 @@ class SegmentedStorage(LogStorage):
 
     def close(self) -> None:
         """See `LogStorage`."""
-        self.flush()
-        with suppress(OSError):
-            self._set_recovery_point(self.end_offset)
-        for segment in self.segments:
-            segment.close()
+        with ExitStack() as stack:  # closes all segments, even if some of them fail
+            for segment in self.segments:
+                stack.callback(segment.close)
+            self.flush()
+            with suppress(OSError):
+                self._set_recovery_point(self.end_offset)
 
 
 def _stored(segment: LogSegment, number: int) -> StoredBatch:

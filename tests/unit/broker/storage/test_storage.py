@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -30,7 +33,6 @@ from tools.support.raw_client import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
 
@@ -305,6 +307,21 @@ def test_log_is_read_only_after_a_failed_flush(
         with pytest.raises(OSError, match="read-only until a restart"):
             write()
     assert (log.end_offset, len(log.read(0, 1000, at_least_one=True))) == (2, 1)
+
+
+@pytest.mark.parametrize("failing", ["fsync", "ftruncate"])
+def test_failed_close_closes_all_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    handles = FileHandles()
+    log = log_of(partial(DiskSegment, tmp_path, interval=100, handles=handles), segment_bytes=1)
+    for _ in range(3):
+        append(log)
+    monkeypatch.setattr(f"os.{failing}", Mock(side_effect=OSError("Input/output error")))
+    with pytest.raises(OSError, match="Input/output error"):
+        log.storage.close()
+    links = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    assert [link for link in links if link.startswith(str(tmp_path))] == []
 
 
 def test_failure_of_one_log_does_not_stop_retention_of_others(
