@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, scan
-from spark_kafka_sink.broker.storage.file_handles import FileHandles
+from spark_kafka_sink.broker.storage.file_handles import FileHandles, sync_folder
 from spark_kafka_sink.broker.storage.journal import (
     LOG_START,
     RECOVERY_POINT,
@@ -63,11 +63,12 @@ class DataDir(StorageBackend):
         self.path = absolute_path(path)
         self._handles = FileHandles()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            _create(self.path)
             _check_own(self.path)
             self._lock = open_locked(self.path / LOCK, os.O_RDWR | os.O_CREAT)
             self.journal = self._open_journal()
             mark = _remove_mark(self.path / CLEAN_MARK)
+            sync_folder(self.path)
         except BlockingIOError as error:
             raise ConfigError(
                 f"another broker uses the data folder {self.path}",
@@ -265,6 +266,14 @@ class DataDir(StorageBackend):
         self.journal.release()
         self._gaps = sorted(self._known_gaps)
         self.close(clean=self.was_clean)
+
+
+def _create(path: Path) -> None:
+    """Create a folder that survives a crash of the machine, unless it exists."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        sync_folder(folder.parent)
 
 
 def _check_own(folder: Path) -> None:

@@ -14,6 +14,7 @@ import mmap
 import os
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.storage.file_handles import sync_folder
 from spark_kafka_sink.broker.storage.log_segment import LogSegment
 from spark_kafka_sink.broker.storage.log_storage import BatchFacts, OnBatch
 from spark_kafka_sink.broker.storage.segment_indexes import SegmentIndexes
@@ -100,8 +101,11 @@ class DiskSegment(LogSegment):
                 _check_absent(path)
         handles.get(self.path, create=is_new)
         self._handles = handles
-        self.is_dirty = False
-        """True if data was written since the last flush."""
+        self.is_dirty = is_new and base_offset > 0
+        """True if data was written since the last flush, or if the file is new and its name is the
+        only evidence of the log's end offset.
+        """
+        self._are_folders_synced = False
         self._has_leftover = False
 
     @property
@@ -190,7 +194,16 @@ class DiskSegment(LogSegment):
         if self.is_dirty:
             os.fsync(self._handles.get(self.path))
             self._indexes.flush()
+            self._sync_folders()
             self.is_dirty = False
+
+    def _sync_folders(self) -> None:
+        """Make the files' names survive a crash of the machine, like Kafka's ``LocalLog.flush``."""
+        if not self._are_folders_synced:
+            partition = self.path.parent
+            for folder in (partition, partition.parent):
+                sync_folder(folder)
+            self._are_folders_synced = True
 
     def close(self) -> None:
         """See `LogSegment`."""

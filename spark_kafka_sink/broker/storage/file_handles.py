@@ -15,6 +15,7 @@ MIN_FILES: Final = 8
 MAX_FILES: Final = 8192
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_CANNOT_SYNC_FOLDERS: Final = frozenset({errno.EACCES, errno.EBADF, errno.EINVAL})
 
 
 def allowed_files() -> int:
@@ -26,6 +27,22 @@ def allowed_files() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     half = MAX_FILES if soft == resource.RLIM_INFINITY else soft // 2
     return max(MIN_FILES, min(half, MAX_FILES))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new, renamed and deleted files of a folder survive a crash of the machine.
+
+    Has no effect if the system cannot sync folders, as in PostgreSQL's ``fsync_fname_ext``.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_FOLDERS:
+            raise
 
 
 class FileHandles:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from crc32c import crc32c
 from filelock import lock_descriptor, unlock_descriptor
 
+from spark_kafka_sink.broker.storage.file_handles import sync_folder
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -130,7 +131,6 @@ class Journal:
             return
         if self._has_sync_failed:
             self._compact(self._path)
-            self._has_sync_failed = False
             return
         try:
             os.fsync(self._fd)
@@ -202,7 +202,9 @@ class Journal:
         self._fd = fd
         self._lines = len(lines)
         self._size = self._compacted_size = sum(map(len, lines))
-        self._unsynced = False
+        self._has_sync_failed = True  # A crash could restore the replaced file.
+        sync_folder(path.parent)
+        self._unsynced = self._has_sync_failed = False
 
     def _try_to_compact(self, path: Path) -> None:
         """Compact the file. If this fails, continue with the existing file and retry later."""

@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
 from spark_kafka_sink.broker.cluster.cluster import Cluster
+from spark_kafka_sink.broker.storage import file_handles, journal
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, LOCK
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.journal import Journal
@@ -165,35 +166,107 @@ def test_failed_append_that_cannot_be_undone(
         assert produce(client, "u", batch(1, producer=(producer, 0, end))).base_offset == end
 
 
+class Disk:
+    """What remains after a power failure: files and folders as of their last fsync."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, bytes] = {}
+        self._folders: dict[int, dict[str, int]] = {}
+
+    def sync(self, descriptor: int) -> None:
+        """Store the current content of a file, or the names and inodes in a folder."""
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        inode = os.fstat(descriptor).st_ino
+        if path.is_dir():
+            self._folders[inode] = {entry.name: entry.stat().st_ino for entry in path.iterdir()}
+        else:
+            self.files[inode] = path.read_bytes()
+
+    def restore(self, inode: int, target: Path) -> None:
+        """Write a folder with all that remains of it. Files that were not synced are empty."""
+        target.mkdir()
+        for name, entry in self._folders.get(inode, {}).items():
+            if entry in self._folders:
+                self.restore(entry, target / name)
+            else:
+                (target / name).write_bytes(self.files.get(entry, b""))
+
+
 @pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
-    """The contents of each file at its last fsync: what remains after a power failure."""
-    files: dict[Path, bytes] = {}
-    fsync = os.fsync
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    disk, fsync = Disk(), os.fsync
 
     def sync(descriptor: int) -> None:
         fsync(descriptor)
-        path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        files[path] = path.read_bytes()
+        disk.sync(descriptor)
 
     monkeypatch.setattr("os.fsync", sync)
-    return files
+    return disk
 
 
-def test_flushed_records_survive_a_power_failure(tmp_path: Path, synced: dict[Path, bytes]) -> None:
-    before, after = tmp_path / "before", tmp_path / "after"
+def test_flushed_records_survive_a_power_failure(tmp_path: Path, disk: Disk) -> None:
+    before = tmp_path / "machine" / "before"
     with EmbeddedBroker(data_dir=str(before)) as kafka, client_of(kafka) as client:
-        create(client, "t", flush_messages="1")
+        create(client, "t", flush_messages="1", internal_segment_bytes="150")
         producer = new_producer_id(client)
-        assert produce(client, "t", batch(3, producer=(producer, 0, 0))).base_offset == 0
-        remaining = dict(synced)
-    for path, content in remaining.items():
-        copy = after / path.relative_to(before)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(content)
+        for first in (0, 3, 6):
+            records = batch(3, producer=(producer, 0, first))
+            assert produce(client, "t", records).base_offset == first
+        disk.restore(tmp_path.stat().st_ino, tmp_path / "after")
+    after = tmp_path / "after" / "machine" / "before"
     with EmbeddedBroker(data_dir=str(after)) as kafka, client_of(kafka) as client:
-        assert kafka.end_offsets("t") == [3]
+        assert kafka.end_offsets("t") == [9]
         assert new_producer_id(client) > producer
+
+
+def test_end_offset_of_a_flushed_log_without_records_survives_a_power_failure(
+    tmp_path: Path, disk: Disk
+) -> None:
+    """Offsets whose records have expired are not assigned again."""
+    folder = tmp_path / "before"
+    with EmbeddedBroker(data_dir=str(folder), topics={"t": 1}) as kafka:
+        kafka.run(lambda cluster: log_in(cluster).storage.restart_at(100))
+        kafka.run(lambda cluster: log_in(cluster).storage.flush())
+        disk.restore(folder.stat().st_ino, tmp_path / "after")
+    with EmbeddedBroker(data_dir=str(tmp_path / "after")) as kafka:
+        assert kafka.end_offsets("t") == [100]
+
+
+@pytest.mark.parametrize("is_retried", [False, True])
+def test_compacted_journal_survives_a_power_failure(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch, *, is_retried: bool
+) -> None:
+    """If the folder of the new file cannot be synced, the next `sync` retries it."""
+    monkeypatch.setattr(journal, "_COMPACT_FROM", 1)
+    (folder := tmp_path / "before").mkdir()
+    own = Journal(folder / "journal")
+    own.put("kind", ("key",), 0)
+    own.sync()
+    file_handles.sync_folder(folder)
+    with monkeypatch.context() as patch:
+        if is_retried:
+            patch.setattr(journal, "sync_folder", Mock(side_effect=OSError(errno.EIO, "failed")))
+        for number in range(1, 6):
+            own.put("kind", ("key",), number)
+    own.sync()
+    disk.restore(folder.stat().st_ino, tmp_path / "after")
+    assert Journal(tmp_path / "after" / "journal").get("kind", ("key",)) == 5
+
+
+def test_mark_of_a_clean_shutdown_does_not_return(tmp_path: Path, disk: Disk) -> None:
+    """With it, the next start would not verify what was written since."""
+    folder = tmp_path / "before"
+    with EmbeddedBroker(data_dir=str(folder), topics={"t": 1}):
+        pass
+    for path in (folder, folder / CLEAN_MARK):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+    disk.restore(folder.stat().st_ino, tmp_path / "stopped")
+    assert (tmp_path / "stopped" / CLEAN_MARK).exists()
+    with EmbeddedBroker(data_dir=str(folder)):
+        disk.restore(folder.stat().st_ino, tmp_path / "started")
+    assert not (tmp_path / "started" / CLEAN_MARK).exists()
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -401,13 +474,13 @@ def test_damage_in_flushed_segments_deletes_nothing(
 
 
 def test_records_of_a_killed_broker_are_flushed_by_the_next(
-    folder: str, tmp_path: Path, synced: dict[Path, bytes]
+    folder: str, tmp_path: Path, disk: Disk
 ) -> None:
     crashed = tmp_path / "crashed"
     complete = write_until_crash(folder, crashed)
     with EmbeddedBroker(data_dir=str(crashed)):
-        synced.clear()
-    logs = [synced[path] for path in sorted((crashed / "t-0").glob("*.log"))]
+        disk.files.clear()
+    logs = [disk.files[path.stat().st_ino] for path in sorted((crashed / "t-0").glob("*.log"))]
     assert b"".join(logs) == b"".join(complete)
 
 
