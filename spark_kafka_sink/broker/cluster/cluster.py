@@ -17,10 +17,8 @@ from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import TopicError, Topics, TopicSpec
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
-from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
-    TransactionalOffsets,
-    TransactionCoordinator,
-)
+from spark_kafka_sink.broker.coordinator.transaction_coordinator import TransactionCoordinator
+from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ConfigError
 

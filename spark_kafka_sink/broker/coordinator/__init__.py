@@ -6,6 +6,8 @@ In reading order:
 - `classic_group`: a consumer group of the classic protocol, with members and rebalances
 - `committed_offsets`: the committed offsets of a group
 - `transaction_state`: the state of a transactional id, and its transitions as pure functions
-- `transaction_coordinator`: all transactional ids, producer ids, transaction markers, verification
-  of partitions, and pending offsets
+- `transaction_coordinator`: all transactional ids, transaction markers, and verification of
+  partitions
+- `producer_id_manager`: allocation of producer ids
+- `transactional_offsets`: offsets that are pending until a transaction ends
 """

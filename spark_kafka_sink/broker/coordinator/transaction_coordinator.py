@@ -1,33 +1,29 @@
-"""The transaction coordinator: transactional ids, producer ids, markers and pending offsets.
+"""The transaction coordinator: transactional ids and transaction markers.
 
-- `TransactionCoordinator` corresponds to Kafka's class with the same name. The functions in
-  `transaction_state` determine the transitions. This class stores and executes them. Markers are
-  written immediately, because there is no network between coordinator and leader. As in Kafka, a
-  transaction is complete when all in-sync replicas have its markers. A marker for a partition
-  without a leader is written later. If a failed leader loses a marker, the marker is written again.
-  - `TransactionCoordinator.add_or_verify` corresponds to AddPartitionsToTxnManager (KIP-890).
-    Before a producer writes to a partition, the broker checks that the transaction includes the
-    partition. Older clients add partitions to transactions themselves. For newer clients (Produce
-    12, TxnOffsetCommit 5), the broker adds the partitions.
-- `TransactionalOffsets` corresponds to the transactional part of Kafka's OffsetMetadataManager:
-  offsets committed in a transaction are pending until its marker is written (KIP-98). All groups
-    share one partition of the offsets topic. This partition has no log: only the producers and
-    their pending offsets are stored.
-- `ProducerIdManager` allocates producer ids and stores the allocated blocks in the journal.
+`TransactionCoordinator` corresponds to Kafka's class with the same name. The functions in
+`transaction_state` determine the transitions. This class stores and executes them. Markers are
+written immediately, because there is no network between coordinator and leader. As in Kafka, a
+transaction is complete when all in-sync replicas have its markers. A marker for a partition
+without a leader is written later. If a failed leader loses a marker, the marker is written again.
+
+`TransactionCoordinator.add_or_verify` corresponds to AddPartitionsToTxnManager (KIP-890). Before a
+producer writes to a partition, the broker checks that the transaction includes the partition. Older
+clients add partitions to transactions themselves. For newer clients (Produce 12, TxnOffsetCommit
+5), the broker adds the partitions.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator import transaction_state
-from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
+from spark_kafka_sink.broker.coordinator.producer_id_manager import ProducerIdManager
 from spark_kafka_sink.broker.coordinator.transaction_state import (
     NO_EPOCH,
     ProducerIdAndEpoch,
@@ -40,185 +36,22 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+    from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.common.clock import Clock
 
 
-BLOCK = 1_000
-"""Number of producer ids per allocated block, as in Kafka. A restart skips unused ids."""
-_FOREIGN = 1 << 62
-"""Producer ids from here on were not allocated by a broker."""
-_PRODUCER_IDS = "producer ids"
-_NEXT_BLOCK = ("next block",)
-PENDING = "pending_offset"
-EPOCHS = "offset_epoch"
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
-Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
-"""Pending offsets of one producer's transaction, by group id and topic-partition."""
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
 """The producer id and epoch for a response, or an error code."""
 _LOG = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 50
 NOT_WRITTEN = 0
-
-
-class ProducerIdManager:
-    """Allocates producer ids that no earlier broker at the same address has allocated.
-
-    If two producers had the same id, the batches of one could be acknowledged as duplicates of the
-    other's. The ids therefore start at the current time in microseconds, or after the last block
-    in the journal if that is higher. So they remain unique if the journal is lost or a backup of
-    it is restored, and if the clock was set back.
-    """
-
-    def __init__(self, journal: Journal, wall_ms: int) -> None:
-        self._journal = journal
-        stored = int(journal.all(_PRODUCER_IDS).get(_NEXT_BLOCK, 0))
-        self._next = self._end = max(stored, wall_ms * 1_000)
-
-    def skip_used(self, producer_ids: Iterable[int]) -> None:
-        """Skip ids that logs contain, even if a machine crash has lost their journal entry."""
-        used = (producer_id + 1 for producer_id in producer_ids if producer_id < _FOREIGN)
-        self._next = self._end = max([self._end, *used])
-
-    def next(self) -> int:
-        """Return a new producer id.
-
-        Raises:
-            OSError: the next block cannot be stored. No id is allocated.
-        """
-        if self._next == self._end:
-            self._journal.put(_PRODUCER_IDS, _NEXT_BLOCK, self._end + BLOCK)
-            self._end += BLOCK
-        self._next += 1
-        return self._next - 1
-
-
-class TransactionalOffsets:
-    """Stores pending offsets by producer id, and the newest epoch of each producer.
-
-    Args:
-        journal: stores the offsets across restarts.
-        groups: the groups, which receive the offsets of committed transactions.
-    """
-
-    def __init__(self, journal: Journal, groups: GroupCoordinator) -> None:
-        self._journal = journal
-        self._groups = groups
-        self._epochs = {int(key[0]): int(epoch) for key, epoch in journal.all(EPOCHS).items()}
-        self._pending: dict[int, Pending] = {}
-        for (producer, group, topic, index), value in journal.all(PENDING).items():
-            pending = self._pending.setdefault(int(producer), {})
-            offset = CommittedOffset(**value)
-            pending[str(group), TopicPartition(str(topic), int(index))] = offset
-            groups.get_or_create(str(group))
-            groups.skip_orders(offset.order)
-
-    def is_ongoing(self, producer: ProducerIdAndEpoch) -> bool:
-        """Return True if the producer's transaction already includes offsets."""
-        same = self._epochs.get(producer.producer_id) == producer.epoch
-        return same and producer.producer_id in self._pending
-
-    def check_epoch(self, producer: ProducerIdAndEpoch) -> ErrorCode:
-        """Return INVALID_PRODUCER_EPOCH if a newer epoch of the producer is known."""
-        fenced = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
-        return ErrorCode.invalid_producer_epoch if fenced else ErrorCode.none
-
-    def begin(self, producer: ProducerIdAndEpoch) -> None:
-        """Register that a producer's transaction includes offsets, even if none are pending yet."""
-        self._set_epoch(producer)
-        self._pending.setdefault(producer.producer_id, {})
-
-    def add(
-        self,
-        producer: ProducerIdAndEpoch,
-        group_id: str,
-        topic_partition: TopicPartition,
-        offset: CommittedOffset,
-    ) -> None:
-        """Store an offset until its transaction ends."""
-        self.begin(producer)
-        key = (producer.producer_id, group_id, *topic_partition)
-        self._journal.put(PENDING, key, asdict(offset))
-        self._pending[producer.producer_id][group_id, topic_partition] = offset
-
-    def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
-        if self._epochs.get(producer.producer_id) != producer.epoch:
-            self._journal.put(EPOCHS, (producer.producer_id,), producer.epoch)
-            self._epochs[producer.producer_id] = producer.epoch
-
-    def forget_producer(self, producer_id: int) -> None:
-        """Delete the epoch of a producer id whose transactional id no longer exists.
-
-        Raises:
-            OSError: the journal failed. The epoch is retained.
-        """
-        if producer_id in self._epochs and producer_id not in self._pending:
-            self._journal.put(EPOCHS, (producer_id,), None)
-            del self._epochs[producer_id]
-
-    def forget_other_producers(self, known: Container[int]) -> None:
-        """Delete the epochs of all producer ids except `known`.
-
-        Raises:
-            OSError: the journal failed. Some of the epochs are retained.
-        """
-        for producer_id in list(self._epochs):
-            if producer_id not in known:
-                self.forget_producer(producer_id)
-
-    def end(self, marker: EndTransactionMarker) -> None:
-        """Commit or discard a producer's pending offsets.
-
-        If an offset was committed after a pending offset, the pending offset is discarded.
-
-        Raises:
-            OSError: some offsets are still pending. The caller must retry writing the marker.
-        """
-        self._set_epoch(ProducerIdAndEpoch(marker.producer_id, marker.epoch))
-        pending = self._pending.get(marker.producer_id, {})
-        for (group_id, topic_partition), offset in list(pending.items()):
-            offsets = self._groups.get_or_create(group_id).offsets
-            if marker.commit and (
-                topic_partition not in offsets or offsets[topic_partition].order <= offset.order
-            ):
-                offsets[topic_partition] = offset
-            self._journal.put(PENDING, (marker.producer_id, group_id, *topic_partition), None)
-            del pending[group_id, topic_partition]
-        self._pending.pop(marker.producer_id, None)
-
-    def forget(self, is_deleted: Callable[[str, TopicPartition], bool]) -> None:
-        """Delete pending offsets, so that a later commit cannot restore deleted offsets.
-
-        Args:
-            is_deleted: returns True if the offset of a group for a topic-partition is deleted.
-
-        Raises:
-            OSError: the journal failed; some offsets are left.
-        """
-        for producer_id, pending in self._pending.items():
-            for group_id, topic_partition in [key for key in pending if is_deleted(*key)]:
-                self._journal.put(PENDING, (producer_id, group_id, *topic_partition), None)
-                del pending[group_id, topic_partition]
-
-    def forget_topic(self, name: str) -> None:
-        """Delete all groups' committed and pending offsets for a deleted topic.
-
-        Raises:
-            OSError: the journal failed; some offsets are left.
-        """
-        self.forget(lambda _, topic_partition: topic_partition[0] == name)
-        self._groups.forget_topic(name)
-
-    def is_unstable(self, group_id: str, topic_partition: TopicPartition) -> bool:
-        """Return True if an open transaction includes an offset for the partition (KIP-447)."""
-        return any((group_id, topic_partition) in pending for pending in self._pending.values())
 
 
 @dataclass(slots=True, eq=False)

@@ -16,15 +16,14 @@ from spark_kafka_sink.broker.cluster.topics import TopicError, Topics, TopicSpec
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+from spark_kafka_sink.broker.coordinator.producer_id_manager import BLOCK, ProducerIdManager
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
-    BLOCK,
     CHECK_INTERVAL_MS,
     OFFSETS_PARTITION,
-    ProducerIdManager,
-    TransactionalOffsets,
     TransactionCoordinator,
 )
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
