@@ -24,7 +24,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_source import BUILT_IN, complete
 from spark_kafka_sink.formats.registry.registry_client_settings import client_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.security.security_config import SaslConfig
@@ -316,7 +316,7 @@ class Registry:
         what, normalize = f"find the schema in subject {subject}", self._config.normalize
         # A registry can reject a text that protoc accepts; other errors occur again.
         with suppress(SchemaRegistryError, _UnregisteredImportError):
-            schema = self._schema(candidate, self._existing_import, dict(candidate.texts))
+            schema = self._schema(candidate, self._existing_import, as_given=True)
             lookup = self._client.lookup_schema
             return self._find(what, lookup, subject, schema, normalize_schemas=normalize)
         return None
@@ -324,8 +324,9 @@ class Registry:
     def _schema(
         self,
         candidate: Candidate,
-        find: Callable[[str, Any], int],
-        replacements: Mapping[str, str] | None = None,
+        find: Callable[[str, Sequence[Any]], int],
+        *,
+        as_given: bool = False,
     ) -> Any:
         """Return a schema as an object of the client, a Protobuf schema as text.
 
@@ -333,8 +334,9 @@ class Registry:
 
         Args:
             candidate: the schema.
-            find: returns the version of an imported file; can register the file.
-            replacements: texts of Protobuf files by name, instead of the printed ones.
+            find: returns the version of an imported file in one of its spellings; can register the
+                last one.
+            as_given: use the text in the options for the main file of a Protobuf schema.
         """
         if candidate.format.payload is not Format.PROTOBUF:
             return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
@@ -344,35 +346,40 @@ class Registry:
         )
 
         references: dict[str, Any] = {}
+        option_texts = dict(candidate.texts)
         *imported, main = completed(files_of(candidate.text))
-        files = (*imported, main)
-        printed = proto_texts([file.data for file in files])
-        names = (file.name for file in files)
-        texts = {**dict(zip(names, printed, strict=True)), **(replacements or {})}
+        *texts, main_text = proto_texts([file.data for file in (*imported, main)])
 
-        def schema_of(file: ProtoFile) -> Any:
+        def schema_of(file: ProtoFile, text: str) -> Any:
             used = [references[name] for name in file.imports if name in references]
-            return self._library.Schema(texts[file.name], "PROTOBUF", used)
+            return self._library.Schema(text, "PROTOBUF", used)
 
-        for file in imported:
+        for file, text in zip(imported, texts, strict=True):
             if file.name not in BUILT_IN:
-                version = find(file.name, schema_of(file))
+                spellings = dict.fromkeys((option_texts.get(file.name, text), text))
+                version = find(file.name, [schema_of(file, spelling) for spelling in spellings])
                 references[file.name] = self._library.SchemaReference(file.name, file.name, version)
-        return schema_of(main)
+        return schema_of(main, option_texts.get(main.name, main_text) if as_given else main_text)
 
-    def _register_import(self, name: str, schema: Any) -> int:
-        self._call(f"register the import {name}", self._client.register_schema, name, schema)
-        return self._find_import(name, schema)
+    def _register_import(self, name: str, schemas: Sequence[Any]) -> int:
+        with suppress(_UnregisteredImportError):
+            return self._existing_import(name, schemas)
+        self._call(f"register the import {name}", self._client.register_schema, name, schemas[-1])
+        return self._find_import(name, schemas)
 
-    def _find_import(self, name: str, schema: Any) -> int:
+    def _find_import(self, name: str, schemas: Sequence[Any]) -> int:
+        with suppress(_UnregisteredImportError):
+            return self._existing_import(name, schemas)
         what = f"find the import {name}"
-        return int(self._call(what, self._client.lookup_schema, name, schema).version)
+        return int(self._call(what, self._client.lookup_schema, name, schemas[-1]).version)
 
-    def _existing_import(self, name: str, schema: Any) -> int:
-        registered = self._find(f"find the import {name}", self._client.lookup_schema, name, schema)
-        if registered is None:
-            raise _UnregisteredImportError(name)
-        return int(registered.version)
+    def _existing_import(self, name: str, schemas: Sequence[Any]) -> int:
+        for schema in schemas:
+            what = f"find the import {name}"
+            registered = self._find(what, self._client.lookup_schema, name, schema)
+            if registered is not None:
+                return int(registered.version)
+        raise _UnregisteredImportError(name)
 
     def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
         """Return a registered schema after checking its rules, which require a request by id."""

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
 from tests.integration.support.columnar import write_rows
 from tests.support.apicurio import VERSIONS, apicurio
 from tests.support.protoc import compile_files, message_class
@@ -224,15 +225,24 @@ message Order {
 
 
 @pytest.mark.parametrize("is_registered", ["false", "true"])
+@pytest.mark.parametrize("spelling", ["given", "printed"])
 def test_registered_files_are_found_as_they_are(
-    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path, is_registered: str
+    broker: EmbeddedBroker,
+    client: SchemaRegistryClient,
+    tmp_path: Path,
+    is_registered: str,
+    spelling: str,
 ) -> None:
-    topic = f"given-{is_registered}"
-    for name, text in (("part", PART), ("order", ORDER)):
-        (tmp_path / f"{name}.proto").write_text(text)
-    client.register_schema("part.proto", Schema(PART, "PROTOBUF"))
-    references = [SchemaReference("part.proto", "part.proto", 1)]
-    expected = client.register_schema(f"{topic}-value", Schema(ORDER, "PROTOBUF", references))
+    """The import can also have the text that is printed from its descriptor."""
+    topic, part = f"{spelling}-{is_registered}", f"{spelling}.proto"
+    order = ORDER.replace("part.proto", part)
+    for name, text in ((part, PART), ("order.proto", order)):
+        (tmp_path / name).write_text(text)
+    (file,) = compile_files({part: PART}).values()
+    printed = {"given": PART, "printed": proto_texts([file.SerializeToString()])[0]}
+    client.register_schema(part, Schema(printed[spelling], "PROTOBUF"))
+    references = [SchemaReference(part, part, 1)]
+    expected = client.register_schema(f"{topic}-value", Schema(order, "PROTOBUF", references))
     columns = frame(id=StringType(), total=frame(cents=LongType()))
     columns.add("parts", ArrayType(frame(name=StringType(), price=LongType())))
     row = {"id": "a", "total": {"cents": 3}, "parts": [{"name": "p", "price": 2}]}
@@ -244,7 +254,7 @@ def test_registered_files_are_found_as_they_are(
     (record,) = broker.records(topic)
     assert int.from_bytes((record.value or b"")[1:5]) == expected
     assert client.get_versions(f"{topic}-value") == [1]
-    assert client.get_versions("part.proto") == [1]
+    assert client.get_versions(part) == [1]
     read = decoded(client, broker, topic, "given.Order")
     assert read == {"id": "a", "total": {"cents": "3"}, "parts": [{"name": "p", "price": "2"}]}
 
