@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from zlib import crc32
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call, CallOutcome
@@ -25,18 +24,18 @@ from spark_kafka_sink.kafka.admin.lookups import (
 )
 from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.closed_connections import closed_twice_error, is_closed
-from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import Values, encode_request
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.protocol.transactions import coordinators_in, find_coordinator
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from typing_extensions import Buffer
+
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+    from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 V = TypeVar("V")
 
@@ -45,11 +44,6 @@ CONCURRENT_BACKOFF_MS = 10
 """
 MANY_KEYS = 1_000
 """Maximum keys per request for APIs without a limit."""
-_FIRST_EXTRA_ID = -1_000_000
-_MAX_BROKERS = 1 << 31
-"""Offset for the node ids of additional connections. Other node ids do not use this range."""
-_MULTIPLE_KEYS = 4
-"""The first version of FindCoordinator that supports several keys (KIP-699)."""
 
 
 class NextStep(Enum):
@@ -123,17 +117,6 @@ class ApiHandler(ABC, Generic[K, V]):
         if code in self.retried:
             return NextStep.RETRY
         return NextStep.LOOK_UP if code in self.looked_up else NextStep.DONE
-
-
-class CoordinatorHandler(ApiHandler[str, V]):
-    """An API that the coordinators of transactional ids handle."""
-
-    retried = error_codes.COORDINATOR_BUSY
-    looked_up = error_codes.COORDINATOR_MOVED
-
-    def lookup(self, client: BlockingClient) -> Lookup[str]:
-        """See `ApiHandler`."""
-        return CoordinatorStrategy(client)
 
 
 class LeaderHandler(ApiHandler[TopicPartition, V]):
@@ -371,79 +354,3 @@ def request_one(
 ) -> KeyResult[V]:
     """Return the final result of a single key; see `ApiDriver.complete`."""
     return ApiDriver(client, handler, (key,)).complete(deadline, what)[key]
-
-
-class FindCoordinatorHandler(ApiHandler[str, Node]):
-    """Finds the coordinators of transactional ids."""
-
-    api = ApiKey.FIND_COORDINATOR
-    retried = error_codes.COORDINATOR_UNAVAILABLE
-
-    def keys_per_request(self, version: int | None) -> int:
-        """See `ApiHandler`."""
-        return MANY_KEYS if version is not None and version >= _MULTIPLE_KEYS else 1
-
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return find_coordinator(keys)
-
-    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[Node]]:
-        """See `ApiHandler`."""
-        return {
-            coordinator.key: KeyResult(
-                code=coordinator.code,
-                message=coordinator.message,
-                value=None if coordinator.code else Node(*coordinator[-3:]),
-            )
-            for coordinator in coordinators_in(outcome.response, keys)
-        }
-
-
-class CoordinatorStrategy(Lookup[str]):
-    """Looks up the coordinators of transactional ids, which the client caches.
-
-    Args:
-        client: sends the requests.
-        connections: number of connections per coordinator, among which the ids are distributed. A
-            broker processes the requests of a connection one after another, and responds to EndTxn
-            only after its followers have replicated the new state of the transaction.
-    """
-
-    def __init__(self, client: BlockingClient, connections: int = 1) -> None:
-        super().__init__(client)
-        self._coordinators = client.coordinators
-        self._connections = connections
-        self._driver = ApiDriver(client, FindCoordinatorHandler())
-
-    def node(self, key: str) -> Node | None:
-        """See `Lookup`."""
-        node = self._coordinators.get(key)
-        number = crc32(key.encode()) % self._connections
-        if node is None or not number:
-            return node
-        node_id = _FIRST_EXTRA_ID - number * _MAX_BROKERS - node.node_id
-        return Node(node_id, node.host, node.port)
-
-    def look_up(self, keys: Sequence[str]) -> None:
-        """See `Lookup`."""
-        self._driver.add(keys)
-        self._driver.step(self._client.now())
-
-    def invalidate(self, key: str) -> None:
-        """See `Lookup`."""
-        self._coordinators.remove(key)
-
-    def step(self, now: float) -> Mapping[str, int]:
-        """See `Lookup`."""
-        self._driver.step(now)
-        failures = {}
-        for key, result in self._driver.take_results().items():
-            if result.value is None:
-                failures[key] = result.code
-            else:
-                self._coordinators.add(key, result.value)
-        return failures
-
-    def seconds_until_due(self, now: float) -> float:
-        """See `Lookup`."""
-        return MAX_WAIT_S if self._driver.is_done else self._driver.seconds_until_due(now)

@@ -16,7 +16,6 @@ import pyarrow as pa
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.kafka.admin.api_driver import (
-    CoordinatorHandler,
     KeyResult,
     LeaderHandler,
     V,
@@ -29,6 +28,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import (
     denied,
     on_topic,
 )
+from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
 from spark_kafka_sink.kafka.protocol import error_codes, produce

@@ -1,7 +1,7 @@
 """Look up the broker that is responsible for a key.
 
 Depending on the API, this broker is a leader, the controller, the broker with a given id, or any
-broker; `api_driver` looks up coordinators. Source: ``PartitionLeaderStrategy``,
+broker; `coordinator_lookup` looks up coordinators. Source: ``PartitionLeaderStrategy``,
 ``AllBrokersStrategy``; KIP-98.
 """
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.kafka.admin.api_driver import (
     ApiDriver,
-    CoordinatorStrategy,
     KeyResult,
     request_one,
 )
 from spark_kafka_sink.kafka.admin.blocking_client import denied, on_topic, on_transactional_id
+from spark_kafka_sink.kafka.admin.coordinator_lookup import TransactionCoordinatorLookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import (
     ActiveProducer,
     DescribeProducersHandler,
@@ -132,7 +132,7 @@ class TransactionAdmin:
     ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
         """Commit or abort like `end`. Each result is the producer for the next transaction."""
         ids = [transaction.transactional_id for transaction in transactions]
-        lookup = CoordinatorStrategy(
+        lookup = TransactionCoordinatorLookup(
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
         )
         driver = ApiDriver(self._client, EndTxnHandler(transactions, commit=commit), ids, lookup)

@@ -15,10 +15,10 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.kafka.admin.api_driver import (
     MANY_KEYS,
     ApiHandler,
-    CoordinatorHandler,
     KeyResult,
     LeaderHandler,
 )
+from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, Lookup
 from spark_kafka_sink.kafka.protocol.error_codes import (
     CONNECTION_LOST,
