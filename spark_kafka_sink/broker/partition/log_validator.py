@@ -2,7 +2,8 @@
 
 `validate` is the entry point. It first checks the batch (count, size, checksum and header, as in
 Kafka's ProduceRequest and LogValidator), then its records (`check_records`). Records are read as
-columns (records/decoder.py). Errors contain the indexes of the rejected records (KIP-467).
+columns (kafka/records/record_decoder.py). Errors contain the indexes of the rejected records
+(KIP-467).
 
 `recompress` recompresses a batch if the topic's compression.type differs from the producer's codec.
 Batches are not recompressed if compression.type is "producer".

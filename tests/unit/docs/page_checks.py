@@ -1,5 +1,6 @@
 """Checks of a page: its links and paths, and the commands of its shell examples must exist."""
 
+import ast
 import re
 import shlex
 from importlib.util import find_spec
@@ -10,6 +11,9 @@ import typer
 from spark_kafka_sink.cli.main import app
 from tools.docs.pages import ROOT, blocks, replace_block
 
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
+_FILE = re.compile(r"(?<!python )\b[\w/]+\.py\b")
+"""A Python file in a docstring, unless it is a user's program as in `python job.py`."""
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 _OTHERS = ("export", "spark-submit", "cp", "tar")
@@ -105,6 +109,22 @@ def missing_paths(page: Path) -> list[str]:
         path
         for path in named
         if not any((base / path).exists() for base in (ROOT, ROOT / "spark_kafka_sink"))
+    ]
+
+
+def missing_files(module: Path) -> list[str]:
+    """Return the Python files that a module's docstrings name, but that do not exist.
+
+    The paths are relative to the module's folder or to a folder that contains it.
+    """
+    nodes = ast.walk(ast.parse(_read(module)))
+    texts = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, _DOCUMENTED)]
+    folders = [folder for folder in module.parents if folder.is_relative_to(ROOT)]
+    return [
+        path
+        for text in texts
+        for path in _FILE.findall(text)
+        if not any((folder / path).exists() for folder in folders)
     ]
 
 

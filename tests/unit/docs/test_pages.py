@@ -13,6 +13,7 @@ from tests.unit.docs.page_checks import (
     anchors,
     broken_links,
     commands,
+    missing_files,
     missing_paths,
     problem,
     without_blocks,
@@ -64,6 +65,12 @@ def test_links_of_the_pages_resolve(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_named_files_exist(page: Path) -> None:
     assert missing_paths(page) == []
+
+
+def test_files_named_in_docstrings_exist() -> None:
+    modules = (ROOT / "spark_kafka_sink").rglob("*.py")
+    missing = {named(module): missing_files(module) for module in modules}
+    assert {module: paths for module, paths in missing.items() if paths} == {}
 
 
 def test_design_names_code_that_exists() -> None:
