@@ -245,7 +245,7 @@ def accept_loss(scope_client: ScopeClient) -> Finished:
         return _finished(str(scope_client.scope), uncounted, record.state.batch, ())
     if record is None or not isinstance(record.state, Decided):
         raise TransactionError(f"{scope_client.scope} does not have a torn batch")
-    fates = record.fates or recovery.commit_all(scope_client, record.state)
+    fates = recovery.final_fates(scope_client, record.state, record.fates)
     if not fates:
         raise TransactionError(
             f"batch {record.state.batch} of {scope_client.scope} is not torn: all its "
@@ -267,17 +267,17 @@ def _to_abort(
         if name not in standings:
             raise TransactionError(f"{name} is not open")
         if name not in abortable:
-            raise _not_torn_error(name, standings[name])
+            raise _not_abortable_error(name, standings[name])
     return sorted(abortable & set(chosen) if chosen else abortable)
 
 
-def _not_torn_error(name: str, standing: Standing) -> TransactionError:
+def _not_abortable_error(name: str, standing: Standing) -> TransactionError:
     hints = {
-        Standing.DECIDED: "Its rows would be lost: commit the transaction instead",
+        Standing.DECIDED: "Its rows would be lost: commit the transaction instead.",
         Standing.UNDECIDED: "A running driver may still commit the transaction. If no driver is "
-        "running, use --undecided",
+        "running, use --undecided.",
         Standing.DRIVER: "The transaction lasts for one append to the decision log and ends "
-        "without intervention",
+        "without intervention.",
     }
     what = "a driver's transaction" if standing is Standing.DRIVER else standing.value
     return TransactionError(f"{name} is {what}", hint=hints.get(standing))
@@ -322,7 +322,7 @@ class TransactionOperator:
         Raises:
             ProtocolError: the brokers are older than Kafka 3.0.
         """
-        with self._driver() as scope_client:
+        with self._scope_client() as scope_client:
             views = self._views(scope_client)
             partitions = tuple(_blocked_partitions(scope_client, views))
             now_ms = scope_client.client.wall_ms()
@@ -330,7 +330,7 @@ class TransactionOperator:
 
     def records(self) -> dict[str, DecisionRecord]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
-        with self._driver() as scope_client:
+        with self._scope_client() as scope_client:
             records = self._records(scope_client)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
         named = ((driver_id(scope), record) for scope, record in latest.items())
@@ -338,7 +338,7 @@ class TransactionOperator:
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
         """Return the outcome of a decided transaction in each of its listed partitions."""
-        with self._driver() as scope_client:
+        with self._scope_client() as scope_client:
             return [fate for _, fate in fates_by_partition(scope_client.client, task)]
 
     def commit(self) -> list[Finished]:
@@ -347,7 +347,7 @@ class TransactionOperator:
         Raises:
             TornTransactionError: rows of a decided batch are lost.
         """
-        with self._driver() as scope_client:
+        with self._scope_client() as scope_client:
             return commit_decided(scope_client, self._records(scope_client))
 
     def accept_loss(self, scope_id: str) -> Finished:
@@ -367,7 +367,7 @@ class TransactionOperator:
                 hint="Use a name that `kafkaprod transactions describe` shows, for example "
                 f"{driver_id(Scope.stream(self._prefix))}",
             )
-        with self._driver() as scope_client:
+        with self._scope_client() as scope_client:
             return accept_loss(scope_client.of(scope))
 
     def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
@@ -376,8 +376,8 @@ class TransactionOperator:
         Args:
             chosen: ids to abort; if empty, all transactions that may be aborted.
             undecided: also abort transactions whose batch a driver may still decide; no driver may
-                be running. The scopes' drivers are fenced first, so that they cannot decide a
-                transaction that is about to be aborted.
+                be running. The drivers of their scopes are fenced first, so that they cannot decide
+                a transaction that is about to be aborted.
 
         Returns:
             Kafka's error code for each id, 0 if the transaction was aborted.
@@ -385,11 +385,17 @@ class TransactionOperator:
         Raises:
             TransactionError: a chosen transaction is not open, is decided, or may still be decided.
         """
-        with self._driver() as scope_client:
+        with self._scope_client() as scope_client:
             views = self._views(scope_client)
             if undecided:
+                _to_abort(views, chosen, undecided=True)  # before any driver is fenced
                 tasks = [view for view in views if parse_driver_id(view.transactional_id) is None]
-                scopes = {task.scope for task in tasks if task.standing is Standing.UNDECIDED}
+                scopes = {
+                    task.scope
+                    for task in tasks
+                    if task.standing is Standing.UNDECIDED
+                    and (not chosen or task.transactional_id in chosen)
+                }
                 for scope in sorted(scopes, key=str):
                     scope_client.of(scope).fence()
                 still_open = {view.transactional_id for view in views}
@@ -402,7 +408,7 @@ class TransactionOperator:
             return scope_client.admin.fence(names, scope_client.client.deadline(SECONDS))
 
     @contextmanager
-    def _driver(self) -> Iterator[ScopeClient]:
+    def _scope_client(self) -> Iterator[ScopeClient]:
         with connected_scope_client(self._config, Scope.stream(self._prefix)) as scope_client:
             yield scope_client
 

@@ -59,6 +59,24 @@ def commit_all(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[Fate, 
         return _fates(scope_client, decided, _end_all(scope_client, decided))
 
 
+def final_fates(
+    scope_client: ScopeClient, decided: DecidedBatch, known: tuple[Fate, ...]
+) -> tuple[Fate, ...]:
+    """Return the fates as `commit_all` does; `known` are those in the decision log.
+
+    A transaction whose fate was unknown may have been committed: its topic could not be read then.
+    """
+    if known and Fate.UNKNOWN not in known:
+        return known
+    fates = commit_all(scope_client, decided)
+    if known and fates:
+        fates = tuple(
+            earlier if fate is Fate.UNKNOWN else fate
+            for earlier, fate in zip(known, fates, strict=True)
+        )
+    return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
+
+
 def commit_others(
     scope_client: ScopeClient, batches: Mapping[Scope, DecidedBatch], deadline: float
 ) -> dict[Scope, tuple[Fate, ...] | KafkaProdError]:
@@ -234,7 +252,7 @@ def roll_forward(
         scope_client.scope,
         plural(len(decided.transactions), "transaction"),
     )
-    fates = known or commit_all(scope_client, decided)
+    fates = final_fates(scope_client, decided, known)
     scope_client.restart()
     if fates and caller is not None and decision_rules.takes_over(decided, caller):
         _LOG.warning("%s", torn_error(scope_client.scope, decided, fates))
@@ -272,7 +290,7 @@ def append_torn(
     known: tuple[Fate, ...] = (),
 ) -> None:
     """Record the fate of each transaction in the log while the brokers can still report it."""
-    if known:
+    if fates == known:
         return
     torn = DecisionRecord.of(decided, scope_client.client.wall_ms(), fates)
     try:
@@ -303,7 +321,7 @@ def recover_scope(
     if step is None or record is None:
         return state
     decided = step.decided
-    fates = record.fates or commit_all(scope_client, decided)
+    fates = final_fates(scope_client, decided, record.fates)
     if fates:
         error = torn_error(scope_client.scope, decided, fates)
         if not ignores_loss(decided):

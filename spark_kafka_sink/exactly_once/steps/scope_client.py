@@ -117,7 +117,7 @@ class ScopeClient:
         self._deadline = self._new_deadline()
 
     def of(self, scope: Scope, deadline: float | None = None) -> ScopeClient:
-        """Return a driver of another scope with the same client.
+        """Return the client of another scope, with the same connections.
 
         The default deadline is max.block.ms.
         """
@@ -442,6 +442,6 @@ class ScopeClient:
 
 @contextmanager
 def connected_scope_client(config: SinkConfig, scope: Scope) -> Iterator[ScopeClient]:
-    """Yield a driver with a client cached by earlier calls in this process, or a new client."""
+    """Yield the client of a scope, with connections that this process has kept, or new ones."""
     with borrowed_client(config.producer) as client:
         yield ScopeClient(client, config, scope)

@@ -264,11 +264,24 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
         new.write_text(json.dumps(astuple(stream)), encoding="utf-8")
-        with suppress(FileExistsError):  # Another stream created the file in the meantime.
-            os.link(new, file)
-        new.unlink()
+        try:
+            with suppress(FileExistsError):  # Another stream created the file in the meantime.
+                _create(file, new)
+        finally:
+            new.unlink()
     query_name, checkpoint = json.loads(file.read_text(encoding="utf-8"))
     return StreamIdentity(query_name, checkpoint)
+
+
+def _create(file: Path, content: Path) -> None:
+    """Create a file with the content of another one; raise FileExistsError if it exists."""
+    try:
+        os.link(content, file)
+    except FileExistsError:
+        raise
+    except OSError:  # The file system has no hard links.
+        with file.open("x", encoding="utf-8") as new:
+            new.write(content.read_text(encoding="utf-8"))
 
 
 def path_within(path: str, folder: str) -> str:

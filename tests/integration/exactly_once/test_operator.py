@@ -1,5 +1,6 @@
 """`kafkaprod transactions` on a real Kafka and on the embedded broker."""
 
+from dataclasses import replace
 from functools import partialmethod
 
 import pytest
@@ -8,7 +9,9 @@ from typer.testing import CliRunner, Result
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.exactly_once.decision_rules import Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.task_transaction import TaskResult
+from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
@@ -100,6 +103,21 @@ def test_abort_undecided_batch(query: Writes) -> None:
     assert output(query, "abort", "--undecided") == f"{transactional_id_of(undecided)}: aborted\n"
     assert "Open transactions: 0" in output(query, "list")
     assert query.visible() == rows_of("0")
+
+
+def test_abort_of_one_scope_does_not_fence_others(query: Writes) -> None:
+    """Another job under the prefix commits its batch, also after the abort of a misspelt id."""
+    other = replace(query, scope=Scope.batch(query.scope.prefix, "job"), query=None)
+    nonce = new_nonce()
+    with connected_scope_client(other.config, other.scope) as driver:
+        owner = driver.fence()
+        other.task("job", 0, nonce)
+        undecided = query.task("1", 1, "fedcba9876543210")
+        assert invoke(query, "abort", "--undecided", "nothing").exit_code == 1
+        name = transactional_id_of(undecided)
+        assert output(query, "abort", "--undecided", name) == f"{name}: aborted\n"
+        driver.read_fenced()
+        driver.append(owner, None, "done")  # A newer epoch would reject it.
 
 
 def test_invalid_arguments_are_rejected(query: Writes) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.exactly_once.decision_rules import Done
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
+from spark_kafka_sink.exactly_once.decision_rules import Decided, Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator, accept_loss
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.alive_checks import MIN_LEFT_MS
@@ -136,6 +136,37 @@ def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
         query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
     with connected_scope_client(query.config, query.scope) as driver:
         driver.fence()  # waits until the markers of the previous append are written
+        record = driver.read().latest(query.scope)
+    assert record is not None
+    assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)
+
+
+def record_unknown_fates(query: Writes) -> None:
+    """Record that no topic could be read when the fates were determined."""
+    with connected_scope_client(query.config, query.scope) as driver:
+        owner, record = driver.fence(), driver.read_fenced()
+        assert record is not None
+        assert isinstance(record.state, Decided)
+        torn = DecisionRecord.of(record.state, record.at_ms, (Fate.UNKNOWN,) * 3)
+        driver.append(owner, torn, "torn")
+
+
+def test_batch_with_unknown_fates_that_is_committed_is_not_torn(query: Writes) -> None:
+    crash(query, "0", "after decide")
+    record_unknown_fates(query)
+    assert query.committer.recover() == Done(QUERY, "0")
+    outcome = query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
+    assert outcome.status is CommitStatus.ROLLED_FORWARD
+    assert query.visible() == rows_of("0")
+
+
+def test_unknown_fates_are_determined_again(query: Writes) -> None:
+    commit_partially(query)
+    record_unknown_fates(query)
+    with pytest.raises(TornTransactionError, match="2 of 3 decided"):
+        query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
+    with connected_scope_client(query.config, query.scope) as driver:
+        driver.fence()
         record = driver.read().latest(query.scope)
     assert record is not None
     assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)

@@ -1,5 +1,7 @@
 """The folder of an application's reports, the paths of streams, and a checkpoint's query id."""
 
+import errno
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -129,9 +131,20 @@ def test_failed_micro_batch_without_finished_task_has_its_query_id(tmp_path: Pat
         (StreamIdentity("", ""), "reports", "reports"),
     ],
 )
+@pytest.mark.parametrize("has_links", [True, False])
 def test_second_stream_uses_a_subfolder(
-    stream: StreamIdentity, path: str, own: str, tmp_path: Path
+    stream: StreamIdentity,
+    path: str,
+    own: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has_links: bool,
 ) -> None:
+    def link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", link)
     owners = tmp_path / "none yet"
     for _ in range(2):
         assert own_report_path(path, FIRST, owners) == path
