@@ -105,13 +105,13 @@ def _abort_all(_: Function) -> Function:
 
 
 def _end_first(original: Function) -> Function:
-    def decide(call: Any, owner: Any, decided: Any, before: Any) -> Any:
+    def decide(call: Any, owner: Any, decided: Any) -> Any:
         from spark_kafka_sink.exactly_once.steps.recovery import commit_all
 
         if decided.transactions:
             commit_all(call.scope_client, decided)
         call.scope_client.check_alive = lambda *_: None  # The transactions have ended.
-        return original(call, owner, decided, before)
+        return original(call, owner, decided)
 
     return decide
 
