@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import import_extra
+from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,13 @@ def check_document(draft: Any, schema: Any) -> None:
     draft.check_schema(without_embedded(schema), format_checker=None)
     for part in embedded.values():
         check_document(validators.validator_for(part, default=draft), part)
+
+
+def invalid(which: str, error: Any) -> ConfigError:
+    """Return the error for a schema that jsonschema rejects: its innermost reason and place."""
+    while error.context:
+        error = max(error.context, key=lambda inner: len(inner.absolute_path))
+    return ConfigError(f"{which} is invalid at {error.json_path}: {shown(error.message)}")
 
 
 def _embedded(specification: Any, schema: Any) -> list[Any]:

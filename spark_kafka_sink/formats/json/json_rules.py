@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.formats.columns.column import Column, field_path, missing_hint, not_declared
 from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.json.json_checks import (
@@ -38,7 +39,7 @@ from spark_kafka_sink.formats.json.json_checks import (
     RequiredKey,
     Values,
 )
-from spark_kafka_sink.formats.json.json_documents import without_dots
+from spark_kafka_sink.formats.json.json_documents import check_document, invalid, without_dots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     """The identities of a subschema and of a column, the URIs of the schemas in the dynamic scope,
     and whether contradictions are collected.
     """
-    _Matched: TypeAlias = dict[_Key, tuple[Part | ColumnError, dict[str, ColumnError]]]
-    """The part or its rejection, and contradictions within the part."""
 
 _WRITTEN: Final[dict[Shape, tuple[str, ...]]] = {
     Shape.NULL: ("null",),
@@ -83,6 +82,21 @@ _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True, slots=True)
+class _Matched:
+    """What has been matched while a record is compared with a schema.
+
+    Attributes:
+        parts: the part or its rejection, and contradictions within the part.
+        checked: identities of the schemas to which references lead, which are valid.
+    """
+
+    parts: dict[_Key, tuple[Part | ColumnError, dict[str, ColumnError]]] = field(
+        default_factory=dict
+    )
+    checked: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
 class _Target:
     """A column to match, and the checks for its rows.
 
@@ -100,7 +114,7 @@ class _Target:
     is_text: bool = False
     contradictions: dict[str, ColumnError] | None = None
     checks: list[Check] = field(default_factory=list)
-    matched: _Matched = field(default_factory=dict)
+    matched: _Matched = field(default_factory=_Matched)
 
 
 @lru_cache(maxsize=64)
@@ -122,7 +136,7 @@ def with_rules(draft: Any, ids: tuple[tuple[str, str], ...]) -> Any:
         for name, rule in _RULES.items()
         if name in draft.VALIDATORS
     }
-    rules["$ref"] = partial(_refer, draft.VALIDATORS["$ref"], dict(ids))
+    rules["$ref"] = partial(_refer, draft, dict(ids))
     extended: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
     standard = extended.evolve
 
@@ -141,22 +155,40 @@ def with_rules(draft: Any, ids: tuple[tuple[str, str], ...]) -> Any:
 
 
 def _refer(
-    standard: Callable[..., Iterable[Any]],
-    ids: Mapping[str, str],
-    validator: Validator,
-    ref: str,
-    instance: Any,
-    schema: Any,
+    draft: Any, ids: Mapping[str, str], validator: Validator, ref: Any, instance: Any, schema: Any
 ) -> Iterable[Any]:
     """Refer to a schema by its id instead of its name, so that it is the base of its references.
 
     Raises:
-        ConfigError: the reference is not a text.
+        ConfigError: the reference is not a text, or leads to an invalid schema.
     """
     if not isinstance(ref, str):
         raise ConfigError(f"the JSON Schema has the reference {ref!r}, which is not a text")
     name, *fragment = without_dots(ref).split("#", 1)
-    return standard(validator, "#".join((ids.get(name, name), *fragment)), instance, schema)
+    reference = "#".join((ids.get(name, name), *fragment))
+    if isinstance(instance, _Target):
+        part = validator._resolver.lookup(reference).contents  # noqa: SLF001 - see `_matched_part`
+        if id(part) not in instance.matched.checked:
+            instance.matched.checked.add(id(part))
+            _check_part(draft, reference, part)
+    standard: Callable[..., Iterable[Any]] = draft.VALIDATORS["$ref"]
+    return standard(validator, reference, instance, schema)
+
+
+def _check_part(draft: Any, reference: str, part: Any) -> None:
+    """Check a schema to which a reference leads, for example below an unknown keyword.
+
+    Raises:
+        ConfigError: the schema is invalid.
+    """
+    from jsonschema import SchemaError, validators
+
+    if not isinstance(part, dict):
+        return
+    try:
+        check_document(validators.validator_for(part, default=draft), part)
+    except SchemaError as error:
+        raise invalid(f"the JSON Schema of the reference {shown(reference)}", error) from None
 
 
 def match(
@@ -172,7 +204,7 @@ def match(
 
     `schema` is a subschema, by default the whole schema. See `_Target` for the other arguments.
     """
-    target = _Target(column, is_text, contradictions, matched={} if matched is None else matched)
+    target = _Target(column, is_text, contradictions, matched=matched or _Matched())
     errors = validator.iter_errors(target) if schema is None else validator.descend(target, schema)
     for _ in errors:  # the schema false; the rules raise instead
         raise _rejected(column, "no value")
@@ -228,11 +260,11 @@ def _matched_part(
     scope: Any = validator._resolver.dynamic_scope()  # noqa: SLF001 - it has no public name
     uris = tuple(dict.fromkeys(uri for uri, _ in scope))
     key = id(schema), id(column), uris, contradictions is None
-    if key not in target.matched:
+    if key not in target.matched.parts:
         below: dict[str, ColumnError] | None = None if contradictions is None else {}
         part = _new_part(validator, target.matched, below, column, schema)
-        target.matched[key] = part, below or {}
-    part, below = target.matched[key]
+        target.matched.parts[key] = part, below or {}
+    part, below = target.matched.parts[key]
     if contradictions is not None:  # The first contradiction with a path counts.
         contradictions |= below | contradictions
     if isinstance(part, ColumnError):

@@ -15,6 +15,7 @@ from spark_kafka_sink.formats.json.json_documents import (
     check_document,
     declares_draft,
     drafts_of,
+    invalid,
     load_document,
     resolver_of,
 )
@@ -72,18 +73,10 @@ def _invalid_in(draft: Any, schema: Any, others: Mapping[str, Any]) -> ConfigErr
             which = f"the JSON Schema of the reference {shown(name)}"
             check_document(validators.validator_for(other, default=draft), other)
     except SchemaError as error:
-        reason = _reason(error)
-        return ConfigError(f"{which} is invalid at {reason.json_path}: {shown(reason.message)}")
+        return invalid(which, error)
     except RecursionError:
         return _endless()
     return None
-
-
-def _reason(error: Any) -> Any:
-    """Return the error in the innermost part, whose message does not contain the whole schema."""
-    while error.context:
-        error = max(error.context, key=lambda inner: len(inner.absolute_path))
-    return error
 
 
 def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column) -> Check | None:

@@ -394,6 +394,34 @@ def test_reason_why_a_schema_is_invalid(part: dict[str, Any], reason: str) -> No
         faults_of(ARRAY, schema, {"part.json": {**draft, **part}})
 
 
+@pytest.mark.parametrize("is_other", [False, True])
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"required": True},
+        {"properties": {"b": "integer"}},
+        {"properties": {"b": {"items": "string"}}},
+        {"properties": [TEXT]},
+        {"patternProperties": [TEXT]},
+        {"type": [{"type": "string"}]},
+        {"anyOf": ["string"]},
+        {"allOf": {}},
+        {"additionalProperties": "no"},
+    ],
+)
+@pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07", None])
+def test_invalid_parts_that_only_a_reference_leads_to(
+    draft: str | None, part: dict[str, Any], is_other: bool
+) -> None:
+    """The schema of a draft does not describe what is below an unknown keyword."""
+    declared = {"$schema": f"http://json-schema.org/{draft}/schema#"} if draft else {}
+    unknown = {**declared, "components": {"schemas": {"W": {"type": "object", **part}}}}
+    reference = {"$ref": f"{'api.json' if is_other else ''}#/components/schemas/W"}
+    schema = {**declared, **an_object(c=reference), **({} if is_other else unknown)}
+    with pytest.raises(ConfigError, match=r"components/schemas/W.* is invalid at"):
+        faults_of(ARRAY, schema, {"api.json": unknown} if is_other else {})
+
+
 @pytest.mark.parametrize(
     ("draft", "name"),
     [
