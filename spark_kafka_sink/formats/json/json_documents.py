@@ -13,7 +13,7 @@ from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Drafts that are tried in this order if a schema declares none or is not valid in its draft. The
@@ -129,14 +129,26 @@ def _resource(draft: Any, schema: Any) -> Any:
     declared = schema.get("$schema", "") if isinstance(schema, dict) else ""
     specification: Any = specification_with(declared, default=default)
 
+    # The library takes `properties` for a schema if a reference goes through it after `items`, and
+    # reads all parts for its first reference, also those that are invalid or boolean.
     def id_of(contents: Any) -> str | None:
-        # The library takes `properties` for a schema if a reference goes through it after `items`.
         with suppress(AttributeError):
-            id_ = specification.id_of(contents)
+            id_ = specification.id_of(contents) if isinstance(contents, dict) else None
             return id_ if isinstance(id_, str) else None
         return None
 
-    return attrs.evolve(specification, id_of=id_of).create_resource(schema)
+    def anchors_in(_: Any, contents: Any) -> Iterable[Any]:
+        with suppress(AttributeError):
+            return list(specification.anchors_in(contents) if isinstance(contents, dict) else ())
+        return ()
+
+    def subresources_of(contents: Any) -> Iterable[Any]:
+        with suppress(AttributeError, TypeError):
+            return list(specification.subresources_of(contents))
+        return ()
+
+    tolerant = {"id_of": id_of, "anchors_in": anchors_in, "subresources_of": subresources_of}
+    return attrs.evolve(specification, **tolerant).create_resource(schema)
 
 
 def without_dots(reference: str) -> str:

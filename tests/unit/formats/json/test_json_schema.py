@@ -394,6 +394,24 @@ def test_reason_why_a_schema_is_invalid(part: dict[str, Any], reason: str) -> No
         faults_of(ARRAY, schema, {"part.json": {**draft, **part}})
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"properties": {"a": True, "c": {"$ref": "y.json"}}},
+        {"allOf": [{"$ref": "y.json"}], "properties": {"a": True, "c": True}},
+        {"properties": {"a": {"$id": []}, "c": {"$ref": "y.json"}}},
+        {"properties": {"c": {"$ref": "y.json"}}, "$defs": {"a": 1}},
+    ],
+)
+@pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07", "draft/2020-12"])
+def test_missing_reference_beside_other_parts(draft: str, part: dict[str, Any]) -> None:
+    schema = {"$schema": f"http://json-schema.org/{draft}/schema#", **part}
+    if "2020" in draft:
+        schema["$schema"] = f"https://json-schema.org/{draft}/schema"
+    with pytest.raises(ConfigError, match=r"reference 'y.json'|is invalid at"):
+        faults_of(ARRAY, schema)
+
+
 @pytest.mark.parametrize("is_other", [False, True])
 @pytest.mark.parametrize(
     "part",
