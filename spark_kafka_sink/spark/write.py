@@ -27,7 +27,13 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.spark.arrow_batches import without_measuring
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, batch_number
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
-from spark_kafka_sink.spark.runtime.internals import BATCH_ID, JOB_GROUP, QUERY_ID, use_this_python
+from spark_kafka_sink.spark.runtime.internals import (
+    BATCH_ID,
+    JOB_GROUP,
+    QUERY_ID,
+    run_id,
+    use_this_python,
+)
 from spark_kafka_sink.spark.runtime.session_checks import (
     check_session,
     reject_wheel,
@@ -97,7 +103,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         use_this_python(spark.sparkContext)
     else:  # The event log contains the request, and with it the options of the tasks.
         warn_of_displayed_secrets(write_options(df.schema, user_options))
-    job = plan_batch(user_options, df.schema, _origin(spark), _run_id(spark))
+    job = plan_batch(user_options, df.schema, _origin(spark), _run_of(spark))
     messages = _run(df, job)
     try:
         return job.end.commit(messages)
@@ -118,11 +124,11 @@ def _origin(spark: SparkSession | ConnectSession) -> WriteOrigin:
     return WriteOrigin.of_write(query or "", batch_number(batch))
 
 
-def _run_id(spark: SparkSession | ConnectSession) -> str:
-    """Return the id of the query's run within foreachBatch; empty elsewhere, and with Connect."""
+def _run_of(spark: SparkSession | ConnectSession) -> str | None:
+    """Return the id of the query's run within foreachBatch; None elsewhere, and with Connect."""
     if not isinstance(spark, SparkSession) or not spark.sparkContext.getLocalProperty(QUERY_ID):
-        return ""
-    return spark.sparkContext.getLocalProperty(JOB_GROUP) or ""
+        return None
+    return run_id(spark.sparkContext.getLocalProperty(JOB_GROUP))
 
 
 def options_of(call: str, options: Mapping[str, Any]) -> dict[str, str]:

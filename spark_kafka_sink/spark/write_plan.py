@@ -67,7 +67,7 @@ def plan_batch(
     user_options: Mapping[str, str],
     schema: types.StructType,
     origin: WriteOrigin | None = None,
-    run_id: str = "",
+    run_id: str | None = None,
 ) -> WriteJob:
     """Plan a batch write; raises the errors of `KafkaProdDataSource.writer`.
 
@@ -75,7 +75,7 @@ def plan_batch(
         user_options: the options, with keys in any case.
         schema: the schema of the rows.
         origin: the identity of a micro-batch; None for any other write.
-        run_id: id of the query's run, in which the schemas stay the same; empty outside of a query.
+        run_id: id of the query's run, in which the schemas stay the same; None outside of a query.
     """
     origin = origin or WriteOrigin.of_write()
     options = write_options(schema, user_options)
@@ -147,7 +147,7 @@ def _with_schemas(
     schema: types.StructType,
     config: SinkConfig,
     stream: StreamIdentity | None = None,
-    run_id: str = "",
+    run_id: str | None = None,
 ) -> tuple[ColumnRoles, SinkConfig]:
     """Return the columns' roles with the schemas of their formats, and the settings for tasks.
 

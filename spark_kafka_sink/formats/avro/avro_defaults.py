@@ -10,7 +10,7 @@ import re
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT, invalid_schema
+from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_TEXT, invalid_schema
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _scalar(schema: AvroSchema, value: Any) -> bytes:
     kind = schema.kind
     if type(value) not in _JSON_TYPES.get(kind, (str,)):
         raise TypeError
-    if not _has_meaning(schema.logical or "", value):
+    if not _has_meaning(schema, value):
         raise ValueError
     if kind in _STRUCTS:
         return struct.pack(_STRUCTS[kind], value)
@@ -97,10 +97,11 @@ def _scalar(schema: AvroSchema, value: Any) -> bytes:
     return _string(value.encode()) if kind == "string" else b""
 
 
-def _has_meaning(logical: str, value: Any) -> bool:
+def _has_meaning(schema: AvroSchema, value: Any) -> bool:
     """Return True if readers can convert a value to its logical type."""
-    if logical == "uuid":
-        return len(value) == UUID_SIZE or re.match(UUID_TEXT, value) is not None
+    logical = schema.logical or ""
+    if logical == "uuid" and schema.kind == "string":
+        return re.fullmatch(UUID_TEXT, value) is not None
     if logical in DAYS:
         return bool(0 <= value < DAYS[logical])
     return not logical.endswith("decimal") or bool(value)

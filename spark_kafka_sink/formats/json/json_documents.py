@@ -80,7 +80,7 @@ def check_document(draft: Any, schema: Any) -> None:
         check_document(validators.validator_for(part, default=draft), part)
 
 
-def invalid(which: str, error: Any) -> ConfigError:
+def invalid_document(which: str, error: Any) -> ConfigError:
     """Return the error for a schema that jsonschema rejects: its innermost reason and place."""
     while error.context:
         error = max(error.context, key=lambda inner: len(inner.absolute_path))

@@ -39,7 +39,11 @@ from spark_kafka_sink.formats.json.json_checks import (
     RequiredKey,
     Values,
 )
-from spark_kafka_sink.formats.json.json_documents import check_document, invalid, without_dots
+from spark_kafka_sink.formats.json.json_documents import (
+    check_document,
+    invalid_document,
+    without_dots,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -188,7 +192,9 @@ def _check_part(draft: Any, reference: str, part: Any) -> None:
     try:
         check_document(validators.validator_for(part, default=draft), part)
     except SchemaError as error:
-        raise invalid(f"the JSON Schema of the reference {shown(reference)}", error) from None
+        raise invalid_document(
+            f"the JSON Schema of the reference {shown(reference)}", error
+        ) from None
 
 
 def match(

@@ -15,7 +15,7 @@ from spark_kafka_sink.formats.json.json_documents import (
     check_document,
     declares_draft,
     drafts_of,
-    invalid,
+    invalid_document,
     load_document,
     resolver_of,
 )
@@ -73,7 +73,7 @@ def _invalid_in(draft: Any, schema: Any, others: Mapping[str, Any]) -> ConfigErr
             which = f"the JSON Schema of the reference {shown(name)}"
             check_document(validators.validator_for(other, default=draft), other)
     except SchemaError as error:
-        return invalid(which, error)
+        return invalid_document(which, error)
     except RecursionError:
         return _endless()
     return None

@@ -6,14 +6,12 @@ new id.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.spark.runtime import internals, worker_context
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 
-_RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _SESSION: Final = "(frame.sparkSession)" if HAS_DATA_SOURCES else ""
 """Argument of `inheritable_thread_target`; in 3.5, it takes the function of a classic session."""
 
@@ -57,10 +55,8 @@ def current_run() -> str | None:
 
     With Spark Connect, the id of the run's session takes its place.
 
-    Return None outside of a query, or if the user has set a different job group: a group that is
-    the same after a restart does not distinguish runs.
+    Return None outside of a query, or if the user has set a different job group.
     """
     if not internals.local_property(internals.QUERY_ID):
         return worker_context.connect_query_session()
-    group = internals.local_property(internals.JOB_GROUP)
-    return group if group is not None and _RUN_ID.fullmatch(group) else None
+    return internals.run_id(internals.local_property(internals.JOB_GROUP))

@@ -43,6 +43,7 @@ group.
 
 Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
 """
+_RUN_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 APPLICATION: Final = "spark.app.name"
 TAGS: Final = "spark.job.tags"
 CONNECT_TAG: Final = "SparkConnect_"
@@ -94,6 +95,14 @@ class Probe:
     """Spark releases on which a write without it is tested."""
     without: str
     """What happens to a write without it."""
+
+
+def run_id(job_group: str | None) -> str | None:
+    """Return the id of a query's run, or None if the user has set a different job group.
+
+    A group that is the same after a restart does not distinguish runs.
+    """
+    return job_group if job_group is not None and _RUN_ID.fullmatch(job_group) else None
 
 
 def _probe(

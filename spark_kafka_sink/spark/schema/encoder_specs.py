@@ -89,7 +89,8 @@ def with_schemas(
     """
     if start is None:
         return _completed(roles, schema, config)
-    key = (start.name, roles, schema.json(), config.formats, config.topic)
+    # A dry run has no ids; a foreachBatch function can write to several topics.
+    key = (start.name, roles, schema.json(), config.formats, config.topic, config.dry_run)
     cached = _CACHED_ROLES.get(key)
     if cached is not None and cached.is_valid_for(start):
         return cached.roles

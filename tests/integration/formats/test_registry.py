@@ -5,8 +5,9 @@ Confluent's client reads the records. The registry runs in-process: `tests.suppo
 
 import json
 import pickle
+from itertools import product
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from spark_kafka_sink.spark.schema import encoder_specs
+from spark_kafka_sink.spark.write_plan import plan_batch
 from tests.integration.support.columnar import write_rows
 from tests.support.schema_registry import SmallRegistry, guid_of
 
@@ -429,6 +431,31 @@ def test_stream_registers_once_per_start(
     wider = StructType([*ORDER.fields, StructField("n", LongType())])
     KafkaProdDataSource(options).streamWriter(wider, overwrite=False)
     assert registry.subjects == {"events-value": [1, 2]}
+
+
+def test_run_of_a_query_registers_once_but_never_writes_with_the_specs_of_a_dry_run(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    """A foreachBatch function can try a micro-batch before it writes it, to several topics."""
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "preflight": "off",
+        "schema.registry.url": registry.url,
+        **AVRO,
+    }
+    run, prefixes = str(uuid4()), []
+    for topic, dry_run in [*product(("events", "others"), ("true", "false"))] * 2:
+        settings = {**options, "topic": topic, "dryRun": dry_run}
+        job = plan_batch(settings, ORDER, run_id=run)
+        assert job.task.roles.value_spec is not None
+        prefixes.append(job.task.roles.value_spec.framing.prefix)
+    posts = [request for request in registry.requests if request.endswith("/versions")]
+    assert [request for request in posts if request.startswith("POST")] == [
+        "POST /subjects/events-value/versions",
+        "POST /subjects/others-value/versions",
+    ]
+    unregistered, registered = b"\0" * 5, b"\0\0\0\0\1"
+    assert prefixes == [unregistered, registered] * 4
 
 
 def test_no_schema_is_registered_if_another_one_fails(

@@ -336,6 +336,8 @@ AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 4}
     [
         (UUID, ""),
         (UUID, "00000000"),
+        (UUID, "0" * 16),
+        (UUID, f"{uuid.UUID(int=5)}\n"),
         ([UUID, "null"], "x"),
         (TIME, 86_400_000),
         ({"type": "long", "logicalType": "time-micros"}, -1),
