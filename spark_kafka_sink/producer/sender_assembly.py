@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
+from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
+from spark_kafka_sink.producer.send.partition_states import PartitionStates
 from spark_kafka_sink.producer.send.record_errors import RecordErrorHandler
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
@@ -23,6 +25,7 @@ def make_sender(context: SessionContext) -> Sender:
     """Create the session's sender, which is a `DryRunSender` for a dry run."""
     client, accumulator, acls = context.client, context.accumulator, context.acls
     producer_state, transaction_manager = context.producer_state, context.transaction_manager
+    partitions, timeout = PartitionStates(), DeliveryTimeout(client)
     completer = BatchCompleter(
         client=client,
         producer_state=producer_state,
@@ -32,26 +35,21 @@ def make_sender(context: SessionContext) -> Sender:
         written=context.written,
         acls=acls,
         transaction_manager=transaction_manager,
+        partitions=partitions,
+        timeout=timeout,
     )
     responses = ResponseHandler(
         client=client,
         producer_state=producer_state,
         accumulator=accumulator,
+        partitions=partitions,
+        timeout=timeout,
+        transaction_manager=transaction_manager,
         completer=completer,
         record_errors=_record_errors(context),
         breakers=context.breakers,
         listeners=context.listeners,
         acls=acls,
-    )
-    statistics = Statistics(
-        name=context.events.session,
-        path=context.settings.statistics_path,
-        client=client,
-        accumulator=accumulator,
-        producer_state=producer_state,
-        report=context.report,
-        partitions=completer.partitions,
-        transaction_manager=transaction_manager,
     )
     make: Callable[..., Sender] = Sender
     if context.settings.dry_run:
@@ -62,12 +60,14 @@ def make_sender(context: SessionContext) -> Sender:
     return make(
         client=client,
         accumulator=accumulator,
+        partitions=partitions,
+        timeout=timeout,
         completer=completer,
         drainer=Drainer(
             client,
             accumulator=accumulator,
             breakers=context.breakers,
-            partitions=completer.partitions,
+            partitions=partitions,
             transaction_manager=transaction_manager,
         ),
         responses=responses,
@@ -75,7 +75,20 @@ def make_sender(context: SessionContext) -> Sender:
         transaction_manager=transaction_manager,
         listeners=context.listeners,
         broker_meters=context.report.meters.brokers,
-        statistics=statistics,
+        statistics=_statistics(context, partitions),
+    )
+
+
+def _statistics(context: SessionContext, partitions: PartitionStates) -> Statistics:
+    return Statistics(
+        name=context.events.session,
+        path=context.settings.statistics_path,
+        client=context.client,
+        accumulator=context.accumulator,
+        producer_state=context.producer_state,
+        report=context.report,
+        partitions=partitions,
+        transaction_manager=context.transaction_manager,
     )
 
 

@@ -77,7 +77,7 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
 
     def complete(self: Sender, completion: Completion) -> None:
         original(self, completion)
-        for state in self.completer.partitions:
+        for state in self.partitions:
             for batch in reversed(state.retries):
                 if batch.is_ambiguous and batch.sequence >= 0:
                     _rewind(state, batch.sequence)

@@ -38,7 +38,11 @@ from spark_kafka_sink.broker.partition.log_validator import (
 )
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, unknown_topic
 from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import (
+    PRODUCE_ADDS_PARTITIONS,
+    PRODUCE_WITH_ABORTABLE_ERROR,
+    ApiKey,
+)
 from spark_kafka_sink.kafka.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
@@ -52,8 +56,6 @@ if TYPE_CHECKING:
 TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
 """The request's item for a topic, and the data of the topic's partitions."""
 NO_OFFSET = -1
-TRANSACTION_ABORTABLE_FROM = 11
-IMPLICIT_ADD_VERSION = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,7 @@ def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData])
     would take quadratic time. If this fails, `_verify` gets the same error for each partition.
     """
     transactional_id = context.request.transactional_id
-    if context.version < IMPLICIT_ADD_VERSION or transactional_id is None:
+    if context.version < PRODUCE_ADDS_PARTITIONS or transactional_id is None:
         return
     added: dict[ProducerIdAndEpoch, list[TopicPartition]] = {}
     for item, partitions in topics:
@@ -265,14 +267,14 @@ def _verify(context: RequestContext, partition: Partition, records: memoryview |
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    adds = context.version >= IMPLICIT_ADD_VERSION
+    adds = context.version >= PRODUCE_ADDS_PARTITIONS
     partition.transactions.verify(header, starts_at_zero=adds)
     error = context.cluster.transaction_coordinator.add_or_verify(
         transactional_id,
         ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
         partition.topic_partition,
         adds=adds,
-        knows_abortable=context.version >= TRANSACTION_ABORTABLE_FROM,
+        knows_abortable=context.version >= PRODUCE_WITH_ABORTABLE_ERROR,
     )
     is_retriable = error is ErrorCode.concurrent_transactions
     return ErrorCode.not_enough_replicas if is_retriable else error

@@ -60,7 +60,11 @@ from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.codec import timestamp
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import (
+    OFFSET_COMMIT_ADDS_GROUP,
+    OFFSET_COMMIT_WITH_ABORTABLE_ERROR,
+    ApiKey,
+)
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
@@ -80,8 +84,6 @@ _FENCED_SINCE = {
 }
 """First version of each API in which clients support PRODUCER_FENCED."""
 BATCHED_VERSION = 4
-TRANSACTION_ABORTABLE_FROM = 4
-IMPLICIT_ADD_VERSION = 5
 BUMPING_VERSION = 5
 TRANSACTIONS_V2 = 2
 
@@ -224,8 +226,8 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
             context.request.transactional_id,
             producer,
             OFFSETS_PARTITION,
-            adds=context.version >= IMPLICIT_ADD_VERSION,
-            knows_abortable=context.version >= TRANSACTION_ABORTABLE_FROM,
+            adds=context.version >= OFFSET_COMMIT_ADDS_GROUP,
+            knows_abortable=context.version >= OFFSET_COMMIT_WITH_ABORTABLE_ERROR,
         )
     generation = context.get("generation_id", -1)
     error = error or may_commit(context, generation, in_transaction=True)

@@ -18,7 +18,12 @@ from datetime import timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.kafka.protocol.versions import ApiKey, BrokerFeatures, VersionRange
+from spark_kafka_sink.kafka.protocol.versions import (
+    PRODUCE_ADDS_PARTITIONS,
+    ApiKey,
+    BrokerFeatures,
+    VersionRange,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 FEATURE = "transaction.version"
 _LEVEL = 2
 """The minimum finalized level of the feature that enables transactions V2."""
-_NEEDED = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5}
+_NEEDED = {ApiKey.PRODUCE: PRODUCE_ADDS_PARTITIONS, ApiKey.END_TXN: 5}
 """The minimum API versions of transactions V2; lower versions use V1."""
 _KEY_TYPE = 1
 """FindCoordinator's key type for transactional ids."""

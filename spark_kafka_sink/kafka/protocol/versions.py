@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 NO_EPOCH = -1
 PRODUCE_WITH_TOPIC_IDS = FETCH_WITH_TOPIC_IDS = 13
 """The first version of each API that names topics by their ids (KIP-516)."""
+PRODUCE_WITH_ABORTABLE_ERROR, OFFSET_COMMIT_WITH_ABORTABLE_ERROR = 11, 4
+"""The first versions of Produce and TxnOffsetCommit that may return TRANSACTION_ABORTABLE."""
+PRODUCE_ADDS_PARTITIONS, OFFSET_COMMIT_ADDS_GROUP = 12, 5
+"""The first versions of Produce and TxnOffsetCommit that extend the transaction (KIP-890)."""
 _UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 
 

@@ -287,7 +287,7 @@ class Accumulator:
             self.queues.pop(batch.topic_partition)
             if batch.topic_partition != topic_partition:
                 self.queues.put_last(batch.topic_partition)
-                batch.topic_partition = topic_partition
+                batch.assign_partition(topic_partition)
                 self.quotas.change(topic_partition, batch.payload_size)
                 self._events.on_partition_assigned(batch)
             self.queues.put_last(topic_partition)
@@ -316,22 +316,24 @@ class Accumulator:
             self.state.add_incomplete(1)
             self.queues.append(batch)
 
-    def fail(self, error: BaseException, fail_rest: Callable[[list[ProducerBatch]], None]) -> None:
-        """End the session: pass all undrained batches to `fail_rest`, then set `error`.
+    def fail(
+        self, error: BaseException, fail_undrained: Callable[[list[ProducerBatch]], None]
+    ) -> None:
+        """End the session: pass all undrained batches to `fail_undrained`, then set `error`.
 
         The writer cannot append rows between these steps.
         """
         with self._lock:
-            fail_rest(self.take_all())
+            fail_undrained(self.take_all())
             self.state.fail(error)
 
     def take_all(self) -> list[ProducerBatch]:
         """Remove and return all batches that were never drained, including open batches."""
         with self._lock:
-            rest = [*self.queues.take_all(), *self._open.values()]
+            undrained = [*self.queues.take_all(), *self._open.values()]
             self._open.clear()
             self._open_bytes = 0
-            return rest
+            return undrained
 
     # Any thread may call the methods below.
 
@@ -393,17 +395,15 @@ class Accumulator:
     def _close(self, topic_partition: TopicPartition, reason: CloseReason) -> None:
         batch = self._open.pop(topic_partition)
         self._open_bytes -= batch.payload_size
-        batch.close(reason, self.state.clock.monotonic())
+        batch.close(reason, self.state.clock.monotonic(), is_ready=not self._compresses)
         self._events.on_closed(batch)
         self.queues.append(batch)
-        batch.is_ready = not self._compresses
         if self._compresses:
             self._compressor.submit(batch)
 
     def _take_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
         """Store the compressed records, unless they are larger than the uncompressed records."""
-        batch.compression_s = seconds
-        batch.is_ready = True
+        batch.record_compression(seconds)
         if len(payload) < batch.payload_size:
             self.pool.release(batch.charges)
             self.quotas.change(batch.topic_partition, len(payload) - batch.payload_size)

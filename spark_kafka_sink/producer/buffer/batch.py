@@ -158,13 +158,21 @@ class ProducerBatch:
         self.raw_size += size
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
-    def close(self, reason: CloseReason, now: float) -> None:
-        """Take no further records."""
-        self.closed_at, self.close_reason = now, reason
+    def close(self, reason: CloseReason, now: float, *, is_ready: bool) -> None:
+        """Take no further records; a batch that is not ready waits for its compression."""
+        self.closed_at, self.close_reason, self.is_ready = now, reason, is_ready
+
+    def record_compression(self, seconds: float) -> None:
+        """Record the duration of the compression, after which the batch may be sent."""
+        self.compression_s, self.is_ready = seconds, True
 
     def take_payload(self, payload: bytes, codec: Codec) -> None:
         """Replace the records with the compressed records."""
         self.parts, self.payload_size, self.codec = [payload], len(payload), codec
+
+    def assign_partition(self, topic_partition: TopicPartition) -> None:
+        """Assign a partition to a batch of the unassigned queue."""
+        self.topic_partition = topic_partition
 
     def replace_part(self, index: int, copy: bytes) -> None:
         """Replace a part with a copy, in a new list: the codec thread may read the old one."""
@@ -206,16 +214,30 @@ class ProducerBatch:
         """Remove the sequence, so that the batch gets a new sequence."""
         self.number(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
-    def succeed(self, batch: ProducerBatch, *index: int) -> None:
-        """Take the place of `batch`; `index` is the piece's number if several replace it."""
-        self.label, self.order = (*batch.label, *index), (*batch.order, *index)
+    def assign_order(self, number: int) -> None:
+        """Assign the batch's number among those sent to its partition; splits add to it."""
+        self.order = (number,)
 
-    def record_attempt(self, now: float, timed_from: float) -> None:
+    def succeed(self, batch: ProducerBatch, *index: int) -> None:
+        """Take the place of `batch`; `index` is the number of a piece, which is unsent."""
+        self.label, self.order = (*batch.label, *index), (*batch.order, *index)
+        if not index:
+            self.attempts = batch.attempts
+
+    def mark_ambiguous(self) -> None:
+        """Record that the log may contain the batch, because an attempt has an unknown outcome."""
+        self.is_ambiguous = True
+
+    def clear_ambiguous(self) -> None:
+        """Record that the log cannot contain the batch."""
+        self.is_ambiguous = False
+
+    def record_attempt(self, now: float, timed_from: float, topic_id: uuid.UUID | None) -> None:
         """Record that the batch is sent; the first attempt begins its delivery time."""
         if not self.attempts:
             self.timed_from = timed_from
         self.attempts += 1
-        self.sent_at = now
+        self.sent_at, self.topic_id = now, topic_id
 
     def record_retry(self, rejection_code: int, timed_from: float) -> None:
         """Record that the batch is sent again; the code is 0 if its response was lost."""

@@ -19,8 +19,6 @@ from spark_kafka_sink.common.recreated_topics import recreated_topic_error
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.producer.send import batch_failure
-from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
-from spark_kafka_sink.producer.send.partition_states import PartitionStates
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 
 if TYPE_CHECKING:
@@ -36,7 +34,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
     from spark_kafka_sink.producer.send.partition_state import PartitionState
+    from spark_kafka_sink.producer.send.partition_states import PartitionStates
     from spark_kafka_sink.producer.send.record_errors import BatchResult
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
@@ -61,13 +61,15 @@ class BatchCompleter:
     written: WrittenTopics
     acls: AclAdvisor
     transaction_manager: TransactionManager | None
-    partitions: PartitionStates = field(default_factory=PartitionStates)
-    timeout: DeliveryTimeout = field(init=False)
-    failure: KafkaProdError | None = None
+    partitions: PartitionStates
+    timeout: DeliveryTimeout
+    _failure: KafkaProdError | None = field(default=None, init=False)
     """The first permanent failure. `finish_failure` adds the delivery statuses."""
 
-    def __post_init__(self) -> None:
-        self.timeout = DeliveryTimeout(self.client)
+    @property
+    def has_failed(self) -> bool:
+        """True after the first permanent failure: no new batch may be sent."""
+        return self._failure is not None
 
     def acknowledge(self, result: BatchResult, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
@@ -140,9 +142,9 @@ class BatchCompleter:
     def fail_session(self, error: KafkaProdError) -> None:
         """Store the first permanent failure, which ends the session."""
         self.accumulator.state.mark_failed()
-        if self.failure is not None:
+        if self._failure is not None:
             return
-        self.failure = error
+        self._failure = error
         if self.transaction_manager is not None:
             if self.transaction_manager.has_begun:
                 mark_uncommittable(error, self.transaction_manager.settings)
@@ -194,20 +196,20 @@ class BatchCompleter:
 
     def finish_failure(self) -> None:
         """After a failure, fail the remaining batches and the session when nothing is in flight."""
-        failure = self.failure
+        failure = self._failure
         if failure is None or self.accumulator.state.error is not None:
             return
         if any(state.is_busy for state in self.partitions):
             return
 
-        def fail_rest(batches: list[ProducerBatch]) -> None:
+        def fail_undrained(batches: list[ProducerBatch]) -> None:
             for batch in batches:
                 self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
             failure.statuses = self.failures()
 
         for batch in self.partitions.take_retries(lambda _: True):
             self.fail(batch, status_of(batch), _ABANDONED)
-        self.accumulator.fail(failure, fail_rest)
+        self.accumulator.fail(failure, fail_undrained)
 
     def abandon(self, error: KafkaProdError) -> None:
         """Fail the session without waiting for responses: in-flight batches may be in the log."""

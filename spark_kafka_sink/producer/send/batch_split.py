@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.records.record_decoder import Record
+    from spark_kafka_sink.producer.rows import RowNumbers
 
 
 def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBatch]:
@@ -40,10 +41,15 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     layout = lay_out(np.zeros(batch.records, np.int8), sizes, 0, lambda _: None, BatchLimits(size))
     pieces = []
     for number, (_, start, stop, *_) in enumerate(layout.segments):
-        piece = closed_batch(batch.topic_partition, batch.created_at, columns.slice(start, stop))
-        piece.rows = [None if rows is None else rows.slice(start, stop)]
+        piece = closed_batch(
+            batch.topic_partition,
+            batch.created_at,
+            columns.slice(start, stop),
+            None if rows is None else rows.slice(start, stop),
+        )
         piece.succeed(batch, number)
-        piece.is_ambiguous = batch.is_ambiguous
+        if batch.is_ambiguous:
+            piece.mark_ambiguous()
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence
@@ -66,24 +72,32 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
         piece.take_payload(payload, codec)
 
 
-def piece_of(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
+def piece_of(
+    batch: ProducerBatch, records: list[Record], rows: RowNumbers | None = None
+) -> ProducerBatch:
     """Return an uncompressed batch of some of a batch's records, without a sequence."""
-    return closed_batch(batch.topic_partition, batch.created_at, columns_of(records))
+    return closed_batch(batch.topic_partition, batch.created_at, columns_of(records), rows)
 
 
 def closed_batch(
-    topic_partition: TopicPartition, created: float, columns: Columns
+    topic_partition: TopicPartition,
+    created_at: float,
+    columns: Columns,
+    rows: RowNumbers | None = None,
 ) -> ProducerBatch:
-    """Return a batch of these rows that is ready to be sent; the rows must have timestamps."""
+    """Return a batch of these records that is ready to be sent; they must have timestamps."""
     stamps = columns.timestamps
     assert stamps is not None
     base = int(stamps[0])
-    piece = ProducerBatch(topic_partition, created, base, base, is_ready=True)
+    piece = ProducerBatch(topic_partition, created_at, base, base, is_ready=True)
     encoded = record_encoder.encode_records(
         columns, np.arange(len(columns), dtype=np.int32), stamps - base
     )
     piece.add(
-        record_encoder.slice_records(encoded, 0, len(columns)), len(columns), int(stamps.max())
+        record_encoder.slice_records(encoded, 0, len(columns)),
+        len(columns),
+        int(stamps.max()),
+        rows=rows,
     )
     return piece
 

@@ -175,7 +175,7 @@ class PartitionState:
             self._retry_queue.pop(0)
         else:
             self._sent += 1
-            batch.order = (self._sent,)
+            batch.assign_order(self._sent)
         self._in_flight.append(batch)
         self.leader = leader
 
@@ -226,7 +226,7 @@ class PartitionState:
         """
         for retry in self._retry_queue:
             if retry.order[0] == piece.order[0] and not retry.attempts:
-                retry.is_ambiguous = False
+                retry.clear_ambiguous()
 
     def retry(self, batch: ProducerBatch, at: float, *, in_new_epoch: bool = False) -> None:
         """Queue a batch in flight for a retry at `at` or later."""
@@ -261,7 +261,7 @@ class PartitionState:
         """Remove and return the batches in flight for which `unwanted` is true."""
         taken = [batch for batch in self._in_flight if unwanted(batch)]
         for batch in taken:
-            batch.is_ambiguous = True
+            batch.mark_ambiguous()
             self._in_flight.remove(batch)
         return taken
 

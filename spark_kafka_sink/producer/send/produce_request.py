@@ -9,7 +9,11 @@ from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import produce
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
+from spark_kafka_sink.kafka.protocol.versions import (
+    PRODUCE_ADDS_PARTITIONS,
+    PRODUCE_WITH_TOPIC_IDS,
+    ApiKey,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -19,8 +23,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 
-_ADDS_PARTITIONS = 12
-"""First version of Produce that adds its partitions to the transaction (KIP-890)."""
 _ZSTD = 7
 """First version of Produce that allows zstd batches (KIP-110)."""
 
@@ -57,7 +59,7 @@ def produce_request(
         cap = transaction_manager.version.cap(ApiKey.PRODUCE) or cap
     version = connection.version(ApiKey.PRODUCE, cap)
     if transaction_manager is not None and not (
-        transaction_manager.version.needs_add_partitions or version >= _ADDS_PARTITIONS
+        transaction_manager.version.needs_add_partitions or version >= PRODUCE_ADDS_PARTITIONS
     ):
         raise ProtocolError(
             f"the cluster has finalized transaction.version 2, but this broker supports only "

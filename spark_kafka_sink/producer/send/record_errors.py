@@ -146,12 +146,10 @@ class RecordErrorHandler:
         self._count(result, len(rejected))
         if not kept:
             return [], rejected
-        rest = piece_of(batch, kept)
-        rest.rows = [_without(batch.row_numbers(), bad)]
-        rest.succeed(batch)
-        rest.attempts = batch.attempts
-        recompress(rest, batch.codec, self.config.compression_level)
-        return [rest], rejected
+        remaining = piece_of(batch, kept, _without(batch.row_numbers(), bad))
+        remaining.succeed(batch)
+        recompress(remaining, batch.codec, self.config.compression_level)
+        return [remaining], rejected
 
     def letters(self, result: BatchResult, rejected: list[Record]) -> list[ProducerBatch]:
         """Return dead letters for the rejected records, in batches.
@@ -206,9 +204,7 @@ class RecordErrorHandler:
             return None
         stamped = enumerate(zip(records, self._with_current_time(records), strict=True))
         mixed = [now if index in wrong else old for index, (old, now) in stamped]
-        piece = self._replacement(result.batch, mixed)
-        piece.is_restamped = True
-        return piece
+        return replace(self._replacement(result.batch, mixed), is_restamped=True)
 
     def _replacement(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
         """Return a batch with the sequences of `batch`, which has the same number of records."""

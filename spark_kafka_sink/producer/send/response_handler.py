@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
-    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
+    from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
+    from spark_kafka_sink.producer.send.partition_states import DrainedBatch, PartitionStates
+    from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)
@@ -82,6 +84,9 @@ class ResponseHandler:
     client: Client
     producer_state: ProducerState
     accumulator: Accumulator
+    partitions: PartitionStates
+    timeout: DeliveryTimeout
+    transaction_manager: TransactionManager | None
     completer: BatchCompleter
     record_errors: RecordErrorHandler
     breakers: CircuitBreakers
@@ -133,7 +138,7 @@ class ResponseHandler:
         if code != ErrorCode.none:
             step = next_step(code, self._facts(result, now))
             if is_unclear(code):
-                batch.is_ambiguous = True
+                batch.mark_ambiguous()
         self.listeners.on_answered(batch, completion, result.response, step.action.name)
         match step.action:
             case BatchAction.COMPLETE:
@@ -156,10 +161,10 @@ class ResponseHandler:
             head=result.state.is_head(batch),
             records=batch.records,
             ambiguous=batch.is_ambiguous,
-            expired=self.completer.timeout.is_expired(batch, now),
+            expired=self.timeout.is_expired(batch, now),
             attempts_left=batch.attempts <= self.client.config.retries,
             gapless=self.client.config.enable_gapless_guarantee,
-            transactional=self.completer.transaction_manager is not None,
+            transactional=self.transaction_manager is not None,
             own_epoch=self.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
         )
 
@@ -190,7 +195,7 @@ class ResponseHandler:
             else:
                 at = now
         state.retry(batch, at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
-        batch.record_retry(max(response.code, 0), self.completer.timeout.start_of(batch))
+        batch.record_retry(max(response.code, 0), self.timeout.start_of(batch))
         self.listeners.on_retried(batch, result.error)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
@@ -203,7 +208,7 @@ class ResponseHandler:
         request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
         by_produce = request.api is ApiKey.PRODUCE
         if not by_produce or request.version >= _CLIENT_THROTTLES:
-            self.completer.timeout.record_pause(node_id, now, seconds, by_produce=by_produce)
+            self.timeout.record_pause(node_id, now, seconds, by_produce=by_produce)
             self.client.network.throttle(node_id, seconds, now)
             self.accumulator.state.add_throttle_pause(pause_ms)
 
@@ -222,17 +227,16 @@ class ResponseHandler:
         def is_rejected(batch: ProducerBatch) -> bool:
             return batch.topic_partition.topic in topics and batch.is_ready
 
-        waiting = self.completer.partitions.take_retries(is_rejected)
+        waiting = self.partitions.take_retries(is_rejected)
         for batch in waiting + self.accumulator.queues.take_while(is_rejected):
-            state = self.completer.partitions.get(batch.topic_partition) or PartitionState(
-                batch.topic_partition
-            )
+            partition = batch.topic_partition
+            state = self.partitions.get(partition) or PartitionState(partition)
             result = BatchResult(state, batch, _DENIED)
             if self.record_errors.remedy(result) is Remedy.SET_ASIDE:
                 self._set_aside(result)
                 continue
             self.completer.fail(batch, status_of(batch), result.error)
-            self.completer.fail_session(error(batch.topic_partition.topic))
+            self.completer.fail_session(error(partition.topic))
 
     # The methods below handle batches that are too large or contain rejected records.
 
@@ -250,7 +254,7 @@ class ResponseHandler:
             case Remedy.HALVE:
                 self._split(state, batch, half(batch.raw_size))
             case Remedy.NONE:
-                transactional = self.completer.transaction_manager is not None
+                transactional = self.transaction_manager is not None
                 error = batch_error(batch, response, self.acls, transactional=transactional)
                 state.remove(batch)
                 self.completer.fail(batch, step.status, result.error)
@@ -264,9 +268,9 @@ class ResponseHandler:
         Some of the batch's sequences stay unused, so later batches need new sequences. If too many
         rows are bad, fail the session.
         """
-        rest, rejected = self.record_errors.divide(result)
+        remaining, rejected = self.record_errors.divide(result)
         if result.state.contains(result.batch):  # otherwise, the batch is in no queue
-            result.state.replace(result.batch, rest)
+            result.state.replace(result.batch, remaining)
         result.state.leave_gap(result.batch)
         for letter in self.record_errors.letters(result, rejected):
             self.accumulator.add_closed(letter)
@@ -274,7 +278,7 @@ class ResponseHandler:
             self.record_errors.bad_rows.check_ratio()
         except DeliveryError as error:
             self.completer.fail_session(error)
-        self.accumulator.replace(result.batch, rest)
+        self.accumulator.replace(result.batch, remaining)
 
     def _split(self, state: PartitionState, batch: ProducerBatch, size: int) -> None:
         pieces = split(batch, size, self.client.config.compression_level)

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
+    from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
     from spark_kafka_sink.producer.send.drainer import Drained, Drainer
     from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
-    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
+    from spark_kafka_sink.producer.send.partition_states import DrainedBatch, PartitionStates
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 
 
@@ -53,6 +54,8 @@ class Sender:
 
     client: Client
     accumulator: Accumulator
+    partitions: PartitionStates
+    timeout: DeliveryTimeout
     completer: BatchCompleter
     drainer: Drainer
     responses: ResponseHandler
@@ -80,7 +83,7 @@ class Sender:
         self._check_failures()
         if self.transaction_manager is not None:
             self._advance_transaction(self.transaction_manager, now)
-        if self.completer.failure is None:
+        if not self.completer.has_failed:
             self._drain(now)
         # After draining, as in Kafka's Sender.sendProducerData.
         self._expire(now)
@@ -119,7 +122,7 @@ class Sender:
             return _waiting(waiting, "the metadata of their topics", timeout, now)
         waiting = [
             batch
-            for state in self.completer.partitions
+            for state in self.partitions
             if node_id in {state.leader, cluster.leader(*state.topic_partition)}
             for batch in (*state.in_flight, *state.retries)
         ]
@@ -159,7 +162,7 @@ class Sender:
             has_more = drained.more or bool(drained.to_renumber)
 
     def _may_send(self) -> bool:
-        if self.completer.failure is not None:
+        if self.completer.has_failed:
             return False
         known = self.producer_id.producer_state.state is ProducerIdState.KNOWN
         return known or not self.client.config.enable_idempotence
@@ -197,9 +200,8 @@ class Sender:
                 self.listeners.on_sequence_assigned(batch)
             # After the first attempt, other batches' acknowledgements do not extend
             # delivery.timeout.ms.
-            batch.record_attempt(now, self.completer.timeout.start_of(batch))
-            topics = self.client.metadata.cluster.topics
-            batch.topic_id = topics[batch.topic_partition.topic].topic_id
+            topic = self.client.metadata.cluster.topics[batch.topic_partition.topic]
+            batch.record_attempt(now, self.timeout.start_of(batch), topic.topic_id)
         self._connect_attempts.pop(node_id, None)
         connection = self.client.network.broker(node_id).connection
         try:
@@ -273,7 +275,7 @@ class Sender:
 
     def _advance_transaction(self, transaction_manager: TransactionManager, now: float) -> None:
         """Send the next request to the coordinator; fail the session if the writer aborts."""
-        if transaction_manager.must_abort and self.completer.failure is None:
+        if transaction_manager.must_abort and not self.completer.has_failed:
             transactional_id = transaction_manager.settings.transactional_id
             self.completer.fail_session(cancelled_error(transactional_id))
         try:
@@ -322,7 +324,7 @@ class Sender:
 
     def _max_poll_seconds(self, now: float) -> float:
         """Return the maximum wait of the poll in seconds."""
-        if self.completer.failure is not None:
+        if self.completer.has_failed:
             return _FAILED_WAIT_S
         wait = min(
             _MAX_POLL_S,
@@ -334,7 +336,7 @@ class Sender:
             wait = min(wait, self.transaction_manager.seconds_until_due(now))
         elif self.client.config.enable_idempotence:
             wait = min(wait, self.producer_id.seconds_until_due(now))
-        return max(0.0, min(wait, self.completer.partitions.seconds_until_retry(now)))
+        return max(0.0, min(wait, self.partitions.seconds_until_retry(now)))
 
 
 def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:

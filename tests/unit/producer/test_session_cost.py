@@ -175,7 +175,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     """Return the calls of the drainer if each partition has a state, and one has a retry."""
     sim.session.append(rows(partitions))
     sim.finish()
-    state = sim.session._sender.completer.partitions.of(TopicPartition("t", 0))
+    state = sim.session._sender.partitions.of(TopicPartition("t", 0))
     sim.session.append(rows(1))
     sim.session.context.accumulator.close_due(sim.clock.monotonic() + 1)
     batch = sim.session.context.accumulator.queues.head(state.topic_partition)

@@ -150,7 +150,7 @@ def in_flight(sim: World, *partitions: int) -> int:
     """Return the number of records sent to these partitions and not yet acknowledged."""
     mine = [
         partition
-        for partition in sim.session._sender.completer.partitions
+        for partition in sim.session._sender.partitions
         if partition.topic_partition.partition in partitions
     ]
     return sum(batch.records for state in mine for batch in state.in_flight)

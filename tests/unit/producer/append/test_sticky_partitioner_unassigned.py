@@ -95,9 +95,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(100, None)
         sim.steps(20)
-        in_flight = sum(
-            len(partition.in_flight) for partition in sim.session._sender.completer.partitions
-        )
+        in_flight = sum(len(partition.in_flight) for partition in sim.session._sender.partitions)
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80
         quotas = sim.session.context.accumulator.quotas

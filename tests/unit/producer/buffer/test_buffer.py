@@ -159,8 +159,8 @@ def new_batch() -> ProducerBatch:
 
 def test_first_attempt_begins_the_delivery_time() -> None:
     sent = new_batch()
-    sent.record_attempt(now=3.0, timed_from=2.0)
-    sent.record_attempt(now=5.0, timed_from=4.0)
+    sent.record_attempt(now=3.0, timed_from=2.0, topic_id=None)
+    sent.record_attempt(now=5.0, timed_from=4.0, topic_id=None)
     assert (sent.attempts, sent.sent_at, sent.timed_from) == (2, 5.0, 2.0)
 
 
