@@ -7,10 +7,6 @@ LOWEST := .venv-lowest
 SITE := .venv-site
 PY := $(VENV)/bin/python
 WORKERS ?= 4
-# The other files would be imported, too, and need packages of `make install-all`.
-QUICK := tests/unit tests/property tests/golden tests/spark/write_methods tests/e2e/test_demo.py \
-	tests/broker/clients/test_confluent.py tests/torture/test_eos_short.py \
-	--ignore tests/unit/kafka/security/tokens/test_msk_iam.py
 PYTEST = -m pytest -p no:cacheprovider -rfEs --no-loadscope-reorder
 
 # The default python3 if it is suitable, otherwise the newest suitable one; venv needs ensurepip.
@@ -49,7 +45,7 @@ test: java install jars ## run lint and the tests for every commit, in two proce
 	@$(MAKE) --no-print-directory -j2 lint test-quick
 
 test-quick:
-	@$(PY) $(PYTEST) -n 2 -m 'not deep' $(QUICK)
+	@$(PY) $(PYTEST) -n 2 -m 'not deep' tests
 
 test-all: $(if $(PART),,test) $(if $(filter releases,$(PART)),,test-deep) $(if $(filter-out releases,$(PART)),,test-releases) ## run all tests; PART=spark runs one part of those that `make test` omits
 

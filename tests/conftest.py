@@ -1,13 +1,15 @@
 """Brokers and topics for all tests, and the choice and distribution of tests.
 
-`make test` runs the folders in `QUICK` and single tests with the mark `quick`. All other tests, and
-those with the mark `deep`, run with `make test-all`. A skipped test fails the run.
+`make test` (`-m "not deep"`) runs the folders in `QUICK` and single tests with the mark `quick`.
+All other tests, and those with the mark `deep`, run with `make test-all`. A skipped test fails the
+run.
 """
 
 import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,22 @@ def pytest_configure(config: pytest.Config) -> None:
     for part in PARTS:
         config.addinivalue_line("markers", f"{part}: a part of `make test-all`")
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import only files with tests of `make test`; others need packages of `make install-all`."""
+    if config.option.markexpr != "not deep":
+        return None
+    files = collection_path.rglob("*.py") if collection_path.is_dir() else [collection_path]
+    return None if any(map(_has_quick_tests, files)) else True
+
+
+@cache
+def _has_quick_tests(file: Path) -> bool:
+    text = file.read_text(encoding="utf-8")
+    if file.relative_to(ROOT).as_posix().startswith(QUICK):
+        return "pytestmark = pytest.mark.deep" not in text
+    return "pytest.mark.quick" in text
 
 
 class GroupScheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types

@@ -12,6 +12,8 @@ from spark_kafka_sink.config.security.security_config import Mechanism, MskIamLo
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from spark_kafka_sink.kafka.security.tokens.msk_iam import MskIamSource, region_of
 
+pytestmark = pytest.mark.deep  # needs the extra msk-iam
+
 HOST = "b-1.mine.abc123.c2.kafka.eu-west-1.amazonaws.com"
 
 
