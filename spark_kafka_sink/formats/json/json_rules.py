@@ -82,6 +82,8 @@ _UNCHECKED: Final = "only the values in `enum` or `const`, which the sink can ch
 _CLOSED: Final = "the JSON Schema, which allows no others"
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """JSON Schemas can contain such texts, but columns cannot."""
+_MAX_REASONS: Final = 5
+"""Reasons in an error, if a column fits none of many alternatives."""
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
@@ -385,8 +387,7 @@ def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) 
     column, is_text = target.column, target.is_text
     fitting, errors = _fitting(validator, branches, target, is_text=is_text)
     if not fitting:
-        rejections = [error for branch, error in errors if not _is_null(branch)]
-        raise rejections[0] if len(rejections) == 1 else _rejected(column, "other values")
+        raise _rejected_by_all(column, [error for branch, error in errors if not _is_null(branch)])
     _contradict(target, [contradictions for _, contradictions in fitting])
     if column.shape is Shape.FLOAT and not is_text:
         others = [branch for branch, _ in errors]
@@ -570,6 +571,23 @@ _RULES: Final[dict[str, Callable[..., None]]] = {
     "not": _unchecked,
     "if": _unchecked,
 }
+
+
+def _rejected_by_all(column: Column, errors: Sequence[ColumnError]) -> ColumnError:
+    """Return an error with the reasons of alternatives, none of which the column fits."""
+    reasons = {error.message: error for error in errors}
+    if len(reasons) == 1:
+        return errors[0]
+    if not reasons:
+        return _rejected(column, "null only")
+    name = f"column `{column.path}`" if column.path else "the record"
+    described = "; ".join([*reasons][:_MAX_REASONS])
+    others = len(reasons) - _MAX_REASONS
+    more = f"; {others} more" if others > 0 else ""
+    return ColumnError(
+        f"{name} fits none of the alternatives in the JSON Schema: {described}{more}",
+        hint="Change the columns so that one of the alternatives fits, or change the schema.",
+    )
 
 
 def _rejected(column: Column, allowed: str) -> ColumnError:

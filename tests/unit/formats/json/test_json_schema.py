@@ -126,7 +126,23 @@ def test_faults_name_the_field() -> None:
             "`c` is not a field",
         ),
         (an_object(a={"anyOf": [NUMBER, {"type": "null"}]}), "allows number"),
-        (an_object(a={"anyOf": [NUMBER, {"type": "array"}]}), "allows other values"),
+        (
+            an_object(a={"anyOf": [NUMBER, {"type": "array"}]}),
+            "`a` fits none .*string, .*allows number; .*string, .*allows array",
+        ),
+        (an_object(a={"anyOf": [{"type": "null"}]}), "`a` .*string, .*allows null only"),
+        (
+            {"oneOf": [an_object(["a", "x"]), an_object(["y"])]},
+            "the record fits none .*requires the field `x`.*; .*requires the field `y`",
+        ),
+        (
+            {"oneOf": [an_object(["x"]), an_object(["x"])]},
+            "^the JSON Schema requires the field `x`",
+        ),
+        (
+            {"anyOf": [an_object([f"x{n}"]) for n in range(7)]},
+            "`x4`.*; 2 more. Change",
+        ),
     ],
 )
 def test_schema_that_contradicts_the_columns_is_rejected(schema: Any, message: str) -> None:
