@@ -102,7 +102,7 @@ class Plan:
         """Create a chunk whose values are the task's row numbers."""
         first, self.appended = self.appended, self.appended + len(rows)
         values = [b"%06d" % n + b"." * row.size for n, row in enumerate(rows, first)]
-        asked = [
+        requested = [
             None if row.partition is None else row.partition % TOPICS[NAMES[row.topic]]
             for row in rows
         ]
@@ -113,7 +113,7 @@ class Plan:
             ),
             topics=NAMES,
             topic_of=np.array([row.topic for row in rows], np.int32),
-            partition=pa.array(asked, pa.int32()),
+            partition=pa.array(requested, pa.int32()),
         )
 
     def _turns(self, sim: World, count: int) -> None:

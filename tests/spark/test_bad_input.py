@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.integration.support.servers import closed_port
 from tests.spark.support.console import Console
 from tests.spark.support.sink import BOTH_WAYS, SHORT, Sink
+from tests.support.waiting import wait_until
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count
 
@@ -98,8 +98,7 @@ def _write_and_kill(sink: Sink, frame: DataFrame, kafka: KafkaCluster, topic: st
     stopped = threading.Event()
 
     def kill() -> None:
-        while not count(kafka.bootstrap_servers, topic) and not stopped.is_set():
-            time.sleep(0.05)
+        wait_until(lambda: stopped.is_set() or count(kafka.bootstrap_servers, topic))
         kafka.node(1).kill()
 
     with ThreadPoolExecutor(1) as pool:

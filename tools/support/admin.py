@@ -121,9 +121,9 @@ def _await_served(client: AdminClient, partitions: list[TopicPartition]) -> None
 
 def _are_served(client: AdminClient, partitions: list[TopicPartition]) -> bool:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = client.list_offsets(dict.fromkeys(partitions, latest))
+    futures = client.list_offsets(dict.fromkeys(partitions, latest))
     try:
-        for answer in asked.values():
+        for answer in futures.values():
             answer.result(_WAIT_S)
     except KafkaException:
         return False

@@ -139,7 +139,7 @@ def fuzz(name: str, runs: int) -> None:
     """Run a target, and exit the process with status 0 if there are no findings."""
     target, _ = TARGETS[name]
 
-    def one(data: bytes) -> None:
+    def run_target(data: bytes) -> None:
         with suppress(ProtocolError):
             target(data)
 
@@ -156,7 +156,7 @@ def fuzz(name: str, runs: int) -> None:
     pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
     limit = pages * resource.getpagesize() + (MEMORY_MIB << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    atheris.Setup([name, *options], one)
+    atheris.Setup([name, *options], run_target)
     atheris.Fuzz()
 
 

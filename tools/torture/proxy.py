@@ -209,7 +209,7 @@ class EndTxns:
     """
 
     pattern: str = ""
-    wanted: int = 0
+    occurrence: int = 0
     reached: Event = field(default_factory=Event)
     released: Event = field(default_factory=Event)
     _seen: set[tuple[str, int, int]] = field(default_factory=set)
@@ -218,18 +218,18 @@ class EndTxns:
     def arm(self, pattern: str, occurrence: int) -> None:
         """Select the commit to delay; `occurrence` is 0 to delay none."""
         with self._lock:
-            self.pattern, self.wanted, self._seen = pattern, occurrence, set()
+            self.pattern, self.occurrence, self._seen = pattern, occurrence, set()
             self.reached.clear()
             self.released.clear()
 
     def wait_if_held(self, frame: bytes) -> None:
         """Block while the EndTxn request must be delayed."""
         transaction, commit = _parse(frame)
-        if not self.wanted or not commit or not re.match(self.pattern, transaction[0]):
+        if not self.occurrence or not commit or not re.match(self.pattern, transaction[0]):
             return
         with self._lock:
             self._seen.add(transaction)
-            held = len(self._seen) >= self.wanted
+            held = len(self._seen) >= self.occurrence
         if held and not self.released.is_set():
             self.reached.set()
             self.released.wait(_MAX_HOLD_S)
@@ -321,7 +321,7 @@ class Proxy:
 
     async def before_request(self, frame: bytes) -> None:
         """Wait while a commit must be delayed."""
-        if self._end_txns.wanted and read_request_start(frame)[0] == ApiKey.END_TXN:
+        if self._end_txns.occurrence and read_request_start(frame)[0] == ApiKey.END_TXN:
             await asyncio.to_thread(self._end_txns.wait_if_held, frame)
 
 
@@ -334,7 +334,7 @@ class Pipe:
     to_client: asyncio.StreamWriter
     from_server: asyncio.StreamReader
     to_server: asyncio.StreamWriter
-    asked: deque[PendingRequest] = field(default_factory=deque)
+    pending: deque[PendingRequest] = field(default_factory=deque)
     silent: bool = False
     _responding: asyncio.Lock = field(default_factory=asyncio.Lock)
     _kept: bytes | None = None
@@ -386,21 +386,21 @@ class Pipe:
                 await self._delay()
         await self._pass_on(frame, PendingRequest(header.version, fault))
 
-    async def _pass_on(self, frame: bytes, asked: PendingRequest) -> None:
-        fault = asked.fault
+    async def _pass_on(self, frame: bytes, pending: PendingRequest) -> None:
+        fault = pending.fault
         if fault in FORGED | REWRITTEN:
             code = self._schedule().code(self.proxy.node, fault)
             self.proxy.log(f"  code {code}")
-            asked.forged = refusal(frame, code)
+            pending.forged = refusal(frame, code)
         async with self._responding:
-            self.asked.append(asked)
+            self.pending.append(pending)
             await self._deliver_forged()
         if fault not in FORGED:
             await _send(self.to_server, _sized(frame))
 
     async def _answer(self, frame: bytes) -> None:
-        asked = self.asked.popleft() if self.asked else None
-        fault = None if asked is None else asked.fault
+        pending = self.pending.popleft() if self.pending else None
+        fault = None if pending is None else pending.fault
         match fault:
             case Fault.LOSE_RESPONSE | Fault.RESET_RESPONSE:
                 self.close(reset=fault is Fault.RESET_RESPONSE)
@@ -418,20 +418,20 @@ class Pipe:
             case Fault.DELAY_RESPONSE:
                 await self._delay()
         async with self._responding:
-            await self._deliver(frame, asked)
+            await self._deliver(frame, pending)
             await self._deliver_forged()
 
-    async def _deliver(self, frame: bytes, asked: PendingRequest | None) -> None:
+    async def _deliver(self, frame: bytes, pending: PendingRequest | None) -> None:
         data = _sized(frame)
-        fault = None if asked is None else asked.fault
-        if asked is not None and asked.forged is not None and _may_rewrite(asked, frame):
-            data = asked.forged
+        fault = None if pending is None else pending.fault
+        if pending is not None and pending.forged is not None and _may_rewrite(pending, frame):
+            data = pending.forged
         if fault is Fault.DRIBBLE:
             for at in range(min(12, len(data))):
                 await _send(self.to_client, data[at : at + 1])
                 await asyncio.sleep(0.002)
             data = data[12:]
-        if fault is Fault.SWAP_RESPONSES and self.asked and self._kept is None:
+        if fault is Fault.SWAP_RESPONSES and self.pending and self._kept is None:
             self._kept = data
             return
         repeated = data if fault is Fault.REPEAT_RESPONSE else b""
@@ -439,8 +439,8 @@ class Pipe:
         await _send(self.to_client, data + repeated + kept)
 
     async def _deliver_forged(self) -> None:
-        while self.asked and self.asked[0].fault in FORGED:
-            forged = self.asked.popleft().forged
+        while self.pending and self.pending[0].fault in FORGED:
+            forged = self.pending.popleft().forged
             assert forged is not None
             await _send(self.to_client, forged)
 
@@ -453,8 +453,8 @@ class Pipe:
         return schedule
 
 
-def _may_rewrite(asked: PendingRequest, frame: bytes) -> bool:
-    return asked.fault is not Fault.DUPLICATE or is_success(frame, asked.version)
+def _may_rewrite(pending: PendingRequest, frame: bytes) -> bool:
+    return pending.fault is not Fault.DUPLICATE or is_success(frame, pending.version)
 
 
 def _sized(frame: bytes) -> bytes:

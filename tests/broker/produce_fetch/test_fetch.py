@@ -28,7 +28,7 @@ def test_waits_for_new_records(
     any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient, topic: str
 ) -> None:
     def later() -> None:
-        time.sleep(0.3)
+        time.sleep(0.3)  # The other request waits.
         with RawClient(any_kafka.bootstrap_servers) as other:
             produce(other, topic, batch(1))
 

@@ -607,7 +607,7 @@ class TestReplicas:
         assert produce(raw, "t", batch(1), acks=1).error_code is ErrorCode.none
         started = time.monotonic()
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=-1))
-        time.sleep(0.5)
+        time.sleep(0.5)  # The replica hangs for so long.
         replica.resume()
         answer = raw.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
         assert answer.error_code is ErrorCode.none

@@ -126,7 +126,7 @@ def test_committed_readers_reach_the_end_during_a_transaction(
     with start_broker() as kafka:
         with RawClient(kafka.bootstrap_servers) as client:
             end = produce(client, "t", batch(3, value=b"old")).base_offset + 3
-            time.sleep(0.01)
+            time.sleep(0.01)  # a gap in the offsets, which contain the milliseconds
             _, player = play_without_offsets(kafka, "init\nwrite 0")
             time.sleep(0.01)
             later = produce(client, "t", batch(1)).base_offset

@@ -120,7 +120,7 @@ def test_connections_wait_for_free_file_descriptors(tmp_path: Path) -> None:
                 for _ in range(100):
                     stack.enter_context(socket.create_connection((host, int(port)), 20))
                 wait_until(lambda: "cannot accept" in log.read_text())
-                time.sleep(1)
+                time.sleep(1)  # for a second warning, which must not come
                 warnings = re.findall("cannot accept", log.read_text())
                 assert len(warnings) == 1, log.read_text()
             producer = Producer({"bootstrap.servers": f"{host}:{port}"})

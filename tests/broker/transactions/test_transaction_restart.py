@@ -167,7 +167,7 @@ def test_transaction_times_out_while_the_broker_is_down(
 ) -> None:
     with start_broker() as kafka:
         _, player = play(kafka.bootstrap_servers, "init timeout=200\nwrite 0")
-    time.sleep(0.3)
+    time.sleep(0.3)  # longer than the transaction's timeout
     with start_broker() as kafka:
         responses, _ = play(
             kafka.bootstrap_servers, "until CompleteAbort\nread\nend commit 0", player
@@ -236,7 +236,7 @@ def test_full_journal_does_not_block_other_work(
     with start_broker() as kafka, RawClient(kafka.bootstrap_servers) as raw:
         _, player = play(kafka.bootstrap_servers, "init timeout=200\nwrite 0")
         kafka.run(fill)
-        time.sleep(0.3)
+        time.sleep(0.3)  # longer than the transaction's timeout
         got = fetch(raw, "t", 1, max_wait=timedelta(seconds=1))
         assert (got.error_code, got.partition_index) == (0, 0)
         produce(raw, "t", batch(1))

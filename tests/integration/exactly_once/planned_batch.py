@@ -31,8 +31,8 @@ from tests.integration.exactly_once.simulated_writes import (
     first_of,
     ranges_of,
 )
-from tests.integration.exactly_once.stepped_driver import (
-    stepped_driver,
+from tests.integration.exactly_once.stepped_client import (
+    stepped_client,
 )
 from tests.integration.support.producer_writes import rows
 
@@ -122,8 +122,8 @@ class PlannedBatch:
     ) -> None:
         """Commit and call `action` at a step of the driver."""
         caller = Caller(query=self.writes.query, batch=self.number)
-        with stepped_driver(self.writes, step, happens) as driver:
-            commit_shared(driver, caller, self.shared, results)
+        with stepped_client(self.writes, step, happens) as scope_client:
+            commit_shared(scope_client, caller, self.shared, results)
 
 
 def plan(writes: Writes, number: str) -> PlannedBatch:

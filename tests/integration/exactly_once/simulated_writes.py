@@ -212,8 +212,8 @@ def batch_job(bootstrap_servers: str, topic: str, scope: Scope) -> Writes:
 
 
 def _planned(writes: Writes) -> Writes:
-    with connected_scope_client(writes.config, writes.scope) as driver:
-        driver.read(create=True)
+    with connected_scope_client(writes.config, writes.scope) as scope_client:
+        scope_client.read(create=True)
     return writes
 
 

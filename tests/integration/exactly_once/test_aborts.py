@@ -14,7 +14,7 @@ from tests.integration.exactly_once.simulated_writes import (
     rows_of,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import stepped_driver
+from tests.integration.exactly_once.stepped_client import stepped_client
 
 
 @pytest.mark.parametrize("batch", ["0", "1"])
@@ -36,19 +36,21 @@ def test_aborted_batch_is_never_decided(query: Writes, batch: str) -> None:
 
 def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
     older, newer = query.tasks("0"), query.tasks("0")
-    with stepped_driver(query, "", lambda: None) as driver:
+    with stepped_client(query, "", lambda: None) as scope_client:
         owners: list[OpenTransaction] = []
 
         def take_over() -> None:
-            owners.append(driver.fence())
-            assert driver.read_fenced() is None
+            owners.append(scope_client.fence())
+            assert scope_client.read_fenced() is None
 
-        fenced = stepped_driver(query, "before decide", take_over)
+        fenced = stepped_client(query, "before decide", take_over)
         with fenced as other, pytest.raises(FencedError):
             commit_batch(other, Caller(query=QUERY, batch="0"), transactions_of(older))
         outcome = query.committer.abort("0", older, complete=True)
         assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
         decided = Decided(QUERY, "0", transactions_of(newer))
-        driver.append(owners[0], DecisionRecord.of(decided, driver.client.wall_ms()), "decide")
+        scope_client.append(
+            owners[0], DecisionRecord.of(decided, scope_client.client.wall_ms()), "decide"
+        )
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.visible() == rows_of("0")

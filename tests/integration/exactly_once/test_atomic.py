@@ -24,10 +24,10 @@ from tests.integration.exactly_once.simulated_writes import (
     Writes,
     rows_of,
 )
-from tests.integration.exactly_once.stepped_driver import (
+from tests.integration.exactly_once.stepped_client import (
     CrashError,
 )
-from tests.integration.exactly_once.stepped_driver import (
+from tests.integration.exactly_once.stepped_client import (
     crash as crash_driver,
 )
 from tests.integration.support.producer_writes import numbered

@@ -38,11 +38,11 @@ from tests.integration.exactly_once.simulated_writes import (
     stream,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import (
+from tests.integration.exactly_once.stepped_client import (
     DECIDED,
     STEPS,
     crash,
-    stepped_driver,
+    stepped_client,
 )
 from tests.support.pace import pace
 from tools.support.admin import Admin
@@ -166,14 +166,14 @@ def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
     def overtake() -> None:
         outcomes.append(query.committer.commit("0", query.tasks("0")).status)
 
-    with stepped_driver(query, step, overtake) as driver:
+    with stepped_client(query, step, overtake) as scope_client:
         expected = RESUMED[step]
         if isinstance(expected, CommitStatus):
-            outcome = commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+            outcome = commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
             assert outcome.status is expected
         else:
             with pytest.raises(TransactionError, match=expected):
-                commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+                commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
     assert len(outcomes) == 1
     assert query.committer.recover() == Done(QUERY, "0")
     query.committer.commit("1", query.tasks("1"))
@@ -272,10 +272,10 @@ def test_transaction_that_ends_after_the_first_check_fails_the_batch(query: Writ
         query.committer.abort("0", results[:1], complete=False)
 
     with (
-        stepped_driver(query, "before decide", end_one) as driver,
+        stepped_client(query, "before decide", end_one) as scope_client,
         pytest.raises(TransactionError),
     ):
-        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+        commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
     assert query.committer.recover() == Nothing()
     query.committer.commit("0", query.tasks("0"))
     assert query.visible() == rows_of("0")
@@ -368,8 +368,8 @@ def test_abort_while_a_commit_finishes(query: Writes, kind: ScopeKind) -> None:
         with borrowed_client(write.config.producer) as client:
             commit_batch(ScopeClient(client, write.config, write.scope), caller, tasks)
 
-    with stepped_driver(write, "before fence", commit) as driver:
-        outcome = abort_batch(driver, caller, tasks)
+    with stepped_client(write, "before fence", commit) as scope_client:
+        outcome = abort_batch(scope_client, caller, tasks)
     assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
     assert write.visible() == rows_of(batch)
 
@@ -381,10 +381,10 @@ def test_abort_does_not_need_the_second_description(query: Writes, is_decided: b
         crash(query, "0", "after decide", tasks)
 
     def fail() -> None:
-        driver.admin.describe = Mock(side_effect=BrokerUnavailableError("it is overdue"))  # type: ignore[method-assign]
+        scope_client.admin.describe = Mock(side_effect=BrokerUnavailableError("it is overdue"))  # type: ignore[method-assign]
 
-    with stepped_driver(query, "after fence", fail) as driver:
-        outcome = abort_batch(driver, caller, tasks)
+    with stepped_client(query, "after fence", fail) as scope_client:
+        outcome = abort_batch(scope_client, caller, tasks)
     assert outcome.status is (CommitStatus.ROLLED_FORWARD if is_decided else CommitStatus.ABORTED)
     assert query.visible() == (rows_of("0") if is_decided else NOTHING)
 
@@ -402,8 +402,8 @@ def test_commit_of_a_run_that_another_run_finishes(query: Writes) -> None:
         other.committer.recover()
         raise BrokerUnavailableError("committing exceeded its deadline")
 
-    with stepped_driver(ours, "after decide", lose_response) as driver:
-        assert commit_batch(driver, caller, tasks).status is CommitStatus.COMMITTED
+    with stepped_client(ours, "after decide", lose_response) as scope_client:
+        assert commit_batch(scope_client, caller, tasks).status is CommitStatus.COMMITTED
     assert ours.visible() == rows_of(ours.scope.name)
 
 
@@ -434,12 +434,12 @@ def test_commit_does_not_wait_for_a_decision_log_deleted_after_the_decision(quer
     def delete() -> None:
         Admin(query.bootstrap_servers).delete_topics(log)
 
-    with stepped_driver(stream, "after commit", delete) as driver:
+    with stepped_client(stream, "after commit", delete) as scope_client:
         began = time.monotonic()
-        outcome = commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+        outcome = commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
         seconds = time.monotonic() - began
     assert outcome.status is CommitStatus.COMMITTED
-    assert seconds < driver.max_block_s
+    assert seconds < scope_client.max_block_s
     assert query.visible() == rows_of("0")
 
 
@@ -454,10 +454,10 @@ def test_decision_that_was_deleted_before_it_is_read_back_stops_the_write(query:
         Admin(query.bootstrap_servers).delete_topics(log)
 
     with (
-        stepped_driver(stream, "after decide", delete) as driver,
+        stepped_client(stream, "after decide", delete) as scope_client,
         pytest.raises(TransactionError, match="decision log does not exist"),
     ):
-        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+        commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
     assert query.visible() == NOTHING
     stream.committer.recover()
     stream.committer.commit("0", stream.tasks("0"))
@@ -471,9 +471,9 @@ def test_decision_log_deleted_after_planning_stops_the_write(query: Writes, step
     write = replace(query, options={"decisionLogTopic": log})
     write.committer.recover()
     tasks = transactions_of(write.tasks("0"))
-    deleting = stepped_driver(write, step, lambda: admin.delete_topics(log))
-    with deleting as driver, pytest.raises((UnknownTopicError, TransactionError)) as caught:
-        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    deleting = stepped_client(write, step, lambda: admin.delete_topics(log))
+    with deleting as scope_client, pytest.raises((UnknownTopicError, TransactionError)) as caught:
+        commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
     assert "decision log does not exist" in str(caught.value)
     assert log not in admin.client().list_topics(timeout=20).topics
     assert query.visible() == NOTHING

@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.client.connection import Connection
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, end_txn
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from tests.integration.exactly_once.simulated_writes import Writes, rows_of, stream_to
-from tests.integration.exactly_once.stepped_driver import crash
+from tests.integration.exactly_once.stepped_client import crash
 
 
 @pytest.fixture

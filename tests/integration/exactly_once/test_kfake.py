@@ -27,12 +27,12 @@ from tests.integration.exactly_once.simulated_writes import (
     stream,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import (
+from tests.integration.exactly_once.stepped_client import (
     DECIDED,
     STEPS,
     CrashError,
 )
-from tests.integration.exactly_once.stepped_driver import (
+from tests.integration.exactly_once.stepped_client import (
     crash as crash_driver,
 )
 from tests.integration.support.producer_writes import numbered, produce
@@ -128,9 +128,9 @@ def test_open_transaction_of_a_crashed_driver_is_not_overlooked(
 
     record = DecisionRecord(state=Done(QUERY, "0"), at_ms=0, transactions=0, records=0)
     with suppress(CrashError), borrowed_client(query.config.producer) as client:
-        driver = ScopeClient(client, query.config, query.scope)
-        driver.read()
-        driver.append(driver.fence(), record, "decide", before_commit=crash)
+        scope_client = ScopeClient(client, query.config, query.scope)
+        scope_client.read()
+        scope_client.append(scope_client.fence(), record, "decide", before_commit=crash)
     if request.node.callspec.params["kfake"] == "empty-markers":  # InitProducerId does not end it.
         results = query.tasks("0")
         with pytest.raises(TransactionError, match="contains an open transaction"):

@@ -32,7 +32,7 @@ from tests.integration.exactly_once.simulated_writes import (
     stream,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import crash
+from tests.integration.exactly_once.stepped_client import crash
 
 QUICK = {
     "kafka.request.timeout.ms": "300",
@@ -105,9 +105,9 @@ class _UnresponsiveAdmin(TransactionAdmin):
 
 def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptureFixture) -> None:
     tasks = [task.transaction for task in query.tasks("1") if task.transaction is not None]
-    with connected_scope_client(query.config, query.scope) as driver:
-        driver.admin = _UnresponsiveAdmin(driver.client)
-        commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
+    with connected_scope_client(query.config, query.scope) as scope_client:
+        scope_client.admin = _UnresponsiveAdmin(scope_client.client)
+        commit_batch(scope_client, Caller(query=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but EndTxn has not succeeded for 3 of 3 "
         "transactions (errors: COORDINATOR_LOAD_IN_PROGRESS (3); for example, transaction p-"
@@ -143,10 +143,10 @@ def test_failed_login_after_the_decision_is_retried(
     query: Writes, caplog: pytest.LogCaptureFixture, error: KafkaProdError
 ) -> None:
     tasks = transactions_of(query.tasks("1"))
-    with connected_scope_client(query.config, query.scope) as driver:
-        driver.admin = admin = _LoginFailingAdmin(driver.client)
+    with connected_scope_client(query.config, query.scope) as scope_client:
+        scope_client.admin = admin = _LoginFailingAdmin(scope_client.client)
         admin.error = error
-        commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
+        commit_batch(scope_client, Caller(query=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but the login fails. It is tried again: {error}"
         in caplog.text
@@ -162,11 +162,11 @@ def test_failing_login_after_the_decision_ends_the_commit(query: Writes) -> None
         **QUICK | {"kafka.max.block.ms": "1000"},
     )
     results = limited.tasks("1")
-    with connected_scope_client(limited.config, limited.scope) as driver:
-        driver.admin = admin = _LoginFailingAdmin(driver.client)
+    with connected_scope_client(limited.config, limited.scope) as scope_client:
+        scope_client.admin = admin = _LoginFailingAdmin(scope_client.client)
         admin.failures = 60
         with pytest.raises(AuthenticationError):
-            commit_batch(driver, Caller(query=QUERY, batch="1"), transactions_of(results))
+            commit_batch(scope_client, Caller(query=QUERY, batch="1"), transactions_of(results))
     assert 30 < admin.failures < 60
     assert query.committer.abort("1", results, complete=True).status is CommitStatus.ROLLED_FORWARD
     assert query.visible() == rows_of("0", "1")

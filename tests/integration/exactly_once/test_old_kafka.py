@@ -12,7 +12,7 @@ from tests.integration.exactly_once.simulated_writes import (
     rows_of,
     stream_to,
 )
-from tests.integration.exactly_once.stepped_driver import DECIDED, crash
+from tests.integration.exactly_once.stepped_client import DECIDED, crash
 from tools.support.kafka_cluster import ZooKeeperCluster
 
 

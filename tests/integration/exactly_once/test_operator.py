@@ -19,7 +19,7 @@ from tests.integration.exactly_once.simulated_writes import (
     Writes,
     rows_of,
 )
-from tests.integration.exactly_once.stepped_driver import crash
+from tests.integration.exactly_once.stepped_client import crash
 from tests.support.waiting import wait_until_equal
 
 
@@ -109,15 +109,15 @@ def test_abort_of_one_scope_does_not_fence_others(query: Writes) -> None:
     """Another job under the prefix commits its batch, also after the abort of a misspelt id."""
     other = replace(query, scope=Scope.batch(query.scope.prefix, "job"), query=None)
     nonce = new_nonce()
-    with connected_scope_client(other.config, other.scope) as driver:
-        owner = driver.fence()
+    with connected_scope_client(other.config, other.scope) as scope_client:
+        owner = scope_client.fence()
         other.task("job", 0, nonce)
         undecided = query.task("1", 1, "fedcba9876543210")
         assert invoke(query, "abort", "--undecided", "nothing").exit_code == 1
         name = transactional_id_of(undecided)
         assert output(query, "abort", "--undecided", name) == f"{name}: aborted\n"
-        driver.read_fenced()
-        driver.append(owner, None, "done")  # A newer epoch would reject it.
+        scope_client.read_fenced()
+        scope_client.append(owner, None, "done")  # A newer epoch would reject it.
 
 
 def test_invalid_arguments_are_rejected(query: Writes) -> None:

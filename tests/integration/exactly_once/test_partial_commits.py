@@ -27,9 +27,9 @@ from tests.integration.exactly_once.simulated_writes import (
     rows_of,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import (
+from tests.integration.exactly_once.stepped_client import (
     crash,
-    stepped_driver,
+    stepped_client,
 )
 
 
@@ -118,11 +118,11 @@ def test_commit_continues_while_abort_finds_a_torn_batch(query: Writes) -> None:
     caller = replace(reset.caller("0", nonce), reset=True)
 
     def commit() -> None:
-        with connected_scope_client(reset.config, reset.scope) as driver:
-            commit_batch(driver, caller, tasks)
+        with connected_scope_client(reset.config, reset.scope) as scope_client:
+            commit_batch(scope_client, caller, tasks)
 
-    with stepped_driver(reset, "before torn", commit) as driver:
-        outcome = abort_batch(driver, caller, tasks)
+    with stepped_client(reset, "before torn", commit) as scope_client:
+        outcome = abort_batch(scope_client, caller, tasks)
     assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
     assert query.visible() - before == rows_of("0")
 
@@ -134,21 +134,21 @@ def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
     assert in_topics == [{Fate.COMMITTED}, {Fate.LOST}, {Fate.LOST}]
     with pytest.raises(TornTransactionError):
         query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
-    with connected_scope_client(query.config, query.scope) as driver:
-        driver.fence()  # waits until the markers of the previous append are written
-        record = driver.read().latest(query.scope)
+    with connected_scope_client(query.config, query.scope) as scope_client:
+        scope_client.fence()  # waits until the markers of the previous append are written
+        record = scope_client.read().latest(query.scope)
     assert record is not None
     assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)
 
 
 def record_unknown_fates(query: Writes) -> None:
     """Record that no topic could be read when the fates were determined."""
-    with connected_scope_client(query.config, query.scope) as driver:
-        owner, record = driver.fence(), driver.read_fenced()
+    with connected_scope_client(query.config, query.scope) as scope_client:
+        owner, record = scope_client.fence(), scope_client.read_fenced()
         assert record is not None
         assert isinstance(record.state, Decided)
         torn = DecisionRecord.of(record.state, record.at_ms, (Fate.UNKNOWN,) * 3)
-        driver.append(owner, torn, "torn")
+        scope_client.append(owner, torn, "torn")
 
 
 def test_batch_with_unknown_fates_that_is_committed_is_not_torn(query: Writes) -> None:
@@ -165,19 +165,19 @@ def test_unknown_fates_are_determined_again(query: Writes) -> None:
     record_unknown_fates(query)
     with pytest.raises(TornTransactionError, match="2 of 3 decided"):
         query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
-    with connected_scope_client(query.config, query.scope) as driver:
-        driver.fence()
-        record = driver.read().latest(query.scope)
+    with connected_scope_client(query.config, query.scope) as scope_client:
+        scope_client.fence()
+        record = scope_client.read().latest(query.scope)
     assert record is not None
     assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)
 
 
 def test_query_continues_after_accept_loss(query: Writes) -> None:
     commit_partially(query)
-    with connected_scope_client(query.config, query.scope) as driver:
-        finished = accept_loss(driver)
+    with connected_scope_client(query.config, query.scope) as scope_client:
+        finished = accept_loss(scope_client)
         with pytest.raises(TransactionError, match="torn batch"):
-            accept_loss(driver)
+            accept_loss(scope_client)
     assert (finished.batch, finished.lost) == ("0", 2)
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.committer.commit("1", query.tasks("1")).status is CommitStatus.COMMITTED

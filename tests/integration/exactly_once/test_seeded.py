@@ -8,7 +8,7 @@ from spark_kafka_sink import EmbeddedBroker
 from tests.integration.exactly_once.seeded.bugs import BUGS, plant
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS, TASK_APIS, FollowUp, draw
 from tests.integration.exactly_once.seeded.run import run
-from tests.integration.exactly_once.stepped_driver import STEPS
+from tests.integration.exactly_once.stepped_client import STEPS
 from tools.torture.streams.injection.hooks import Bug
 
 SEEDS = range(24)

@@ -244,10 +244,14 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
     transaction = result.result.transaction
     assert transaction is not None
     decided = Decided(micro_batch[QUERY_ID], "0", (transaction,))
-    with connected_scope_client(stopped.end.config, stream_scope(stopped.end.config)) as driver:
-        owner = driver.fence()
-        driver.read_fenced()
-        driver.append(owner, DecisionRecord.of(decided, driver.client.wall_ms()), "decide")
+    with connected_scope_client(
+        stopped.end.config, stream_scope(stopped.end.config)
+    ) as scope_client:
+        owner = scope_client.fence()
+        scope_client.read_fenced()
+        scope_client.append(
+            owner, DecisionRecord.of(decided, scope_client.client.wall_ms()), "decide"
+        )
     stopped.end.give_up(stopped.end.origin.plan_file.read())
     assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
     _plan_stream(servers, unique_topic, tmp_path)
@@ -295,8 +299,8 @@ def test_tasks_of_an_aborted_write_are_never_decided(
     message = writer.task.run(iter([ROWS]))
     assert isinstance(writer.task, TransactionalTaskWriter)
     plan = writer.task.plan
-    with connected_scope_client(writer.task.config, plan.scope) as driver:
-        create_abort_flags(driver, [plan.nonce])
+    with connected_scope_client(writer.task.config, plan.scope) as scope_client:
+        create_abort_flags(scope_client, [plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
         writer.end.commit([message])
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])

@@ -22,13 +22,13 @@ from tests.integration.exactly_once.simulated_writes import (
     stream_to,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import crash
+from tests.integration.exactly_once.stepped_client import crash
 
 CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
 
 
-class MisledDriver(ScopeClient):
-    """A driver for which one read of the log, by default the first, returns nothing."""
+class MisledClient(ScopeClient):
+    """A scope client for which one read of the log, by default the first, returns nothing."""
 
     misled_at = 1
     reads = 0
@@ -40,8 +40,8 @@ class MisledDriver(ScopeClient):
         return DecisionRecords("decisions") if self.reads == self.misled_at else records
 
 
-class UnansweredDriver(MisledDriver):
-    """A driver whose decision gets no response before a newer driver fences it."""
+class UnansweredClient(MisledClient):
+    """A scope client whose decision gets no response before a newer driver fences it."""
 
     misled_at = 3
     decided = False
@@ -72,9 +72,9 @@ def query(embedded_broker: EmbeddedBroker, unique_topic: str) -> Writes:
 
 @pytest.fixture
 def misled(query: Writes) -> Iterator[ScopeClient]:
-    """Yield a driver of the stream."""
+    """Yield a scope client of the stream."""
     with borrowed_client(query.config.producer) as client:
-        yield MisledDriver(client, query.config, query.scope)
+        yield MisledClient(client, query.config, query.scope)
 
 
 def test_batch_is_not_decided_twice(query: Writes, misled: ScopeClient) -> None:
@@ -96,8 +96,8 @@ def test_decided_batch_is_not_aborted(query: Writes, misled: ScopeClient) -> Non
 def test_fenced_driver_does_not_abort_a_possibly_decided_batch(query: Writes) -> None:
     tasks = transactions_of(query.tasks("0"))
     with borrowed_client(query.config.producer) as client:
-        driver = UnansweredDriver(client, query.config, query.scope)
+        scope_client = UnansweredClient(client, query.config, query.scope)
         with pytest.raises(FencedError):
-            commit_batch(driver, CALLER, tasks)
+            commit_batch(scope_client, CALLER, tasks)
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.visible() == rows_of("0")

@@ -129,7 +129,7 @@ def test_broker_hangs_longer_than_request_timeout(
 
     def hang() -> None:
         fragile_kafka.node(1).pause()
-        time.sleep(5)
+        time.sleep(5)  # longer than request.timeout.ms
         fragile_kafka.node(1).resume()
 
     report = _write_while(fragile_kafka, unique_topic, hang)

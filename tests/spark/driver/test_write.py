@@ -58,7 +58,7 @@ def test_ctrl_c_cancels_the_job_and_aborts(spark: SparkSession, options: dict[st
     def interrupt() -> None:
         """Interrupt the main thread as soon as a task is running."""
         wait_until(tracker.getActiveStageIds)
-        time.sleep(1)
+        time.sleep(1)  # The main thread waits for the job.
         os.kill(os.getpid(), signal.SIGINT)
 
     timer = Timer(0, interrupt)

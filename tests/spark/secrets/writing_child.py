@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink import write
 from tests.spark.secrets.plan import EVENTS, LOG, SHOWN, Plan
+from tools.support.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,11 +138,8 @@ def main(folder: Path, plan: Plan) -> None:
 
 def _await_progress(query: StreamingQuery) -> None:
     """Wait until the query has ended and has a progress; raise its error, if any."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    while not (query.awaitTermination(1) and query.lastProgress):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the query has not ended within {_TIMEOUT_S} s")
-        time.sleep(0.05)
+    if not poll(lambda: query.awaitTermination(1) and query.lastProgress, _TIMEOUT_S):
+        raise TimeoutError(f"the query has not ended within {_TIMEOUT_S} s")
 
 
 def _prepare(folder: Path) -> None:

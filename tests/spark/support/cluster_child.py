@@ -117,7 +117,7 @@ def _slow_after_a_shuffle(spark: SparkSession) -> DataFrame:
 
 def _kill_one(victim: str) -> None:
     """Kill one process some seconds after the start of the write."""
-    time.sleep(4)
+    time.sleep(4)  # The tasks are running, at different points.
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # already exited processes
             if victim in " ".join(process.cmdline()):

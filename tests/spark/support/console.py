@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tools.support.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,14 +43,12 @@ class Console:
         return self.path.read_bytes()[since:].decode(errors="replace")
 
     def wait_for(self, expected: str, since: int = 0) -> str:
-        """Wait for `wanted` and return the output after a mark; output of workers is delayed.
+        """Wait for `expected` and return the output after a mark; output of workers is delayed.
 
         Raises:
-            TimeoutError: `wanted` was not printed.
+            TimeoutError: `expected` was not printed.
         """
-        deadline = time.monotonic() + _WAIT_S
-        while expected not in (printed := self.text(since)):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{expected!r} was not printed, but:\n{printed[-3000:]}")
-            time.sleep(0.05)
-        return printed
+        if not poll(lambda: expected in self.text(since), _WAIT_S):
+            printed = self.text(since)[-3000:]
+            raise TimeoutError(f"{expected!r} was not printed, but:\n{printed}")
+        return self.text(since)

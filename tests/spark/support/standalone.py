@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import pyspark
 
 from tools.support.java import tied
 from tools.support.kafka_node import free_port
+from tools.support.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,13 +68,9 @@ def _process(main: str, *arguments: str) -> Iterator[None]:
 
 
 def _wait_for(port: int) -> None:
-    give_up = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            socket.create_connection((_HOST, port), timeout=1).close()
-        except OSError as error:
-            if time.monotonic() > give_up:
-                raise TimeoutError("the master does not start") from error
-            time.sleep(0.1)
-        else:
-            return
+    def listens() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((_HOST, port)) == 0
+
+    if not poll(listens, _WAIT_S):
+        raise TimeoutError("the master does not start")

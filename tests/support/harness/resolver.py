@@ -16,13 +16,13 @@ class FakeLookups:
     """Replaces the `BackgroundCalls` that resolve names; the owner is the host and the port."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
         self.known: dict[str, list[Address] | Exception] = {}
         """Addresses or errors by host; a lookup of any other host waits until it is added."""
         self._open: list[Any] = []
 
     def run(self, owner: Any, _call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
-        self.asked.append(owner[0])
+        self.lookups.append(owner[0])
         self._open.append(owner)
         wakeup()
 

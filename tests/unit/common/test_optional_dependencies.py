@@ -50,8 +50,8 @@ def test_package_works_without_extras() -> None:
 from importlib import import_module
 from pkgutil import walk_packages
 import spark_kafka_sink as package
-found = walk_packages(package.__path__, "spark_kafka_sink.", onerror=lambda name: None)
-names = [each.name for each in found if not each.name.partition(".")[2].startswith({BY_EXTRAS})]
+modules = walk_packages(package.__path__, "spark_kafka_sink.", onerror=lambda name: None)
+names = [m.name for m in modules if not m.name.partition(".")[2].startswith({BY_EXTRAS})]
 for name in names:
     import_module(name)
 print(len(names))
@@ -73,9 +73,9 @@ print(pydoc.plain(pydoc.render_doc(package))[:2000])
 )
 def test_missing_pyspark_error(imported: str) -> None:
     code = f"try:\n    from {imported}\nexcept ImportError as error:\n    print(error)"
-    told = run_without_extras(code)
-    assert "needs PySpark, which is not installed in this Python" in told
-    assert install_command("spark") in told
+    output = run_without_extras(code)
+    assert "needs PySpark, which is not installed in this Python" in output
+    assert install_command("spark") in output
 
 
 @pytest.mark.parametrize("version", ["3.5.0", "4.10.1", "5.0.0.dev1", "unknown"])
@@ -93,11 +93,11 @@ def test_command_line_reports_missing_packages(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "typer", None)
     with pytest.raises(SystemExit) as caught:
         run()
-    told = str(caught.value)  # which Python prints to stderr with exit status 1
-    assert told.startswith(
+    message = str(caught.value)  # which Python prints to stderr with exit status 1
+    assert message.startswith(
         "kafkaprod: the command line needs a library that is not installed: typer"
     )
-    assert install_command("cli") in told
+    assert install_command("cli") in message
 
 
 def test_missing_pandas_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +138,11 @@ def test_install_command_matches_the_package_source(
     origin: dict[str, object] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a folder").mkdir()
-    told = tmp_path / "spark_kafka_sink-0.1.0.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text("Name: spark-kafka-sink\nVersion: 0.1.0\n")
+    metadata = tmp_path / "spark_kafka_sink-0.1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: spark-kafka-sink\nVersion: 0.1.0\n")
     if origin is not None:
         record = json.dumps(origin).replace("{here}", str(tmp_path))
-        (told / "direct_url.json").write_text(record)
+        (metadata / "direct_url.json").write_text(record)
     monkeypatch.syspath_prepend(tmp_path)
     assert install_command("cli") == command.replace("{here}", str(tmp_path))

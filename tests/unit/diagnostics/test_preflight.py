@@ -60,52 +60,52 @@ def intent(**options: str) -> Intent:
 
 
 def test_stream_is_checked_once_per_start_and_a_batch_again_after_a_while() -> None:
-    clock, asked = ManualClock(), CountingExaminer(FINE)
-    check = PreflightCheck(clock=clock, examine=asked)
+    clock, examiner = ManualClock(), CountingExaminer(FINE)
+    check = PreflightCheck(clock=clock, examine=examiner)
     check.check(intent(), of_stream=True, start=1)
     clock.advance(CHECK_VALID_S + 1)
     check.check(intent(), of_stream=True, start=1)
-    assert asked.times == 1
+    assert examiner.times == 1
     check.check(intent(), of_stream=True, start=2)
-    assert asked.times == 2
+    assert examiner.times == 2
     check.check(intent())
     check.check(intent(reportPath="elsewhere.json", summary="off"))
-    assert asked.times == 3
+    assert examiner.times == 3
     check.check(intent(topic="other"))
-    assert asked.times == 4
+    assert examiner.times == 4
 
 
 def test_tolerated_failure_is_reported_again_sooner() -> None:
-    clock, asked = ManualClock(), CountingExaminer(HERE_ALONE)
-    check = PreflightCheck(clock=clock, examine=asked)
+    clock, examiner = ManualClock(), CountingExaminer(HERE_ALONE)
+    check = PreflightCheck(clock=clock, examine=examiner)
     check.check(intent())
     clock.advance(FAILED_CHECK_VALID_S - 1)
     check.check(intent())
-    assert asked.times == 1
+    assert examiner.times == 1
     clock.advance(2)
     check.check(intent())
-    assert asked.times == 2
+    assert examiner.times == 2
 
 
 def test_fatal_findings_are_checked_again_and_off_disables_the_check() -> None:
-    asked = CountingExaminer(CERTAIN)
-    check = PreflightCheck(examine=asked)
+    examiner = CountingExaminer(CERTAIN)
+    check = PreflightCheck(examine=examiner)
     for _ in range(2):
         with pytest.raises(KafkaProdError):
             check.check(intent(preflight="fail"), of_stream=True)
-    assert asked.times == 2
+    assert examiner.times == 2
     check.check(intent(preflight="off"))
-    assert asked.times == 2
+    assert examiner.times == 2
 
 
 def test_each_finding_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    asked = CountingExaminer(FINE, DOUBTFUL, HERE_ALONE)
-    PreflightCheck(examine=asked).check(intent())
+    examiner = CountingExaminer(FINE, DOUBTFUL, HERE_ALONE)
+    PreflightCheck(examine=examiner).check(intent())
     doubtful, certain = caplog.messages
     assert doubtful == "preflight: nobody is there."
     assert certain.startswith("preflight: nobody is there. ")
     assert "preflight=fail" in certain
-    PreflightCheck(examine=asked).check(intent(), only_errors=True)
+    PreflightCheck(examine=examiner).check(intent(), only_errors=True)
     assert caplog.messages[2:] == [certain]
 
 

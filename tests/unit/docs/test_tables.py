@@ -46,8 +46,8 @@ def test_security_options_have_a_row_each_and_aliases_are_listed() -> None:
         f"kafka.{option.name}" for option in SECURITY_OPTIONS
     ]
     others = render_other_names()
-    told = {*SECURITY_ALIASES, *IGNORED_SECURITY_KEYS, *REJECTED_SECURITY_KEYS}
-    assert {name for name in told if f"`kafka.{name}`" not in others} == set()
+    names = {*SECURITY_ALIASES, *IGNORED_SECURITY_KEYS, *REJECTED_SECURITY_KEYS}
+    assert {name for name in names if f"`kafka.{name}`" not in others} == set()
 
 
 def test_deviations_are_marked_and_ignored_options_are_listed() -> None:

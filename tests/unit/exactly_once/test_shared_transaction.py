@@ -107,7 +107,7 @@ def test_unknown_offset_fails_the_batch() -> None:
 )
 def test_records_missing_on_a_leader_fail_the_batch(known: ActiveProducer, said: str) -> None:
     owners = {PLACE: WRITTEN, TopicPartition("events", 2): replace(WRITTEN, partition=2)}
-    told = {PLACE: (known,), TopicPartition("events", 2): (KNOWN,)}
+    producers = {PLACE: (known,), TopicPartition("events", 2): (KNOWN,)}
     with pytest.raises(TransactionError, match="1 of 2 partitions") as caught:
-        check_producers(SHARED, owners, told)
+        check_producers(SHARED, owners, producers)
     assert said in str(caught.value)

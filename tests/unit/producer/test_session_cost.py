@@ -76,8 +76,10 @@ def _stamped(rows: int) -> Rows:
 
 
 def _explicit(rows: int) -> Rows:
-    asked = [None if row % 4 == 0 else row % 6 for row in range(rows)]
-    return Rows(columns=_ragged(rows).columns, topics=("a",), partition=pa.array(asked, pa.int32()))
+    partitions = [None if row % 4 == 0 else row % 6 for row in range(rows)]
+    return Rows(
+        columns=_ragged(rows).columns, topics=("a",), partition=pa.array(partitions, pa.int32())
+    )
 
 
 SHAPES = [_plain, _keyed, _ragged, _with_headers, _many_topics, _stamped, _explicit]

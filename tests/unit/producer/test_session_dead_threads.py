@@ -28,6 +28,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.offline import config, topic
 from tests.support.waiting import wait_until
+from tools.support.waiting import poll
 
 SOON = 10.0
 """Seconds in which a wait must end; what is waited for would never come."""
@@ -164,7 +165,7 @@ def test_wait_ends_if_the_sender_dies(
     with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
 
         def die_later() -> None:
-            time.sleep(0.05)
+            time.sleep(0.05)  # The wait has usually begun; the test also passes otherwise.
             death(session, error)
 
         waiting = Thread(target=die_later)
@@ -199,7 +200,7 @@ def test_slow_iteration_is_not_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
         run_once = session._sender.run_once
 
         def slow() -> None:
-            time.sleep(0.3)
+            time.sleep(0.3)  # an iteration that is slow, but shorter than a stall
             run_once()
 
         session._sender.run_once = slow  # type: ignore[method-assign]
@@ -256,13 +257,14 @@ def test_wait_ends_if_the_codec_thread_died(wait: str) -> None:
 
 def _codec_thread_id() -> int:
     """Return the id of the codec thread, which starts with the first batch."""
-    deadline = time.monotonic() + SOON
-    while time.monotonic() < deadline:
-        for thread in threading.enumerate():
-            if thread.name.startswith("kafkaprod-codec") and thread.ident is not None:
-                return thread.ident
-        time.sleep(0.001)
-    raise AssertionError("no batch is compressed")
+
+    def find() -> int | None:
+        names = {thread.name: thread.ident for thread in threading.enumerate()}
+        return next((names[name] for name in names if name.startswith("kafkaprod-codec")), None)
+
+    number = poll(find, SOON, 0.001)
+    assert number is not None, "no batch is compressed"
+    return number
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -284,7 +286,7 @@ def test_thread_that_dies_while_loops_change_is_not_waited_for(change: str) -> N
 
         def slow_death() -> NoReturn:
             entered.set()
-            time.sleep(0.5)
+            time.sleep(0.5)  # the change begins before the death
             raise SystemExit
 
         client._turn = slow_death  # type: ignore[method-assign]

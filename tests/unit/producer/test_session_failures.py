@@ -30,10 +30,10 @@ def fails(sim: World, tick: float = 0.005) -> DeliveryError:
     with pytest.raises(DeliveryError) as caught:
         sim.finish(tick)
     sim.check_accounting()
-    told: dict[DeliveryStatus, int] = {}
+    counts: dict[DeliveryStatus, int] = {}
     for status in caught.value.statuses:
-        told[status.status] = told.get(status.status, 0) + status.records
-    assert told == {s: n for s, n in sim.statuses().items() if s is not PERSISTED}
+        counts[status.status] = counts.get(status.status, 0) + status.records
+    assert counts == {s: n for s, n in sim.statuses().items() if s is not PERSISTED}
     return caught.value
 
 
@@ -302,7 +302,7 @@ def test_flush_never_reports_success_after_failure() -> None:
 
         def slowly(batch: ProducerBatch) -> None:
             complete(batch)
-            time.sleep(0.05)
+            time.sleep(0.05)  # A flush that returns too early would return now.
 
         def flush_into(outcome: Future[None]) -> None:
             try:

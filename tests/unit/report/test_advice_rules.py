@@ -674,8 +674,8 @@ def test_advice_for_each_case_and_none_for_similar_ones(name: str) -> None:
 
 def test_every_rule_has_a_case() -> None:
     rules = {*advice_rules._RULES, *advice_rules._DRY_RUN_RULES}
-    asked = [PipelineFacts(asks) for _, _, _, asks, _ in CASES.values()]
-    assert [rule.__name__ for rule in rules if not any(map(rule, asked))] == []
+    facts = [PipelineFacts(asks) for _, _, _, asks, _ in CASES.values()]
+    assert [rule.__name__ for rule in rules if not any(map(rule, facts))] == []
 
 
 def test_advice_is_consistent() -> None:

@@ -227,7 +227,7 @@ FLUSH = "log.flush.interval.messages"
 _Resource = tuple[int, str]
 
 
-def _asked(resource: _Resource, *names: str) -> dict[str, Any]:
+def _resources(resource: _Resource, *names: str) -> dict[str, Any]:
     kind, name = resource
     request = {
         "resource_type": kind,
@@ -247,7 +247,7 @@ def _changed(resource: _Resource, *changes: tuple[int, str, str | None]) -> dict
 
 
 def _describe(world: World, resource: _Resource, *names: str) -> None:
-    world.ask(ApiKey.DESCRIBE_CONFIGS, 4, **_asked(resource, *names), include_synonyms=True)
+    world.ask(ApiKey.DESCRIBE_CONFIGS, 4, **_resources(resource, *names), include_synonyms=True)
 
 
 def _change(world: World, resource: _Resource, *changes: tuple[int, str, str | None]) -> None:
@@ -256,10 +256,10 @@ def _change(world: World, resource: _Resource, *changes: tuple[int, str, str | N
 
 def _until(world: World, resource: _Resource, name: str, value: str | None) -> None:
     """Wait until a config has a value, or until it is unset if `value` is None."""
-    asked = _asked((resource[0], world.named(resource[1])), name)
+    request = _resources((resource[0], world.named(resource[1])), name)
 
     def is_set() -> bool:
-        described = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **asked).results[0]
+        described = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **request).results[0]
         return {config.value for config in described.configs} == ({value} if value else set())
 
     poll(is_set, SOCKET_SECONDS)
@@ -290,7 +290,7 @@ _ALTERED = (
 
 def _described(version: int) -> Action:
     requests = [
-        _asked(resource, *names) | {"include_synonyms": False} for resource, names in _DESCRIBED
+        _resources(resource, *names) | {"include_synonyms": False} for resource, names in _DESCRIBED
     ]
     return asks(ApiKey.DESCRIBE_CONFIGS, version, *requests, partitions=1, retention_ms="5000")
 

@@ -67,8 +67,8 @@ class Member:
 
     def commit(self, **changes: Any) -> None:
         """Commit an offset."""
-        asked = [{"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}]
-        topics = [{"name": OWN, "partitions": asked}]
+        partitions = [{"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}]
+        topics = [{"name": OWN, "partitions": partitions}]
         self.ask(ApiKey.OFFSET_COMMIT, 8, topics=topics, **changes)
 
     def leave(self, member_id: str, instance: str | None) -> None:
@@ -119,17 +119,17 @@ def _offsets(world: World, version: int) -> None:
     """Commit offsets of a group without members, and read them back."""
     world.find_group()
     world.create(2)
-    asked = [
+    partitions = [
         {"partition_index": i, "committed_offset": o, "committed_metadata": m}
         for i, o, m in ((0, 42, "note"), (1, -1, None), (7, 5, ""))
     ]
-    topics = [{"name": OWN, "topic_id": world.topic_id(), "partitions": asked}]
+    topics = [{"name": OWN, "topic_id": world.topic_id(), "partitions": partitions}]
     values = {"group_id": OWN, "member_id": "", "generation_id_or_member_epoch": -1}
     world.ask(ApiKey.OFFSET_COMMIT, version, **values, topics=topics)
-    asked_topics = [{"name": OWN, "partition_indexes": [0, 1, 7]}]
-    groups = [{"group_id": OWN, "topics": asked_topics}]
+    requested_topics = [{"name": OWN, "partition_indexes": [0, 1, 7]}]
+    groups = [{"group_id": OWN, "topics": requested_topics}]
     fetched = min(version, 9)
-    world.ask(ApiKey.OFFSET_FETCH, fetched, group_id=OWN, topics=asked_topics, groups=groups)
+    world.ask(ApiKey.OFFSET_FETCH, fetched, group_id=OWN, topics=requested_topics, groups=groups)
     world.ask(ApiKey.DESCRIBE_GROUPS, min(version, 6), groups=[OWN, "not-there"])
     world.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[OWN, "not-there"])
 
@@ -194,8 +194,8 @@ def _lifecycle(world: World, level: int) -> None:
     member.ask(ApiKey.HEARTBEAT, heartbeats)
     member.ask(ApiKey.HEARTBEAT, heartbeats, generation_id=member.generation + 5)
     member.ask(ApiKey.HEARTBEAT, heartbeats, member_id="stranger")
-    asked = [{"partition_index": 0, "committed_offset": 42, "committed_metadata": "here"}]
-    topics = [{"name": OWN, "partitions": asked}]
+    partitions = [{"partition_index": 0, "committed_offset": 42, "committed_metadata": "here"}]
+    topics = [{"name": OWN, "partitions": partitions}]
     member.ask(ApiKey.OFFSET_COMMIT, max(2, min(level, 9)), topics=topics)
     fetched: list[Any] = [[{"name": OWN, "partition_indexes": [0, 7]}]]
     for topics in fetched + [None] * (level >= 2):
@@ -329,8 +329,8 @@ def _operations(world: World) -> None:
     for version in range(3):
         world.ask(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=1, **both)
     for version in range(3, 7):
-        asked = {"groups": [OWN, "not-there"], "include_authorized_operations": True}
-        world.ask(ApiKey.DESCRIBE_GROUPS, version, **asked)
+        request = {"groups": [OWN, "not-there"], "include_authorized_operations": True}
+        world.ask(ApiKey.DESCRIBE_GROUPS, version, **request)
     topics = [{"name": OWN}, {"name": "not-there"}]
     world.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=9)
 

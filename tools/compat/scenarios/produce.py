@@ -372,8 +372,8 @@ def _fetch(world: World, version: int, changes: dict[str, Any]) -> None:
 def _ask_offset(
     world: World, version: int, timestamp: int, *, epoch: int = -1, partition: int = 0
 ) -> None:
-    asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
-    topics = [{"name": OWN, "partitions": [asked]}]
+    place = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
+    topics = [{"name": OWN, "partitions": [place]}]
     world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
 
 
@@ -393,8 +393,8 @@ def _list_empty(world: World) -> None:
 def _epochs(world: World, version: int) -> None:
     _filled(world)
     for current, epoch in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
-        asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
-        topics = [{"topic": OWN, "partitions": [asked]}]
+        requested = {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
+        topics = [{"topic": OWN, "partitions": [requested]}]
         world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 
 
@@ -402,8 +402,8 @@ def _epochs(world: World, version: int) -> None:
 def _delete_records(world: World, version: int) -> None:
     _filled(world)
     for offset in (3, 99, -5, 2, -1):
-        asked = [{"partition_index": 0, "offset": offset}]
-        topics = [{"name": OWN, "partitions": asked}]
+        partitions = [{"partition_index": 0, "offset": offset}]
+        topics = [{"name": OWN, "partitions": partitions}]
         world.ask(ApiKey.DELETE_RECORDS, version, topics=topics)
         world.fetch(3)
 

@@ -350,9 +350,10 @@ class World:
 
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
         """Repeat a request while `error` occurs, because a real broker needs time to update."""
-        asked = self.named(values)
+        request = self.named(values)
         poll(
-            lambda: error.name not in repr(self.client.call(api, version, **asked)), SOCKET_SECONDS
+            lambda: error.name not in repr(self.client.call(api, version, **request)),
+            SOCKET_SECONDS,
         )
 
     def named(self, value: Any) -> Any:

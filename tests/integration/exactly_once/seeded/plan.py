@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
-from tests.integration.exactly_once.stepped_driver import STEPS
+from tests.integration.exactly_once.stepped_client import STEPS
 
 BATCHES = 3
 TASKS = 3

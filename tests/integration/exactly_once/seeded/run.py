@@ -22,7 +22,7 @@ from tests.integration.exactly_once.simulated_writes import (
     first_of,
     stream,
 )
-from tests.integration.exactly_once.stepped_driver import CrashError, stepped_driver
+from tests.integration.exactly_once.stepped_client import CrashError, stepped_client
 
 _OPTIONS = {
     "kafka.request.timeout.ms": "300",
@@ -188,8 +188,8 @@ def _commit(
 
     if attempt.commit_fault is not None:
         broker.faults.add(attempt.commit_fault)
-    with stepped_driver(query, attempt.step or "", happens) as driver:
-        commit_batch(driver, query.caller(batch, nonce), tasks)
+    with stepped_client(query, attempt.step or "", happens) as scope_client:
+        commit_batch(scope_client, query.caller(batch, nonce), tasks)
     if attempt.then is FollowUp.GHOST and attempt.step is not None:
         raise CrashError("Spark does not wait for this commit() any more")
 

@@ -309,8 +309,8 @@ def authenticated(
 def test_shorter_lifetime_counts(
     max_reauth_ms: int, expires_at_ms: int | None, lifetime_ms: int
 ) -> None:
-    _, told = authenticated(max_reauth_ms, expires_at_ms)
-    assert told == timedelta(milliseconds=lifetime_ms)
+    _, lifetime = authenticated(max_reauth_ms, expires_at_ms)
+    assert lifetime == timedelta(milliseconds=lifetime_ms)
 
 
 def test_session_without_expiry_is_always_valid() -> None:

@@ -73,9 +73,9 @@ def test_open_transactions_with_time_left_are_accepted() -> None:
 
 def test_half_a_minute_must_be_left() -> None:
     late = STARTED + TIMEOUT - 29_000
-    for told in (ALIVE, None):
+    for descriptions in (ALIVE, None):
         with pytest.raises(TransactionError, match=r"3 of 3 .* 29 of 900 s") as caught:
-            check_alive(TASKS, told, late)
+            check_alive(TASKS, descriptions, late)
         assert "Nothing is lost" in str(caught.value)
 
 
@@ -89,11 +89,11 @@ def test_earlier_start_at_the_coordinator_counts() -> None:
 def test_driver_pause_cannot_outlast_a_transaction(timeout_ms: int) -> None:
     """Between the check and the commit of the decision, even for the shortest timeout."""
     short = [replace(task, timeout_ms=timeout_ms) for task in TASKS]
-    told = {
+    descriptions = {
         name: replace(description, timeout_ms=timeout_ms) for name, description in ALIVE.items()
     }
     latest = STARTED + timeout_ms - DRIVER_TIMEOUT_MS - COORDINATOR_INTERVAL_MS
-    for described in (told, None):
+    for described in (descriptions, None):
         with pytest.raises(TransactionError, match="s left"):
             check_alive(short, described, latest)
     check_alive(TASKS, ALIVE, STARTED + MIN_TIMEOUT_MS - MIN_LEFT_MS)
@@ -124,7 +124,7 @@ def test_changed_transaction_is_not_decided(changed: dict[str, object]) -> None:
 
 
 def test_transaction_unknown_to_its_coordinator_is_not_decided() -> None:
-    forgotten = {name: told for name, told in ALIVE.items() if name != NAME}
+    forgotten = {name: descriptions for name, descriptions in ALIVE.items() if name != NAME}
     with pytest.raises(TransactionError, match=f"{NAME} is no longer known"):
         check_alive(TASKS, forgotten, STARTED)
 
@@ -138,9 +138,12 @@ def test_impossible_age_suggests_comparing_clocks() -> None:
     check_alive(TASKS, ALIVE, STARTED - 5_000_000)
     with pytest.raises(TransactionError, match="compare the clocks"):
         check_alive(TASKS, ALIVE, STARTED + TIMEOUT + 3_600_000)
-    for told, now in ((ALIVE, STARTED + TIMEOUT + 19_000), (None, STARTED + TIMEOUT + 3_600_000)):
+    for descriptions, now in (
+        (ALIVE, STARTED + TIMEOUT + 19_000),
+        (None, STARTED + TIMEOUT + 3_600_000),
+    ):
         with pytest.raises(TransactionError) as caught:
-            check_alive(TASKS, told, now)
+            check_alive(TASKS, descriptions, now)
         assert "clocks" not in str(caught.value)
 
 

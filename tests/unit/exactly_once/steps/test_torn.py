@@ -183,6 +183,6 @@ def test_no_search_starts_after_the_deadline() -> None:
         deadline = client.deadline(3)
         assert settled(client, Decided("q", "17", tasks), unknown, deadline) == unknown
         assert client.now() < deadline + 1
-        asked = len(cluster.fetched())
+        fetches = len(cluster.fetched())
         assert settled(client, Decided("q", "17", tasks), unknown, client.now()) == unknown
-    assert len(cluster.fetched()) == asked
+    assert len(cluster.fetched()) == fetches

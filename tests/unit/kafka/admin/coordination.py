@@ -35,7 +35,7 @@ class Coordination(ScriptedCluster):
 
     def ended_at(self) -> list[tuple[int, str]]:
         """Return broker and id of each EndTxn request."""
-        return [(node, asked.transactional_id) for node, asked in self.requests_for(ApiKey.END_TXN)]
+        return [(node, end.transactional_id) for node, end in self.requests_for(ApiKey.END_TXN)]
 
     def _find(self, _node: int, request: Any) -> dict[str, Any]:
         keys = getattr(request, "coordinator_keys", None) or [request.key]

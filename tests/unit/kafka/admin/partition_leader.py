@@ -46,14 +46,16 @@ class PartitionLeader(Coordination):
 
     def fetched(self) -> list[Any]:
         """Return the partition of each Fetch request."""
-        return [asked.topics[0].partitions[0] for _, asked in self.requests_for(ApiKey.FETCH)]
+        return [
+            requested.topics[0].partitions[0] for _, requested in self.requests_for(ApiKey.FETCH)
+        ]
 
     def _offsets(self, _node: int, request: Any) -> dict[str, Any]:
-        asked = request.topics[0].partitions[0]
+        requested = request.topics[0].partitions[0]
         failed = self.offset_codes.popleft() if self.offset_codes else 0
-        offset = self.end if asked.timestamp == LATEST else self.start
-        told = code(failed) | {"partition_index": 0, "offset": -1 if failed else offset}
-        return {"topics": [{"name": "t", "partitions": [told]}]}
+        offset = self.end if requested.timestamp == LATEST else self.start
+        response = code(failed) | {"partition_index": 0, "offset": -1 if failed else offset}
+        return {"topics": [{"name": "t", "partitions": [response]}]}
 
     def _fetch(self, _node: int, request: Any) -> dict[str, Any] | None:
         failed = self.fetch_codes.popleft() if self.fetch_codes else 0
@@ -63,23 +65,23 @@ class PartitionLeader(Coordination):
             self.throttled -= 1
             return {"throttle_time": timedelta(milliseconds=5), "responses": []}
         (topic,) = request.topics
-        asked = topic.partitions[0]
+        requested = topic.partitions[0]
         topic_id = getattr(topic, "topic_id", None)
         if not failed and topic_id is not None and topic_id != self.ids["t"]:
             failed = 100
         batches = [
-            data for base, data in self.batches if self._last(base, data) >= asked.fetch_offset
+            data for base, data in self.batches if self._last(base, data) >= requested.fetch_offset
         ]
         data = b"" if failed or self.diverging >= 0 else b"".join(batches[: self.fetched_at_once])
-        told = code(failed) | {
+        response = code(failed) | {
             "partition_index": 0,
             "high_watermark": self.end if self.high_watermark is None else self.high_watermark,
             "aborted_transactions": None,
             "records": data,
         }
         if self.diverging >= 0:
-            told["diverging_epoch"] = {"epoch": 1, "end_offset": self.diverging}
-        return {"responses": [{"topic": "t", "topic_id": topic_id, "partitions": [told]}]}
+            response["diverging_epoch"] = {"epoch": 1, "end_offset": self.diverging}
+        return {"responses": [{"topic": "t", "topic_id": topic_id, "partitions": [response]}]}
 
     @staticmethod
     def _last(base: int, data: bytes) -> int:
@@ -90,12 +92,12 @@ class PartitionLeader(Coordination):
         if failed == LOST:
             return None
         (topic,) = request.topic_data
-        told = code(failed) | {"index": 0, "base_offset": -1 if failed else 0}
+        response = code(failed) | {"index": 0, "base_offset": -1 if failed else 0}
         named = {"name": "t", "topic_id": getattr(topic, "topic_id", None)}
-        return {"responses": [named | {"partition_responses": [told]}]}
+        return {"responses": [named | {"partition_responses": [response]}]}
 
     def _add(self, _node: int, _request: Any) -> dict[str, Any]:
         failed = self.add_codes.popleft() if self.add_codes else 0
-        told = {"partition_index": 0, "partition_error_code": code(failed)["error_code"]}
-        topic = {"name": "t", "results_by_partition": [told]}
+        response = {"partition_index": 0, "partition_error_code": code(failed)["error_code"]}
+        topic = {"name": "t", "results_by_partition": [response]}
         return {"results_by_topic_v3_and_below": [topic]}

@@ -59,7 +59,7 @@ def test_log_is_read_to_its_end_in_every_version(version: int) -> None:
     log_read = read(cluster)
     assert (values(log_read), log_read.restarted) == (ALL, False)
     assert log_read.position == at(cluster, 4, epoch=2)
-    assert [asked.fetch_offset for asked in cluster.fetched()] == [0, 2, 3]
+    assert [partition.fetch_offset for partition in cluster.fetched()] == [0, 2, 3]
     assert cluster.versions_of(ApiKey.FETCH) == {version}
 
 
@@ -81,7 +81,7 @@ def test_position_at_the_end_is_validated_by_the_leader() -> None:
     cluster = leader()
     log_read = read(cluster, at(cluster, 4, epoch=2))
     assert (values(log_read), log_read.position) == ([], at(cluster, 4, epoch=2))
-    assert [asked.fetch_offset for asked in cluster.fetched()] == [4]
+    assert [partition.fetch_offset for partition in cluster.fetched()] == [4]
 
 
 def test_empty_log_needs_one_request() -> None:
@@ -128,7 +128,7 @@ def test_log_truncated_and_regrown_restarts() -> None:
     cluster.diverging = 1
     with pytest.raises(BrokerUnavailableError):
         read(cluster, at(cluster, 3, epoch=1), seconds=1.0)
-    anew = [asked.last_fetched_epoch for asked in cluster.fetched()]
+    anew = [partition.last_fetched_epoch for partition in cluster.fetched()]
     assert anew[0] == 1
     assert set(anew[1:]) == {-1}
 
@@ -156,7 +156,7 @@ def test_position_in_a_deleted_topic_of_the_same_name_restarts(version: int) -> 
     cluster.create("t", 1)
     log_read = read(cluster, before)
     assert (values(log_read), log_read.restarted) == (ALL, True)
-    assert [asked.fetch_offset for asked in cluster.fetched()] == [0, 2, 3]
+    assert [partition.fetch_offset for partition in cluster.fetched()] == [0, 2, 3]
 
 
 @pytest.mark.parametrize("code", [NOT_LEADER, FENCED_EPOCH, 75, 9])

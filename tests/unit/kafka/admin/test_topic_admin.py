@@ -33,12 +33,12 @@ class Controller(PartitionLeader):
         return {"topics": [code(failed) | {"name": topic.name, "error_message": "no"}]}
 
     def _describe(self, _node: int, request: Any) -> dict[str, Any] | None:
-        (asked,) = request.resources
-        if asked.configuration_keys is not None:
+        (named,) = request.resources
+        if named.configuration_keys is not None:
             return None  # Tansu closes the connection; Java's client sends no names.
-        known = self.settings.get(asked.resource_name, {})
+        known = self.settings.get(named.resource_name, {})
         configs = [{"name": name, "value": known[name]} for name in known if not self.describe_code]
-        resource = {"resource_type": asked.resource_type, "resource_name": asked.resource_name}
+        resource = {"resource_type": named.resource_type, "resource_name": named.resource_name}
         return {"results": [code(self.describe_code) | resource | {"configs": configs}]}
 
 
@@ -49,7 +49,7 @@ def create(cluster: Controller, replication: int | None = None, **configs: str) 
         return admin.create_compacted("t", replication, settings, client.deadline(10))
 
 
-def asked(cluster: Controller) -> Any:
+def requested_topic(cluster: Controller) -> Any:
     ((_, request),) = cluster.requests_for(ApiKey.CREATE_TOPICS)
     (topic,) = request.topics
     return topic
@@ -58,7 +58,7 @@ def asked(cluster: Controller) -> Any:
 def test_topic_is_compacted_with_the_requested_configs() -> None:
     cluster = Controller()
     assert create(cluster, 3, segment_bytes="1000")
-    topic = asked(cluster)
+    topic = requested_topic(cluster)
     configs = {config.name: config.value for config in topic.configs}
     assert configs == {"cleanup.policy": "compact", "segment.bytes": "1000"}
     assert (topic.num_partitions, topic.replication_factor) == (1, 3)
@@ -69,7 +69,7 @@ def test_default_partition_count_and_replication_factor(version: int, replicatio
     cluster = Controller()
     cluster.limit(ApiKey.CREATE_TOPICS, VersionRange(2, version))
     create(cluster)
-    assert asked(cluster).replication_factor == replication
+    assert requested_topic(cluster).replication_factor == replication
 
 
 def test_brokers_are_tried_until_one_is_the_controller() -> None:

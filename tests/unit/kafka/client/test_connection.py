@@ -110,9 +110,9 @@ def test_versions_are_requested_first() -> None:
     data = b"".join(bytes(part) for part in connection.out)
     (frame,) = FrameReader().feed(data)
     header = read_request_header(frame)
-    asked, _ = decode(request_type(18, 4), frame, header.body_offset)
+    request, _ = decode(request_type(18, 4), frame, header.body_offset)
     assert (header.version, header.client_id) == (4, "me")
-    assert asked.client_software_name == "spark-kafka-sink"
+    assert request.client_software_name == "spark-kafka-sink"
 
 
 def test_feature_level_of_the_cluster() -> None:
@@ -141,13 +141,14 @@ def test_highest_common_versions_are_used() -> None:
     assert caught.value.error == "UNSUPPORTED_VERSION"
 
 
-@pytest.mark.parametrize(("told", "asked"), [(2, 2), (0, 0), (None, 0), (9, 3), (-5, 0)])
-def test_older_broker_gets_an_older_version(told: int | None, asked: int) -> None:
+@pytest.mark.parametrize(("highest", "retried"), [(2, 2), (0, 0), (None, 0), (9, 3), (-5, 0)])
+def test_older_broker_gets_an_older_version(highest: int | None, retried: int) -> None:
     connection = connecting()
     written(connection)
-    assert list(connection.received(refusal(1, told), 1.0)) == []
-    assert written(connection) == [(ApiKey.API_VERSIONS, asked, 2)]
-    assert list(connection.received(versions(2, asked, produce=(3, 7), metadata=(0, 5)), 1.0)) == []
+    assert list(connection.received(refusal(1, highest), 1.0)) == []
+    assert written(connection) == [(ApiKey.API_VERSIONS, retried, 2)]
+    answer = versions(2, retried, produce=(3, 7), metadata=(0, 5))
+    assert list(connection.received(answer, 1.0)) == []
     assert connection.state is State.READY
 
 
@@ -177,7 +178,7 @@ def test_responses_arrive_in_any_chunks_and_in_order(piece: int) -> None:
     responses = []
     for at in range(0, len(data), piece):
         responses += list(connection.received(data[at : at + piece], 3.0))
-    assert [(asked.request.context, r.brokers[0].host) for asked, r in responses] == [
+    assert [(flight.request.context, r.brokers[0].host) for flight, r in responses] == [
         ("a", "h"),
         ("b", "h"),
     ]
@@ -193,7 +194,7 @@ def test_request_with_invalid_response_stays_in_flight(data: bytes) -> None:
     broken = (len(data) - 4).to_bytes(4, "big") + data[4:]
     with pytest.raises(ProtocolError):
         list(connection.received(broken, 3.0))
-    assert [asked.request.context for asked in connection.in_flight] == ["mine"]
+    assert [flight.request.context for flight in connection.in_flight] == ["mine"]
 
 
 def test_responses_before_an_invalid_one_count() -> None:
@@ -205,7 +206,7 @@ def test_responses_before_an_invalid_one_count() -> None:
     assert next(answers)[0].request.context == "a"
     with pytest.raises(CorrelationError, match="out of order"):
         next(answers)
-    assert [asked.request.context for asked in connection.in_flight] == ["b"]
+    assert [flight.request.context for flight in connection.in_flight] == ["b"]
 
 
 def test_response_without_request() -> None:
@@ -229,8 +230,8 @@ def test_partial_writes_keep_the_rest() -> None:
 @pytest.mark.parametrize("answered", [True, False])
 def test_request_is_written_with_its_last_byte(answered: bool) -> None:
     connection = ready()
-    asked = [replace(metadata_request(), expects_response=answered) for _ in range(2)]
-    first, second = [connection.enqueue(request, 2.0) for request in asked]
+    requests = [replace(metadata_request(), expects_response=answered) for _ in range(2)]
+    first, second = [connection.enqueue(request, 2.0) for request in requests]
     size = sum(part.nbytes for part in connection.out) // 2
     connection.wrote(size - 1)
     assert not connection.has_written(first)
@@ -251,7 +252,7 @@ def test_request_without_response_is_complete_when_written() -> None:
     connection.enqueue(silent, 2.0)
     assert connection.take_fire_and_forget() == []
     written(connection)
-    assert [asked.request.context for asked in connection.take_fire_and_forget()] == [1]
+    assert [flight.request.context for flight in connection.take_fire_and_forget()] == [1]
     assert connection.take_fire_and_forget() == []
 
 
@@ -285,8 +286,8 @@ def sasl_versions(number: int) -> bytes:
 
 
 def authenticated(number: int, lifetime: timedelta | None = None) -> bytes:
-    told = {"auth_bytes": b"challenge"} | ({"session_lifetime": lifetime} if lifetime else {})
-    return login_reply(ApiKey.SASL_AUTHENTICATE, 1, number, told)
+    values = {"auth_bytes": b"challenge"} | ({"session_lifetime": lifetime} if lifetime else {})
+    return login_reply(ApiKey.SASL_AUTHENTICATE, 1, number, values)
 
 
 def sent(connection: Connection) -> list[tuple[ApiKey, int]]:

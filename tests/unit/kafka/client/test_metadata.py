@@ -56,7 +56,7 @@ def test_session_without_topics_requests_none() -> None:
     sim.cluster.requested_topics.clear()
     sim.steps(50, tick=0.1)
     assert sim.cluster.requested_topics
-    assert all(asked == set() for asked in sim.cluster.requested_topics)
+    assert all(topics == set() for topics in sim.cluster.requested_topics)
     sim.close()
 
 
@@ -82,7 +82,7 @@ def test_known_topic_is_refreshed() -> None:
     sim.cluster.requested_topics.clear()
     sim.steps(30, tick=0.1)
     assert sim.cluster.requested_topics
-    assert all(asked == {"old"} for asked in sim.cluster.requested_topics)
+    assert all(topics == {"old"} for topics in sim.cluster.requested_topics)
     sim.close()
 
 

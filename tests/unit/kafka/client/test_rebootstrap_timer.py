@@ -87,8 +87,8 @@ def test_brokers_without_metadata_are_forgotten_after_a_while() -> None:
         assert cluster.logs["t", 0].end == 3
 
 
-@pytest.mark.parametrize(("strategy", "asked"), [("none", False), ("rebootstrap", True)])
-def test_strategy_decides_about_rebootstrapping(strategy: str, asked: bool) -> None:
+@pytest.mark.parametrize(("strategy", "rebootstraps"), [("none", False), ("rebootstrap", True)])
+def test_strategy_decides_about_rebootstrapping(strategy: str, rebootstraps: bool) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     options: dict[str, Any] = {"metadata_recovery_strategy": strategy, "metadata_max_age_ms": 1_000}
     with world(cluster, **options) as sim:
@@ -98,4 +98,4 @@ def test_strategy_decides_about_rebootstrapping(strategy: str, asked: bool) -> N
         cluster.connected_ports.clear()
         sim.steps(100, tick=0.1)
         assert BASE_PORT + 2 in cluster.connected_ports
-        assert (BASE_PORT in cluster.connected_ports) == asked
+        assert (BASE_PORT in cluster.connected_ports) == rebootstraps

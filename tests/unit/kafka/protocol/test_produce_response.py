@@ -176,8 +176,8 @@ def test_responses_with_more_fields_are_left_to_the_schema(more: dict[str, Any])
     assert plain_produce_response(10, {"responses": [topic]}) is None
     plain = {**topic, "partition_responses": [partition]}
     endpoint = {"node_id": 1, "host": "h", "port": 1}
-    asked = {"responses": [plain], "node_endpoints": [endpoint]}
-    assert plain_produce_response(10, asked) is None
+    answer = {"responses": [plain], "node_endpoints": [endpoint]}
+    assert plain_produce_response(10, answer) is None
     assert plain_produce_response(10, {"responses": [plain]}) is not None
 
 

@@ -42,8 +42,8 @@ PARTITIONS = 97
 
 
 def test_explicit_partitions_are_used() -> None:
-    asked = [6, 0, 3, 3]
-    assert partitions(assign(rows(4, keys=[b"k"] * 4, partitions=asked))) == asked
+    requested = [6, 0, 3, 3]
+    assert partitions(assign(rows(4, keys=[b"k"] * 4, partitions=requested))) == requested
 
 
 def test_keys_are_hashed_as_in_java() -> None:
@@ -255,8 +255,10 @@ def test_random_skips_partitions_without_leader() -> None:
 
 
 def test_explicit_partitions_override_hashes() -> None:
-    asked = [3, None, 5]
-    assigned = partitions(assign(rows(3, [b"key"] * 3, asked), (PARTITIONS,), partitioner="fnv1a"))
+    requested = [3, None, 5]
+    assigned = partitions(
+        assign(rows(3, [b"key"] * 3, requested), (PARTITIONS,), partitioner="fnv1a")
+    )
     assert assigned == [3, EXPECTED["fnv1a"](b"key"), 5]
 
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,6 +13,7 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason, MetricsRecorder
 from tests.support.clock import ManualClock
+from tests.support.waiting import wait_until
 from tests.unit.producer.buffer.bench import PLACES, Bench
 
 SOON = 5.0
@@ -27,13 +28,6 @@ def bench() -> Bench:
 def writer() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(1) as pool:
         yield pool
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + SOON
-    while not done():
-        assert time.monotonic() < end, "it never happens"
-        time.sleep(0.002)
 
 
 def test_chunk_is_charged_until_its_last_slice_completes(bench: Bench) -> None:
@@ -230,16 +224,16 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
     bench = Bench(SystemClock(), max_block_ms=60_000, batch_size=9_000, linger_ms=60_000)
     bench.put({0: 4_500, 1: 4_500})
     waiting = writer.submit(bench.accumulator.pool.reserve, 5_000)
-    until(lambda: bench.wakes >= 2)
-    time.sleep(0.02)
-    assert not waiting.done()
+    wait_until(lambda: bench.wakes >= 2)
+    with pytest.raises(TimeoutError):
+        waiting.result(0.02)
     # Open batches are closed early, because the writer waits for their memory.
     bench.accumulator.close_due(bench.clock.monotonic())
     first, second = bench.queued()
     assert bench.queued() == [first, second]
     bench.accumulator.complete(first)
-    time.sleep(0.02)
-    assert not waiting.done()
+    with pytest.raises(TimeoutError):
+        waiting.result(0.02)
     bench.accumulator.complete(second)
     waiting.result(SOON)
     assert bench.memory.used == 5_000
@@ -271,8 +265,8 @@ def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -
         "topics": lambda: accumulator.state.wait_for(lambda: False, 600.0),
     }[wait]
     waiting = writer.submit(work)
-    time.sleep(0.03)
-    assert not waiting.done()
+    with pytest.raises(TimeoutError):
+        waiting.result(0.03)
     error = DeliveryError("the sender is gone")
     accumulator.state.fail(error)
     assert waiting.exception(SOON) is error
@@ -297,11 +291,11 @@ def test_flush_waits_for_appended_batches(writer: ThreadPoolExecutor) -> None:
     bench = Bench(SystemClock())
     bench.put({0: 100, 1: 100})
     flushing = writer.submit(bench.accumulator.flush)
-    until(lambda: len(bench.queued()) == 2)
+    wait_until(lambda: len(bench.queued()) == 2)
     first, second = bench.queued()
     bench.accumulator.complete(first)
-    time.sleep(0.02)
-    assert not flushing.done()
+    with pytest.raises(TimeoutError):
+        flushing.result(0.02)
     bench.accumulator.complete(second)
     flushing.result(SOON)
 

@@ -83,11 +83,11 @@ def test_partitions_are_added_in_one_request(sim: World) -> None:
     for partition in (0, 1, 3):
         sim.send([b"v"], partition)
     sim.finish()
-    asked = sim.cluster.coordinator.requests_for(ADD)
+    requests = sim.cluster.coordinator.requests_for(ADD)
     if is_v2(sim):
-        assert asked == []
+        assert requests == []
     else:
-        (request,) = asked
+        (request,) = requests
         (topic,) = request.v3_and_below_topics
         assert (topic.name, sorted(topic.partitions)) == ("t", [0, 1, 3])
     assert sim.cluster.coordinator.transactions[ID].partitions == {("t", 0), ("t", 1), ("t", 3)}
@@ -203,8 +203,8 @@ def test_moved_coordinator_is_found_again(version: int) -> None:
         brokers.coordinator.node = 3
         sim.send([b"2"], 1)
         sim.finish()
-        asked = [node for node, api in brokers.requests if api in {INIT, ADD}]
-        assert asked == ([2] if version == 2 else [2, 2, 2, 3])
+        nodes = [node for node, api in brokers.requests if api in {INIT, ADD}]
+        assert nodes == ([2] if version == 2 else [2, 2, 2, 3])
         assert sim.session.transaction is not None
 
 

@@ -77,8 +77,8 @@ class Committer:
     ) -> CommitOutcome:
         return self._answer(batch, len(results), complete, nonce)
 
-    def _answer(self, batch: str, *asked: object) -> CommitOutcome:
-        self.calls.append((batch, *asked))
+    def _answer(self, batch: str, *arguments: object) -> CommitOutcome:
+        self.calls.append((batch, *arguments))
         if isinstance(self.answer, Exception):
             raise self.answer
         if isinstance(self.answer, CommitOutcome):
@@ -166,8 +166,8 @@ def test_abort_takes_the_plan_from_a_task_or_the_plan_file(
     end.origin.plan_file.store(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
     end.abort([DONE, None], 7)
     end.abort([None, None], 7)
-    asked = [call for call in committer.calls if len(call) > 1]
-    assert asked == [("7", 1, False, "nonce"), ("7", 0, False, "planned")]
+    aborts = [call for call in committer.calls if len(call) > 1]
+    assert aborts == [("7", 1, False, "nonce"), ("7", 0, False, "planned")]
     assert _report(tmp_path) == (WriteStatus.FAILED, "aborted")
 
 

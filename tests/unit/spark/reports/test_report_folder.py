@@ -198,13 +198,13 @@ def test_other_processes_of_the_application_log_nothing(tmp_path: Path) -> None:
         "from pathlib import Path; from spark_kafka_sink.spark.reports import report_folder; "
         f"report_folder.warn_of_own_path('r', 'r/second', Path({str(tmp_path)!r}))"
     )
-    told = [
+    processes = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         for _ in range(2)
     ]
     assert [
         "the reports of this stream are written to r/second" in " ".join(process.stderr.split())
-        for process in told
+        for process in processes
     ] == [
         True,
         False,

@@ -145,16 +145,16 @@ def test_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
 
 
 def test_batches_are_combined_while_another_of_the_last_size_fits() -> None:
-    asked = []
+    read = []
     batch = pa.RecordBatch.from_arrays([huge(1, MAX_GATHERED_BYTES // 4 - 8)], ["value"])
     assert 4 * batch.nbytes == MAX_GATHERED_BYTES
 
     def source() -> Iterator[pa.RecordBatch]:
         for number in range(6):
-            asked.append(number)
+            read.append(number)
             yield batch
 
-    sizes = [(combined.num_rows, len(asked)) for combined in gather(source(), lambda: 100)]
+    sizes = [(combined.num_rows, len(read)) for combined in gather(source(), lambda: 100)]
     assert sizes == [(4, 4), (2, 6)], "the fourth is not held until the fifth is there"
 
 

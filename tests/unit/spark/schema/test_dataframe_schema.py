@@ -101,10 +101,10 @@ def misnamed(caplog: pytest.LogCaptureFixture, *names: str) -> list[str]:
 def test_column_that_differs_only_in_case_is_reported(
     name: str, meant: str, effect: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (told,) = misnamed(caplog, name)
-    assert f"column `{name}`" in told
-    assert effect in told
-    assert f".withColumnRenamed('{name}', '{meant}')" in told
+    (message,) = misnamed(caplog, name)
+    assert f"column `{name}`" in message
+    assert effect in message
+    assert f".withColumnRenamed('{name}', '{meant}')" in message
 
 
 @pytest.mark.parametrize(

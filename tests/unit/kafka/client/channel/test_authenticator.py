@@ -61,7 +61,7 @@ def step(login: Authenticator) -> bytes | None:
     return pending_step()
 
 
-def asked(request: Any) -> Any:
+def decoded(request: Any) -> Any:
     kind = request_type(request.api, request.version)
     return decode(kind, memoryview(b"".join(request.body)))[0]
 
@@ -72,15 +72,15 @@ def test_login_with_several_messages() -> None:
     handshake = login.resume(step(login))
     assert handshake is not None
     assert (handshake.api, handshake.version) == (ApiKey.SASL_HANDSHAKE, 1)
-    assert asked(handshake).mechanism == "SCRAM-SHA-256"
+    assert decoded(handshake).mechanism == "SCRAM-SHA-256"
     first = login.handle_handshake(handshake_answer())
     assert (first.api, first.version) == (ApiKey.SASL_AUTHENTICATE, 2)
-    assert asked(first).auth_bytes == b"first"
+    assert decoded(first).auth_bytes == b"first"
     assert login.take_step() is None  # waiting for the broker
     login.handle_authenticate(answer(b"salt"))
     proof = login.resume(step(login))
     assert proof is not None
-    assert asked(proof).auth_bytes == b"proof"
+    assert decoded(proof).auth_bytes == b"proof"
     login.handle_authenticate(answer(b"signature"))
     assert login.resume(step(login)) is None
     assert script.challenges == [b"salt", b"signature"]
@@ -92,9 +92,9 @@ def test_last_response_contains_the_session_lifetime() -> None:
     login = authenticator(Script(b"first"))
     login.resume(step(login))
     login.handle_handshake(handshake_answer())
-    told = answer()
-    told.session_lifetime = timedelta(seconds=7.5)
-    login.handle_authenticate(told)
+    response = answer()
+    response.session_lifetime = timedelta(seconds=7.5)
+    login.handle_authenticate(response)
     assert login.lifetime == 7.5
 
 
@@ -192,4 +192,4 @@ def test_version_negotiation(highest: int, version: int) -> None:
     login.resume(step(login))
     request = login.handle_handshake(handshake_answer())
     assert request.version == version
-    assert asked(request).auth_bytes == b"first"
+    assert decoded(request).auth_bytes == b"first"

@@ -100,7 +100,7 @@ def test_loop_continues_during_a_lookup() -> None:
     scene.names.known["one.test"] = [address(40_001)]
     scene.turns(4, NAMED)
     assert list(scene.network.connected()) == [NAMED, OTHER]
-    assert scene.names.asked == ["one.test"]
+    assert scene.names.lookups == ["one.test"]
     scene.close()
 
 
@@ -221,7 +221,7 @@ def test_each_new_connection_resolves_the_name_again() -> None:
     scene.turns(20, NAMED)
     assert scene.cluster.connected_ports == [40_001, 40_002]
     assert list(scene.network.connected()) == [NAMED]
-    assert scene.names.asked == ["one.test"] * 2
+    assert scene.names.lookups == ["one.test"] * 2
     scene.close()
 
 

@@ -273,10 +273,10 @@ def test_error_names_variables_that_replace_the_system_authorities(
 
 def test_server_name_indication(tmp_path: Path) -> None:
     """Proxies use it to find the broker; IP addresses are not sent."""
-    asked: list[str | None] = []
+    names: list[str | None] = []
     server = server_context(tmp_path, SERVER)
-    server.sni_callback = lambda _connection, name, _context: asked.append(name)
+    server.sni_callback = lambda _connection, name, _context: names.append(name)
     context = client_context(TlsConfig(truststore=pem_trust(AUTHORITY.certificate_pem)))
     for host in ("localhost", "127.0.0.1"):
         handshake(context, server, host)
-    assert asked == ["localhost", None]
+    assert names == ["localhost", None]

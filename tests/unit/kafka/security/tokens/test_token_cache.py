@@ -81,9 +81,9 @@ def test_many_threads_wait_for_one_fetch(cache: TokenCache, clock: ManualClock) 
     source = Source(clock)
     source.gate.clear()
     with ThreadPoolExecutor(20) as threads:
-        asked = [threads.submit(value, cache, source) for _ in range(20)]
+        futures = [threads.submit(value, cache, source) for _ in range(20)]
         source.gate.set()
-        assert {future.result(30) for future in asked} == {"token-1"}
+        assert {future.result(30) for future in futures} == {"token-1"}
     assert source.fetched == 1
 
 
@@ -143,9 +143,9 @@ def test_waiting_threads_share_a_failure_for_one_second(
     source = Source(clock, fails=1)
     source.gate.clear()
     with ThreadPoolExecutor(10) as threads:
-        asked = [threads.submit(value, cache, source) for _ in range(10)]
+        futures = [threads.submit(value, cache, source) for _ in range(10)]
         source.gate.set()
-        errors = [future.exception(30) for future in asked]
+        errors = [future.exception(30) for future in futures]
     assert {str(error) for error in errors} == {"the issuer is down. wait"}
     assert {type(error) for error in errors} == {AuthenticationError}
     assert len({id(error) for error in errors}) == 10

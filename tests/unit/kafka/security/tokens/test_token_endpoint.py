@@ -75,23 +75,26 @@ def failure(login: ClientCredentialsLogin, waits: FakeSleep | None = None) -> st
 def test_request() -> None:
     with ScriptedIssuer(always(granted("opaque", expires_in=300))) as issuer:
         token = source(client_login(issuer.url, scope="kafka write")).fetch()
-    (asked,) = issuer.requests
-    assert parse_qs(asked.body) == {"grant_type": ["client_credentials"], "scope": ["kafka write"]}
-    kind, _, encoded = asked.headers["Authorization"].partition(" ")
+    (request,) = issuer.requests
+    assert parse_qs(request.body) == {
+        "grant_type": ["client_credentials"],
+        "scope": ["kafka write"],
+    }
+    kind, _, encoded = request.headers["Authorization"].partition(" ")
     assert kind == "Basic"
     assert b64decode(encoded).decode() == f"the-client:{SECRET}"
-    assert asked.headers["Accept"] == "application/json"
-    assert asked.headers["Content-Type"].startswith("application/x-www-form-urlencoded")
+    assert request.headers["Accept"] == "application/json"
+    assert request.headers["Content-Type"].startswith("application/x-www-form-urlencoded")
     assert (token.value, token.expires_ms) == ("opaque", 1_700_000_300_000)
 
 
 def test_id_and_secret_are_url_encoded_if_required() -> None:
     with ScriptedIssuer(always(granted("opaque"))) as issuer:
         source(client_login(issuer.url, header_urlencode=True)).fetch()
-    (asked,) = issuer.requests
-    encoded = asked.headers["Authorization"].partition(" ")[2]
+    (request,) = issuer.requests
+    encoded = request.headers["Authorization"].partition(" ")[2]
     assert b64decode(encoded) == b"the-client:s3cr3t%3Aw%C3%B6rd%2B%2F%3D"
-    assert parse_qs(asked.body) == {"grant_type": ["client_credentials"]}
+    assert parse_qs(request.body) == {"grant_type": ["client_credentials"]}
 
 
 def test_expiry_of_a_jwt_has_priority() -> None:

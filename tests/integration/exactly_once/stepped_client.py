@@ -1,4 +1,4 @@
-"""Drivers that crash or pause at a chosen step between two requests to Kafka."""
+"""Scope clients that crash or pause at a chosen step between two requests to Kafka."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ class CrashError(Exception):
     """Simulates a process crash."""
 
 
-class SteppedDriver(ScopeClient):
+class SteppedClient(ScopeClient):
     """Calls `action` at one step of `STEPS`."""
 
     step = ""
@@ -85,9 +85,9 @@ class SteppedDriver(ScopeClient):
 class _SteppedAdmin(TransactionAdmin):
     """Calls the action after the first EndTxn request, or after all of them."""
 
-    def __init__(self, driver: SteppedDriver) -> None:
-        super().__init__(driver.client)
-        self._driver = driver
+    def __init__(self, scope_client: SteppedClient) -> None:
+        super().__init__(scope_client.client)
+        self._scope_client = scope_client
 
     def end(
         self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
@@ -96,20 +96,20 @@ class _SteppedAdmin(TransactionAdmin):
         if not commit:
             return super().end(transactions, commit=False, deadline=deadline)
         codes = super().end(transactions[:1], commit=True, deadline=deadline)
-        self._driver.reach("between two EndTxns")
+        self._scope_client.reach("between two EndTxns")
         codes |= super().end(transactions[1:], commit=True, deadline=deadline)
-        self._driver.reach("after commit")
+        self._scope_client.reach("after commit")
         return codes
 
 
 @contextmanager
-def stepped_driver(writes: Writes, step: str, action: Callable[[], None]) -> Iterator[ScopeClient]:
-    """Yield a driver that calls `action` at a step."""
+def stepped_client(writes: Writes, step: str, action: Callable[[], None]) -> Iterator[ScopeClient]:
+    """Yield a scope client that calls `action` at a step."""
     with borrowed_client(writes.config.producer) as client:
-        driver = SteppedDriver(client, writes.config, writes.scope)
-        driver.step, driver.action = step, action
-        driver.admin = _SteppedAdmin(driver)
-        yield driver
+        scope_client = SteppedClient(client, writes.config, writes.scope)
+        scope_client.step, scope_client.action = step, action
+        scope_client.admin = _SteppedAdmin(scope_client)
+        yield scope_client
 
 
 def crash(
@@ -118,17 +118,17 @@ def crash(
     """Run a batch whose driver crashes at a step; return the transactions of its tasks."""
     tasks = transactions_of(writes.tasks(batch)) if tasks is None else tasks
     single = writes.scope.kind is not ScopeKind.STREAM
-    with pytest.raises(CrashError), crashing_driver(writes, step) as driver:
-        commit_batch(driver, Caller(query=writes.query, batch=batch, single=single), tasks)
+    with pytest.raises(CrashError), crashing_client(writes, step) as scope_client:
+        commit_batch(scope_client, Caller(query=writes.query, batch=batch, single=single), tasks)
     return tasks
 
 
 @contextmanager
-def crashing_driver(writes: Writes, step: str) -> Iterator[ScopeClient]:
-    """Yield a driver that crashes at a step."""
+def crashing_client(writes: Writes, step: str) -> Iterator[ScopeClient]:
+    """Yield a scope client that crashes at a step."""
 
     def crash() -> None:
         raise CrashError(step)
 
-    with stepped_driver(writes, step, crash) as driver:
-        yield driver
+    with stepped_client(writes, step, crash) as scope_client:
+        yield scope_client
