@@ -7,11 +7,17 @@ process, without other allocations.
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+from uuid import UUID
 
 import pytest
+
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.integration.security.scripted_broker import scripted_broker
+from tests.integration.support.servers import listening
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 100
@@ -22,24 +28,32 @@ RSS_OVERHEAD = 40 << 20
 ARROW_OVERHEAD = 16 << 20
 
 
-def command(module: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-m", module, *map(str, arguments)]
+class SlowBroker:
+    """Accepts records at a limited rate and discards them.
 
+    A real broker would need disk space, and its speed would depend on the load of the machine.
+    """
 
-@contextmanager
-def slow_broker(bytes_per_second: float) -> Iterator[str]:
-    """Run a broker with limited throughput and yield its port."""
-    with subprocess.Popen(
-        command("tools.support.slow_broker", PARTITIONS, bytes_per_second),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as broker:
-        try:
-            assert broker.stdout is not None
-            yield broker.stdout.readline().strip()
-        finally:
-            broker.kill()
+    def __init__(self, bytes_per_second: float) -> None:
+        self.port = 0
+        self._rate = bytes_per_second
+        self._lock = Lock()
+
+    def respond(self, api: ApiKey, request: Any) -> dict[str, Any]:
+        if api is ApiKey.INIT_PRODUCER_ID:
+            return {"producer_id": 1, "producer_epoch": 0}
+        topic = {"name": "t", "topic_id": UUID(int=1)}
+        if api is ApiKey.METADATA:
+            partitions = [{"partition_index": n, "leader_id": 1} for n in range(PARTITIONS)]
+            node = {"node_id": 1, "host": "127.0.0.1", "port": self.port}
+            topics = [topic | {"partitions": partitions}] if request.topics else []
+            return {"brokers": [node], "cluster_id": "slow", "controller_id": 1, "topics": topics}
+        received = request.topic_data[0].partition_data
+        with self._lock:
+            time.sleep(sum(len(part.records) for part in received) / self._rate)
+        placed = {"base_offset": 0, "log_append_time": None}
+        responses = [placed | {"index": part.index} for part in received]
+        return {"responses": [topic | {"partition_responses": responses}]}
 
 
 @pytest.mark.parametrize(
@@ -48,9 +62,13 @@ def slow_broker(bytes_per_second: float) -> Iterator[str]:
     ids=["none", "zstd"],
 )
 def test_memory_is_bounded_by_the_buffer(codec: str, size: int, rate: float) -> None:
-    with slow_broker(rate) as port:
+    broker = SlowBroker(rate)
+    serve = scripted_broker(broker.respond)
+    with listening(lambda client: Thread(target=serve, args=(client,), daemon=True).start()) as at:
+        broker.port = int(at.partition(":")[2])
+        arguments = map(str, (broker.port, size, BUFFER, codec))
         task = subprocess.run(
-            command("tests.integration.support.memory_task", port, size, BUFFER, codec),
+            [sys.executable, "-m", "tests.integration.support.memory_task", *arguments],
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.compat.compare_brokers import SETTINGS, Difference, compare, markdown, scenarios
-from tools.compat.scenarios.world import differing, keep_everything, plain, run
+from tools.compat.compare_brokers import SETTINGS, compare, scenarios
+from tools.compat.scenarios.world import differing, keep_everything, run
 from tools.support.kafka_cluster import KafkaCluster
 
 DIFFERENT = re.compile(
@@ -63,13 +63,3 @@ def test_differences_are_detected() -> None:
     kafka = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 2}]}}
     embedded = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 3}]}}
     assert list(differing(kafka, embedded)) == [("1 produce.offsets[1].at", 2, 3)]
-    differences = [Difference(f"s{number}", "p", "a|b", "") for number in range(4)]
-    assert (
-        markdown(differences, 9).splitlines()[-1] == "| s0; s1 and 2 more | `p` | a\\|b | empty |"
-    )
-
-
-def test_ids_and_timestamps_are_ignored() -> None:
-    assert plain(12345, "producer_id") == "an id"
-    assert plain("", "member_id") == "no id"
-    assert plain("words", "error_message") == "text"

@@ -48,11 +48,11 @@ def frames(connection: socket.socket) -> Iterator[memoryview]:
         yield memoryview(_exactly(connection, int.from_bytes(size, "big")))
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = b""
+def _exactly(connection: socket.socket, size: int) -> bytearray:
+    data = bytearray()
     while len(data) < size:
         more = connection.recv(size - len(data))
         if not more:
-            return b""
+            return bytearray()
         data += more
     return data

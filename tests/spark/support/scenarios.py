@@ -26,7 +26,7 @@ class Scenario:
     rows: list[tuple[Any, ...]]
     topic: str | None = "one"
     options: dict[str, str] = field(default_factory=dict)
-    fixed_partitions: bool = False
+    fixed_partitions: bool = True
     error: str | None = None
     early: bool = False
 
@@ -36,95 +36,94 @@ ACCEPTED = (
         name="string-values",
         schema="value string",
         rows=[("",), ("a",), ("Grüße",), ("x" * 10_000,)],
+        fixed_partitions=False,
     ),
     Scenario(
         name="binary-values",
         schema="value binary",
         rows=[(b"",), (b"\x00\xff",), (bytes(range(256)) * 40,)],
+        fixed_partitions=False,
     ),
     Scenario(
         name="string-keys",
         schema="key string, value string",
         rows=[(key, f"v{i}") for i, key in enumerate(KEYS) if key is not None],
-        fixed_partitions=True,
     ),
     Scenario(
         name="binary-keys",
         schema="key binary, value binary",
         rows=[(bytes([i, 255 - i] * (i % 7)), bytes([i])) for i in _NUMBERS],
-        fixed_partitions=True,
     ),
     Scenario(
         name="null-keys-between-keys",
         schema="key string, value string",
         rows=[(key, "v") for key in KEYS] * 3,
+        fixed_partitions=False,
     ),
     Scenario(
-        name="all-keys-null", schema="key string, value string", rows=[(None, "a"), (None, "b")]
+        name="all-keys-null",
+        schema="key string, value string",
+        rows=[(None, "a"), (None, "b")],
+        fixed_partitions=False,
     ),
     Scenario(
         name="tombstones",
         schema="key string, value binary",
         rows=[("a", None), ("b", b""), ("c", b"x"), ("a", None)],
-        fixed_partitions=True,
     ),
-    Scenario(name="all-values-null", schema="value string", rows=[(None,), (None,)]),
+    Scenario(
+        name="all-values-null",
+        schema="value string",
+        rows=[(None,), (None,)],
+        fixed_partitions=False,
+    ),
     Scenario(
         name="topic-column",
         schema="topic string, key string, value string",
         rows=[("one", "a", "1"), ("two", "a", "2"), ("one", "b", "3"), ("three", "a", "4")],
         topic=None,
-        fixed_partitions=True,
     ),
     Scenario(
         name="many-topics",
         schema="topic string, key string, value string",
         rows=[(f"topic-{i % 7}", f"k{i}", f"v{i}") for i in _NUMBERS],
         topic=None,
-        fixed_partitions=True,
     ),
     Scenario(
         name="topic-option-over-column",
         schema="topic string, key string, value string",
         rows=[("two", "a", "1"), ("three", "b", "2")],
-        fixed_partitions=True,
     ),
     Scenario(
         name="topic-option-over-null-topics",
         schema="topic string, key string, value string",
         rows=[(None, "a", "1"), ("two", "b", "2")],
-        fixed_partitions=True,
     ),
     Scenario(
         name="topic-option-over-column-of-another-type",
         schema="topic binary, key string, value string",
         rows=[(b"two", "a", "1")],
-        fixed_partitions=True,
     ),
     Scenario(
         name="partition-column",
         schema="partition int, key string, value string",
         rows=[(i % 4, "same key", f"v{i}") for i in _NUMBERS],
-        fixed_partitions=True,
     ),
     Scenario(
         name="null-partition-means-partitioner",
         schema="partition int, key string, value string",
         rows=[(None, "a", "1"), (3, "a", "2"), (None, "b", "3"), (0, None, "4")],
-        fixed_partitions=True,
     ),
     Scenario(
         name="all-partitions-null",
         schema="partition int, key string, value string",
         rows=[(None, f"k{i}", f"v{i}") for i in _NUMBERS],
-        fixed_partitions=True,
     ),
     Scenario(
         name="partition-and-topic-columns",
         schema="topic string, partition int, value string",
         rows=[("one", 0, "1"), ("two", 3, "2"), ("one", 2, "3")],
         topic=None,
-        fixed_partitions=True,
     ),
     Scenario(
         name="headers",
@@ -136,38 +135,32 @@ ACCEPTED = (
             ("d", "4", []),
             ("e", None, [("only", None), ("", b"empty key")]),
         ],
-        fixed_partitions=True,
     ),
     Scenario(
         name="all-headers-null",
         schema=f"key string, value string, {HEADERS}",
         rows=[("a", "1", None), ("b", "2", None)],
-        fixed_partitions=True,
     ),
     Scenario(
         name="include-headers-option",
         schema=f"key string, value string, {HEADERS}",
         rows=[("a", "1", [("h", b"x")])],
         options={"includeHeaders": "true"},
-        fixed_partitions=True,
     ),
     Scenario(
         name="columns-in-any-order-and-extra-ones",
         schema="n bigint, value string, tags map<string,int>, key string, s struct<a:int,b:date>",
         rows=[(1, "v", {"a": 1}, "k", (1, None)), (2, "w", None, "l", None)],
-        fixed_partitions=True,
     ),
     Scenario(
         name="timestamp-column-ignored",
         schema="key string, value string, timestamp timestamp, offset bigint, timestampType int",
         rows=[("a", "1", _OLD, 7, 0), ("b", "2", None, 8, 1)],
-        fixed_partitions=True,
     ),
     Scenario(
         name="timestamp-of-another-type-ignored",
         schema="key string, value string, timestamp string",
         rows=[("a", "1", "yesterday")],
-        fixed_partitions=True,
     ),
     Scenario(name="no-rows", schema="key string, value string", rows=[]),
     Scenario(
@@ -181,7 +174,6 @@ ACCEPTED = (
             "kafka.batch.size": "1000",
             "kafka.client.id": "scenario",
         },
-        fixed_partitions=True,
     ),
 )
 

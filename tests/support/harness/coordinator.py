@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NOT_COORDINATOR, FENCED, INVALID_STATE, BAD_MAPPING, TIMEOUT = 16, 90, 48, 49, 50
+NOT_COORDINATOR, FENCED, INVALID_STATE, TIMEOUT = 16, 90, 48, 50
 CONCURRENT, NOT_ATTEMPTED, DENIED, INVALID_EPOCH = 51, 55, 29, 47
 
 

@@ -196,15 +196,4 @@ MISMATCHES = (
     _mismatch("SASL_SSL", Listener.SSL),
     _mismatch("SASL_SSL", Listener.SASL_PLAINTEXT),
 )
-MOST_COMMON_MISMATCHES = tuple(
-    mismatch
-    for mismatch in MISMATCHES
-    if mismatch.name
-    in {
-        "PLAINTEXT to SSL",
-        "PLAINTEXT to SASL_SSL",
-        "SSL to PLAINTEXT",
-        "SASL_PLAINTEXT to PLAINTEXT",
-    }
-)
 FAILURE_CASES = (*CERTIFICATES, *STORES, *LOGINS, *MISMATCHES)

@@ -10,7 +10,6 @@ from spark_kafka_sink.common.debug_log import Context
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.security_names import SECURITY_ALIASES, SECURITY_NAMES
 from tests.unit.docs.page_checks import (
-    anchors,
     broken_links,
     commands,
     missing_files,
@@ -28,7 +27,6 @@ from tools.docs.pages import (
     blocks,
     page_of,
     pages,
-    replace_block,
 )
 
 PAGES = pages()
@@ -140,18 +138,6 @@ ELSEWHERE = {
     "kafka.producer.record_send_total",
 }
 """Names with such a beginning that are no options here, and are named for that."""
-
-
-def test_anchors_match_github() -> None:
-    text = '# Coming from `format("kafka")`\n\n## In the report\n\n```sh\n# a comment\n```\n'
-    assert anchors(text) == {"coming-from-formatkafka", "in-the-report"}
-
-
-def test_outdated_block_is_replaced() -> None:
-    text = text_of(DOCS / "options.md")
-    stale = replace_block(text, "options", "| an old table |\n")
-    assert stale != text
-    assert replace_block(stale, "options", GENERATED["options"]()) == text
 
 
 @pytest.mark.parametrize(

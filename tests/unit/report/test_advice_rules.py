@@ -115,12 +115,6 @@ def test_busy_broker_is_not_an_in_flight_limit() -> None:
     assert only(advice) == ("the brokers", Direction.CHECK)
 
 
-def test_queued_small_batches_are_not_attributed_to_brokers() -> None:
-    waits = {"queue_latency": times(0.5)}
-    assert only(advise(report({"batch.size": "16384"}, **waits)))[0] == "batch.size"
-    assert only(advise(report({"batch.size": "524288"}, **waits)))[0] == "the brokers"
-
-
 def test_single_key_counts_empty_partitions() -> None:
     topics = (TopicMetrics(topic="t", partitions=8, keyed_records=2_000),)
     skewed = report(partitions=parts(180_000_000), topics=topics)
@@ -251,21 +245,6 @@ def test_every_setting_that_is_too_small_is_named() -> None:
     assert {advice.setting for advice in usual} == {"batch.size", "buffer.memory"}
 
 
-def test_leaders_that_are_not_ready_are_not_failing_brokers() -> None:
-    errors = (("NOT_LEADER_OR_FOLLOWER", 150), ("REQUEST_TIMED_OUT", 1))
-    first = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
-    waits: dict[str, Any] = {"retries": 151, "errors": errors, "queue_latency": times(0.5)}
-    advice = advise(report(partitions=first, **waits))
-    assert only(advice) == ("when the topics are created", Direction.CHECK)
-    assert "151 retries for 200 batches, 150 times because a leader" in advice[0].figure
-    assert "2 of 2 partitions started at offset 0" in advice[0].figure
-    later = tuple(replace(part, first_offset=7) for part in first)
-    old = advise(report(partitions=later, **waits))
-    assert {advice.setting for advice in old} == {"the brokers", "the records"}
-    other = advise(report(partitions=first, **{**waits, "errors": (("REQUEST_TIMED_OUT", 151),)}))
-    assert {advice.setting for advice in other} == {"the brokers"}
-
-
 def rows_of(
     partitioner: str, *, keyed: int = 0, assigned: int = 0, partitions: int = 8
 ) -> dict[str, Any]:
@@ -290,21 +269,6 @@ def test_keyless_rows_are_not_skewed_by_keys() -> None:
 
 
 LINGERED: dict[str, Any] = {"closed_full": 0, "closed_linger": BATCHES, "fill_time": spread(5_000)}
-
-
-@pytest.mark.parametrize("partitioner", ["round_robin", "random"])
-def test_small_batches_of_a_spreading_partitioner(partitioner: str) -> None:
-    small: dict[str, Any] = {**LINGERED, "partitions": parts(*[4_000] * 100)}
-    advice = advise(report(**small, **rows_of(partitioner, partitions=100)))
-    assert only(advice) == ("the default partitioner", Direction.SET)
-    assert (
-        f"{partitioner} distributes the rows over 100 partitions; batches contain 2,000 of"
-        in advice[0].figure
-    )
-    keyed = advise(report(**small, **rows_of("default", keyed=100_000, partitions=100)))
-    assert only(keyed) == ("linger.ms", Direction.RAISE)
-    full = report(partitions=parts(*[1_800_000] * 100), **rows_of(partitioner, partitions=100))
-    assert advise(full) == []
 
 
 ERRORS = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))

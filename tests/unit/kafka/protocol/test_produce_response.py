@@ -24,6 +24,12 @@ from spark_kafka_sink.kafka.protocol.produce import (
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 
 YEAR_10000 = 253_402_300_800_000
+PARTITION = {
+    "index": 1,
+    "error_code": ErrorCode.none,
+    "base_offset": 7,
+    "log_append_time": None,
+}
 INT64 = st.integers(-1, 2**63 - 1)
 TIMES = st.none() | st.integers(0, 2**41).map(
     lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
@@ -66,13 +72,7 @@ def test_plain_responses_match_kios_bytes(version: int) -> None:
 
 
 def test_two_hundred_partitions_need_a_longer_count() -> None:
-    partition = {
-        "index": 1,
-        "error_code": ErrorCode.none,
-        "base_offset": 7,
-        "log_append_time": None,
-    }
-    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [partition] * 200}
+    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [PARTITION] * 200}
     for version in (3, 9, 13):
         expected = encode(build(response_type(ApiKey.PRODUCE, version), {"responses": [topic]}))
         assert plain_produce_response(version, {"responses": [topic]}) == expected
@@ -98,12 +98,7 @@ def test_plain_responses_do_not_use_the_codec(
     version: int, time_ms: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC)
-    partition = {
-        "index": 1,
-        "error_code": ErrorCode.none,
-        "base_offset": 7,
-        "log_append_time": time,
-    }
+    partition = PARTITION | {"log_append_time": time}
     topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [partition]}
     frame = frame_of(response_type(ApiKey.PRODUCE, version), {"responses": [topic]})
     monkeypatch.delattr(produce, "read_response")
@@ -121,13 +116,7 @@ MORE = [
 
 @pytest.mark.parametrize("more", MORE)
 def test_responses_with_more_fields_are_read_completely(more: dict[str, Any]) -> None:
-    partition = {
-        "index": 1,
-        "error_code": ErrorCode.none,
-        "base_offset": 7,
-        "log_append_time": None,
-    }
-    topic = {"name": "t", "partition_responses": [partition | more, partition | {"index": 2}]}
+    topic = {"name": "t", "partition_responses": [PARTITION | more, PARTITION | {"index": 2}]}
     endpoint = {"node_id": 4, "host": "h", "port": 9}
     kind = response_type(ApiKey.PRODUCE, 10)
     frame = frame_of(kind, {"responses": [topic], "node_endpoints": [endpoint]})
@@ -144,13 +133,7 @@ def test_responses_with_more_fields_are_read_completely(more: dict[str, Any]) ->
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
 def test_truncated_response_is_a_protocol_error(version: int) -> None:
-    partition = {
-        "index": 1,
-        "error_code": ErrorCode.none,
-        "base_offset": 7,
-        "log_append_time": None,
-    }
-    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [partition]}
+    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [PARTITION]}
     frame = frame_of(response_type(ApiKey.PRODUCE, version), {"responses": [topic]})
     read = produce_response_reader(version)
     assert isinstance(read(frame), ProduceResponse)
@@ -166,15 +149,9 @@ def frame_of(kind: Any, answer: dict[str, Any]) -> memoryview:
 
 @pytest.mark.parametrize("more", MORE)
 def test_responses_with_more_fields_are_left_to_the_schema(more: dict[str, Any]) -> None:
-    partition = {
-        "index": 1,
-        "error_code": ErrorCode.none,
-        "base_offset": 7,
-        "log_append_time": None,
-    }
-    topic = {"name": "t", "topic_id": None, "partition_responses": [partition | more]}
+    topic = {"name": "t", "topic_id": None, "partition_responses": [PARTITION | more]}
     assert plain_produce_response(10, {"responses": [topic]}) is None
-    plain = {**topic, "partition_responses": [partition]}
+    plain = {**topic, "partition_responses": [PARTITION]}
     endpoint = {"node_id": 1, "host": "h", "port": 1}
     answer = {"responses": [plain], "node_endpoints": [endpoint]}
     assert plain_produce_response(10, answer) is None
@@ -193,12 +170,7 @@ def outcome(read: Callable[[memoryview], ProduceResponse], frame: bytes) -> obje
 def test_modified_responses_are_read_as_by_the_codec(version: int) -> None:
     """Every byte of a response is replaced, so that each length, tag and timestamp is wrong."""
     time = datetime.fromtimestamp(1_700_000_000, UTC)
-    partition = {
-        "index": 1,
-        "error_code": ErrorCode.none,
-        "base_offset": 7,
-        "log_append_time": time,
-    }
+    partition = PARTITION | {"log_append_time": time}
     topics = [
         {"name": name, "topic_id": UUID(int=5 + number), "partition_responses": [partition]}
         for number, name in enumerate(("t", "u"))
@@ -220,12 +192,7 @@ def test_every_timestamp_is_read_and_written(version: int) -> None:
     """For a duplicate batch, Kafka returns the producer's own timestamp, which can be any int64."""
     kind = response_type(ApiKey.PRODUCE, version)
     for time_ms in (-(2**63), -62_135_596_800_001, -2, 0, YEAR_10000 - 1, YEAR_10000, 2**63 - 1):
-        partition = {
-            "index": 1,
-            "error_code": ErrorCode.none,
-            "base_offset": 7,
-            "log_append_time": optional_timestamp(time_ms),
-        }
+        partition = PARTITION | {"log_append_time": optional_timestamp(time_ms)}
         topics = [{"name": "t", "topic_id": UUID(int=5), "partition_responses": [partition]}]
         frame = frame_of(kind, {"responses": topics})
         response = produce_response_reader(version)(frame)

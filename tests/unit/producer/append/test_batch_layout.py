@@ -90,16 +90,6 @@ def test_record_count_is_limited_by_delta_width() -> None:
     assert laid_out.offset_deltas.max() == MAX_BATCH_RECORDS - 1
 
 
-def test_timestamp_deltas_are_relative_to_own_batch() -> None:
-    stamps = np.array([10, -5, 30, 7], np.int64)
-    targets = np.array([0, 1, 0, 1], np.int32)
-    laid_out = lay_out(
-        targets, np.full(4, 20, np.int64), stamps, lambda _: None, BatchLimits(10**6)
-    )
-    assert laid_out.timestamp_deltas is not None
-    assert laid_out.timestamp_deltas.tolist() == [0, 0, 20, 12]
-
-
 @pytest.mark.parametrize("kind", [np.int16, np.int32])
 def test_targets_at_limits_of_their_type(kind: type[np.integer]) -> None:
     top = int(np.iinfo(kind).max)

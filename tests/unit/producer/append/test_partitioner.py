@@ -41,32 +41,9 @@ HASHED_KEYS = [
 PARTITIONS = 97
 
 
-def test_explicit_partitions_are_used() -> None:
-    requested = [6, 0, 3, 3]
-    assert partitions(assign(rows(4, keys=[b"k"] * 4, partitions=requested))) == requested
-
-
 def test_keys_are_hashed_as_in_java() -> None:
     route = assign(rows(len(KEYS), keys=KEYS))
     assert partitions(route) == [partition_for_key(key, 7) for key in KEYS]
-
-
-def test_null_partition_falls_back_to_key() -> None:
-    route = assign(rows(len(KEYS), keys=KEYS, partitions=[None, 1, None, 2, None, 0]))
-    hashed = [partition_for_key(key, 7) for key in KEYS]
-    assert partitions(route) == [hashed[0], 1, hashed[2], 2, hashed[4], 0]
-
-
-def test_partition_column_of_nulls_is_ignored() -> None:
-    route = assign(rows(len(KEYS), keys=KEYS, partitions=[None] * len(KEYS)))
-    assert partitions(route) == [partition_for_key(key, 7) for key in KEYS]
-
-
-def test_null_keys_are_left_to_sender() -> None:
-    keys = [None, b"k", None, b"key", None]
-    assigned = partitions(assign(rows(5, keys=keys)))
-    hashed = [partition_for_key(key, 7) for key in (b"k", b"key")]
-    assert assigned == [UNASSIGNED, hashed[0], UNASSIGNED, hashed[1], UNASSIGNED]
 
 
 def test_mix_of_null_keys_null_partitions_and_explicit_partitions() -> None:

@@ -10,7 +10,7 @@ import pytest
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
+from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason, MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.support.waiting import wait_until
@@ -50,13 +50,6 @@ def test_small_slices_are_copied_to_release_the_chunk(bench: Bench) -> None:
     assert bench.memory.used == 120
     bench.accumulator.complete(batches[1])
     bench.accumulator.complete(batches[2])
-    assert bench.memory.used == 0
-
-
-def test_chunk_of_small_slices_is_not_charged(bench: Bench) -> None:
-    bench.put(dict.fromkeys(range(20), 50))
-    assert bench.memory.used == 1_000
-    bench.complete_all()
     assert bench.memory.used == 0
 
 
@@ -215,11 +208,6 @@ def test_open_batch_stays_open_while_a_layout_uses_it(bench: Bench) -> None:
     assert len(bench.queued()) == 1
 
 
-def test_full_batch_closes_immediately(bench: Bench) -> None:
-    bench.put({0: 1_000 - 61})
-    assert len(bench.queued()) == 1
-
-
 def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> None:
     bench = Bench(SystemClock(), max_block_ms=60_000, batch_size=9_000, linger_ms=60_000)
     bench.put({0: 4_500, 1: 4_500})
@@ -324,20 +312,6 @@ def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     assert bench.accumulator.take_compressed() is None
     assert bench.memory.used == 0
     assert bench.accumulator.state.incomplete == 0
-
-
-def test_split_batches_inherit_the_charge(bench: Bench) -> None:
-    bench.put({0: 939})
-    (batch,) = bench.accumulator.take_all()
-    pieces = [ProducerBatch(PLACES[0], 0.0, 0, 0) for _ in range(2)]
-    for piece in pieces:
-        piece.add(b"x" * 400, 1, 0)
-    bench.accumulator.replace(batch, pieces)
-    assert bench.accumulator.state.incomplete == 2
-    assert bench.memory.used == 2 * (400 + 61)
-    for piece in pieces:
-        bench.accumulator.complete(piece)
-    assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)
 
 
 def test_only_batches_beyond_the_timeout_expire(bench: Bench) -> None:

@@ -140,16 +140,6 @@ def breaker(retry_percent: int = 0, failures: int = 0) -> Breaker:
     return Breaker(CONFIG, Thresholds(retry_percent, failures))
 
 
-def test_breaker_opens_at_failure_threshold() -> None:
-    partition_breaker = breaker(failures=3)
-    assert [partition_breaker.record(FAILED, float(at)) for at in (100, 101, 102)] == [
-        False,
-        False,
-        True,
-    ]
-    assert partition_breaker.state(102.0) is OPEN
-
-
 def test_breaker_opens_at_retry_percentage_after_minimum_count() -> None:
     partition_breaker = breaker(retry_percent=50)
     assert not any(partition_breaker.record(RETRIED, 100.0) for _ in range(4))
