@@ -20,6 +20,7 @@ from xdist.scheduler import LoadFileScheduling
 from spark_kafka_sink import EmbeddedBroker
 from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.jars import OLD_KAFKA
+from tools.support.java import QUICK_JVM
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +70,7 @@ _numbers = itertools.count(1)
 os.environ["PYTHONPATH"] = str(ROOT)
 # JVMs of Spark compile quickly instead of optimizing.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+    os.environ.setdefault(_name, " ".join(QUICK_JVM))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -20,6 +20,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
+from tools.support.java import QUICK_JVM
+
 VARIES = "varies"
 """Tag of cells whose text varies between runs, such as advice that depends on speed."""
 _NUMBER = re.compile(r"\d[\d,.]*(?:e[+-]?\d+)?")
@@ -128,8 +130,6 @@ def _joined(outputs: list[Any]) -> Iterator[Any]:
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-"""Java options that reduce compilation, which otherwise dominates the first minute of a JVM."""
 
 
 def execute(path: Path) -> NotebookNode:
@@ -144,7 +144,7 @@ def execute(path: Path) -> NotebookNode:
     )
     # Keep files of Spark and pandas out of the checkout, and find a checkout that is not installed.
     search = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "JDK_JAVA_OPTIONS": _QUICK, "PYTHONPATH": search}
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(QUICK_JVM), "PYTHONPATH": search}
     with tempfile.TemporaryDirectory() as folder:
         return client.execute(cwd=folder, env=environment)
 

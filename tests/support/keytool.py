@@ -4,8 +4,9 @@ import subprocess
 from pathlib import Path
 
 from tools.checks.needs import find_java
+from tools.support.java import QUICK_JVM
 
-_QUICK = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-J-Xshare:auto")
+_QUICK = tuple(f"-J{option}" for option in QUICK_JVM)
 
 
 def keytool(*arguments: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.checks.unit_tests import imported_tests, misnamed_tests
 
-VAGUE = {"each", "one", "found", "made", "given", "wanted"}
+VAGUE = {"each", "one", "found", "made", "given", "told", "wanted"}
 WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
 ARGUMENT = re.compile(r"^ {4}(\w+):", re.MULTILINE)
 START = re.compile(r"[a-z]\w*(?![\w:.=])")

@@ -16,7 +16,9 @@ from tools.checks.needs import find_java
 from tools.support.jars import KAFKA, JarSet, ensure
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-_QUICK = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
+QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""Options of a JVM that runs shortly: compilation would take most of its time."""
+_QUICK = (*QUICK_JVM, "-Xmx256m")
 
 
 class JavaError(RuntimeError):

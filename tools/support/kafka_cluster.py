@@ -16,7 +16,7 @@ from typing import Self
 
 from tools.support.admin import Admin
 from tools.support.jars import OLD_KAFKA, JarSet
-from tools.support.java import command
+from tools.support.java import QUICK_JVM, command
 from tools.support.kafka_node import KafkaNode, NodeError, free_port, new_folder
 from tools.support.waiting import poll
 
@@ -136,7 +136,6 @@ def run_until_signal(cluster: Cluster) -> None:
 
 _HEAP_MIB = 384
 # Tests run concurrently on few cores, so quick compilation is better than optimized code.
-QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def _small(nodes: Sequence[KafkaNode]) -> dict[str, str]:
@@ -186,7 +185,7 @@ class KafkaCluster(Cluster):
         port: int | None = None,
         *,
         heap_mib: int = _HEAP_MIB,
-        java_options: tuple[str, ...] = QUICK,
+        java_options: tuple[str, ...] = QUICK_JVM,
     ) -> None:
         folder = new_folder()
         cluster_nodes = [
@@ -263,7 +262,7 @@ class ZooKeeperCluster(Cluster):
                 folder=folder / f"node-{number}",
                 port=free_port(),
                 heap_mib=_OLD_HEAP_MIB,
-                java_options=QUICK,
+                java_options=QUICK_JVM,
                 jars=self._jars,
             )
             for number in range(1, nodes + 1)
@@ -300,7 +299,7 @@ class ZooKeeperCluster(Cluster):
         )
         log4j = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
         # ZooKeeper's log4j beans need classes that current logging libraries no longer have.
-        options = (*QUICK, _ZOOKEEPER_HEAP, log4j, "-Dzookeeper.jmx.log4j.disable=true")
+        options = (*QUICK_JVM, _ZOOKEEPER_HEAP, log4j, "-Dzookeeper.jmx.log4j.disable=true")
         line = command(_ZOOKEEPER, [str(properties)], options, self._jars)
         with (self.folder / "zookeeper.log").open("ab") as log:
             return subprocess.Popen(

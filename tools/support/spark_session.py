@@ -6,10 +6,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tools.support.jars import SPARK_CONNECT, JarSet, ensure
+from tools.support.java import QUICK_JVM
 
 KRB5_CONFIG = "KRB5_CONFIG"
 """Environment variable with the path of the Kerberos configuration, for Python's library."""
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 def connect() -> SparkSession:
@@ -32,7 +32,7 @@ def start(folder: Path, jars: Iterable[JarSet]) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "700m",
-        "spark.driver.extraJavaOptions": f"{_QUICK} -Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"{' '.join(QUICK_JVM)} -Dderby.system.home={folder}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),

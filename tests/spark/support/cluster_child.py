@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from spark_kafka_sink import ReportError, last_report, write
 from tests.spark.support.append import append
 from tests.spark.support.standalone import WORKER, standalone
+from tools.support.java import QUICK_JVM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "600m",
     "spark.executor.memory": "600m",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": " ".join(QUICK_JVM),
     "spark.task.maxFailures": "8",
     "spark.stage.maxConsecutiveAttempts": "8",
     "spark.speculation": "true",

@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.spark.support.append import append
+from tools.support.java import QUICK_JVM
 
 ROWS = 500
 _SETTINGS = {
@@ -22,7 +23,7 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "500m",
     "spark.executor.memory": "500m",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": " ".join(QUICK_JVM),
 }
 
 

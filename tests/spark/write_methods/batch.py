@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark_kafka_sink import ColumnError, last_report, write
@@ -57,6 +58,15 @@ def _write_empty(w: Write, options: dict[str, str]) -> None:
     assert (report.status, report.persisted) == (WriteStatus.SUCCEEDED, 0)
 
 
+def _save(w: Write, frame: DataFrame) -> None:
+    frame.write.format(OURS).mode("append").options(**w.options).save()
+
+
+def _value_table(w: Write) -> Write:
+    """Create a table with the column `value` and without options."""
+    return w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
+
+
 WRITES = (
     WriteMethod(name="write", run=_write),
     WriteMethod(name="write-in-threads", run=_write_in_threads),
@@ -89,14 +99,7 @@ BATCH = (
     WriteMethod(name="save", run=lambda w: (w.writer().save(), w.check_report())),
     WriteMethod(
         name="save-a-bad-row",
-        run=lambda w: (
-            w.frame()
-            .selectExpr("value", "7 AS partition")
-            .write.format(OURS)
-            .options(**w.options)
-            .mode("append")
-            .save()
-        ),
+        run=lambda w: _save(w, w.frame().selectExpr("value", "7 AS partition")),
         error=r"ColumnError \S+-save-a-bad-row 7$",
     ),
     WriteMethod(
@@ -117,36 +120,14 @@ BATCH = (
         name="save-format-argument",
         run=lambda w: w.frame().write.save(format=OURS, mode="append", **w.options),
     ),
+    WriteMethod(name="save-no-rows", run=lambda w: _save(w, w.frame(0)), rows=0),
     WriteMethod(
-        name="save-no-rows",
-        run=lambda w: w.frame(0).write.format(OURS).mode("append").options(**w.options).save(),
-        rows=0,
+        name="save-an-empty-relation", run=lambda w: _save(w, w.frame().where("false")), rows=0
     ),
+    WriteMethod(name="save-more-tasks-than-rows", run=lambda w: _save(w, w.frame(3, 8)), rows=3),
+    WriteMethod(name="save-limit", run=lambda w: _save(w, w.frame().limit(7)), rows=7),
     WriteMethod(
-        name="save-an-empty-relation",
-        rows=0,
-        run=lambda w: (
-            w.frame().where("false").write.format(OURS).mode("append").options(**w.options).save()
-        ),
-    ),
-    WriteMethod(
-        name="save-more-tasks-than-rows",
-        run=lambda w: w.frame(3, 8).write.format(OURS).mode("append").options(**w.options).save(),
-        rows=3,
-    ),
-    WriteMethod(
-        name="save-limit",
-        run=lambda w: (
-            w.frame().limit(7).write.format(OURS).mode("append").options(**w.options).save()
-        ),
-        rows=7,
-    ),
-    WriteMethod(
-        name="save-union",
-        run=lambda w: (
-            w.frame().union(w.frame()).write.format(OURS).mode("append").options(**w.options).save()
-        ),
-        rows=2 * ROWS,
+        name="save-union", run=lambda w: _save(w, w.frame().union(w.frame())), rows=2 * ROWS
     ),
     WriteMethod(name="save-default-mode", run=lambda w: w.writer(None).save(), error="Append"),
     WriteMethod(name="save-ignore", run=lambda w: w.writer("ignore").save(), error='"Append"'),
@@ -206,21 +187,12 @@ BATCH = (
     ),
     WriteMethod(
         name="insert-into-with-options",
-        run=lambda w: (
-            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
-            .frame()
-            .write.options(**w.options)
-            .insertInto(w.table)
-        ),
+        run=lambda w: _value_table(w).frame().write.options(**w.options).insertInto(w.table),
         error=NO_OPTIONS,
     ),
     WriteMethod(
         name="insert-into-without-options",
-        run=lambda w: (
-            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
-            .frame()
-            .write.insertInto(w.table)
-        ),
+        run=lambda w: _value_table(w).frame().write.insertInto(w.table),
         error=NO_OPTIONS,
     ),
     WriteMethod(
@@ -235,13 +207,7 @@ BATCH = (
     ),
     WriteMethod(
         name="write-to-append-with-options",
-        run=lambda w: (
-            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
-            .frame()
-            .writeTo(w.table)
-            .options(**w.options)
-            .append()
-        ),
+        run=lambda w: _value_table(w).frame().writeTo(w.table).options(**w.options).append(),
     ),
     WriteMethod(
         name="write-to-create",

@@ -16,7 +16,8 @@ from tests.support.security.listeners import (
 )
 from tests.support.security.stores import write_stores
 from tests.support.security.users import SCRAM_ITERATIONS, User, add_user_acls, password
-from tools.support.kafka_cluster import QUICK, KafkaCluster, run_until_signal
+from tools.support.java import QUICK_JVM
+from tools.support.kafka_cluster import KafkaCluster, run_until_signal
 from tools.support.kafka_node import KafkaNode, free_port
 
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -43,7 +44,7 @@ class SecuredKafka(KafkaCluster):
         self._issuer = self._make_issuer() if "OAUTHBEARER" in offered else None
         self._kdc = Kdc(self.folder / "krb5", list(User)) if "GSSAPI" in offered else None
         for node in self.nodes:
-            node.java_options = (*QUICK, *self.java_properties)
+            node.java_options = (*QUICK_JVM, *self.java_properties)
             node.scram = tuple(_scram_credentials())
 
     @property

@@ -33,7 +33,7 @@ def test_command_line_overrides_the_file(tmp_path: Path) -> None:
     }
 
 
-def test_no_options() -> None:
+def test_no_arguments_give_no_options() -> None:
     assert write_options(None, []) == {}
 
 

@@ -146,12 +146,12 @@ def test_report_path_without_credentials_is_kept(path: str) -> None:
         "X-Amz-Signature",
     ],
 )
-def test_secret_names(name: str) -> None:
+def test_names_of_secrets_are_recognized(name: str) -> None:
     assert is_secret(name)
 
 
 @pytest.mark.parametrize("name", ["region", "endpoint_override", "scheme", "keys", "sigma"])
-def test_other_names(name: str) -> None:
+def test_other_names_are_no_secrets(name: str) -> None:
     assert not is_secret(name)
 
 

@@ -25,7 +25,7 @@ OPTION_FIELDS = declared(ProducerOptions)
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
-def test_defaults() -> None:
+def test_missing_options_have_their_defaults() -> None:
     config = SinkConfig.parse(MINIMAL)
     assert config == SinkConfig(
         producer=ProducerConfig(

@@ -35,7 +35,7 @@ def test_table_defaults_match_the_class() -> None:
     assert set(THROTTLING_OPTIONS) <= set(SINK_OPTIONS)
 
 
-def test_rates_per_task() -> None:
+def test_rates_in_any_case_apply_to_a_task() -> None:
     rates = parse(rateLimit__recordsPerSecond=500, RATELIMIT__BYTESPERSECOND=7).throttling.rates
     assert rates == RateLimits(500.0, 7.0)
 
@@ -95,7 +95,7 @@ def test_partitioners_have_the_names_of_librdkafka(kind: PartitionerName) -> Non
 
 
 @pytest.mark.parametrize("name", ["mine:spread", "my.own_1.module:Class.method"])
-def test_user_function(name: str) -> None:
+def test_other_partitioner_names_are_functions(name: str) -> None:
     producer = parse(kafka__partitioner=name).producer
     assert (producer.partitioner, producer.partitioner_function) == (PartitionerName.FUNCTION, name)
 

@@ -66,7 +66,9 @@ def test_matching_settings_are_listed() -> None:
         ({"message_timestamp_before_max_ms": "5"}, {"useTimestampColumn": "true"}, "are rejected"),
     ],
 )
-def test_conflicting_settings(settings: dict[str, str], options: dict[str, str], says: str) -> None:
+def test_conflicting_settings_are_warned_about(
+    settings: dict[str, str], options: dict[str, str], says: str
+) -> None:
     finding = only(judge_settings(facts(settings), config(**options), True))
     assert (finding.step, finding.severity) == (Step.SETTINGS, Severity.WARNING)
     assert says in finding.text
@@ -81,7 +83,7 @@ def test_conflicting_settings(settings: dict[str, str], options: dict[str, str],
         ({"message_timestamp_type": "LogAppendTime"}, {}),
     ],
 )
-def test_harmless_settings(settings: dict[str, str], options: dict[str, str]) -> None:
+def test_harmless_settings_are_ok(settings: dict[str, str], options: dict[str, str]) -> None:
     findings = judge_settings(facts(settings), config(**options), True)
     assert only(findings).severity is Severity.OK
 
@@ -213,7 +215,7 @@ def test_buffer_without_room_for_a_batch_per_partition(
         (None, None, Severity.NOTE),
     ],
 )
-def test_permission_bits(
+def test_missing_permission_bits_are_findings(
     operations: int | None, of_cluster: int | None, severity: Severity
 ) -> None:
     description = TopicDescription(
@@ -238,7 +240,9 @@ def _failure(error: Exception, state: State) -> Finding:
         (OSError(113, "No route to host"), State.CONNECTING, Step.CONNECT, True),
     ],
 )
-def test_failed_step(error: Exception, state: State, step: Step, local: bool) -> None:
+def test_error_is_attributed_to_its_step(
+    error: Exception, state: State, step: Step, local: bool
+) -> None:
     finding = _failure(error, state)
     assert (finding.step, finding.local) == (step, local)
 

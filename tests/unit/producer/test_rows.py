@@ -83,7 +83,7 @@ def test_parts_share_the_time_of_their_serialization() -> None:
         (0, None, b"x" * 200, "row 0 (key a text of 200 characters)"),
     ],
 )
-def test_row_description(
+def test_row_is_named_by_number_partition_and_key(
     number: int, spark_partition: int | None, key: str | bytes | None, name: str
 ) -> None:
     assert row_name(number, spark_partition, key) == name

@@ -115,7 +115,7 @@ def test_many_partitions_in_html() -> None:
     assert len(html) < 10_000
 
 
-def test_pandas() -> None:
+def test_frame_has_a_row_for_each_partition() -> None:
     frame = REPORT.to_pandas()
     assert list(frame["topic"]) == ["<b>t", "dlq"]
     assert frame["records"].sum() == 97

@@ -40,7 +40,7 @@ def test_empty_report_has_figures() -> None:
     assert _of(DeliveryReport())["rate"] == "0 records/s"
 
 
-def test_two_writes() -> None:
+def test_comparison_lists_changed_figures_and_settings() -> None:
     settings = (("acks", "all"), ("linger.ms", "0"))
     before = replace(REPORT, metrics=ProducerMetrics(settings=settings))
     later = (("acks", "all"), ("batch.size", "9"), ("linger.ms", "50"))

@@ -58,7 +58,7 @@ LZ4, ZSTD = cost("lz4", 2.0, 0.15), cost("zstd", 3.5, 0.4)
 ALL = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 
 
-def test_summary() -> None:
+def test_summary_says_what_would_be_sent() -> None:
     assert summarize(dry_run(*ALL)) == (
         "Kafka dry run: nothing was sent\n"
         "  records         40,000 would be written\n"

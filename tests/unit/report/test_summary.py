@@ -15,7 +15,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.unit.report.strategies import reports
 
 
-def test_summary() -> None:
+def test_summary_has_a_line_for_each_subject() -> None:
     builder = ReportBuilder()
     batch = FinishedBatch(
         topic="flights", partition=0, records=10_000, raw_bytes=4_000_000, wire_bytes=1_000_000

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafka_sink import repartition_by_kafka_partition
 from tools.support.jars import SPARK_SINK, ensure
+from tools.support.java import QUICK_JVM
 from tools.support.kafka_node import free_port
 from tools.torture.streams.plan import ARROW_ROWS
 
@@ -51,7 +52,7 @@ def start_cluster(settings: Mapping[str, str], folder: str) -> str:
     return str(urls[0])
 
 
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+_QUICK = " ".join(QUICK_JVM)
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",

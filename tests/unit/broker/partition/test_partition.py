@@ -42,7 +42,7 @@ KEYS = st.sampled_from([varint(-1), varint(0), varint(-2), varint(2) + b"ab", va
 CODECS = st.sampled_from([Codec.NONE, Codec.GZIP, Codec.LZ4])
 
 
-def test_last_stable_offset() -> None:
+def test_open_transaction_and_unreplicated_marker_limit_the_stable_offset() -> None:
     transactions = PartitionTransactions()
     transactions.begin(producer_id=1, first_offset=2)
     transactions.end(1, 5, commit=True)
@@ -52,7 +52,7 @@ def test_last_stable_offset() -> None:
     assert transactions.stable_offset(5) == 5
 
 
-def test_follower_lag() -> None:
+def test_follower_lags_if_it_is_behind_for_too_long() -> None:
     states = ReplicaStates()
     states.record_append(10, now=0.0)
     assert not any(states.is_lagging(2, now, allowed=1.0) for now in (1.0, 50.0))

@@ -110,7 +110,7 @@ def test_invalid_header_entry(fields: list[bytes]) -> None:
         BatchEntry.read(fields)
 
 
-def test_formula() -> None:
+def test_offset_contains_the_milliseconds_and_the_sequence() -> None:
     ids = EntryIds()
     assert ids.offset(1234567890123, 0) == 1234567890123 << 10 == 1264197519485952
     assert ids.offset(1234567890123, 1) == 1264197519485953

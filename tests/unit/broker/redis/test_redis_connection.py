@@ -65,7 +65,7 @@ def test_url_is_passed_to_redis(url: str) -> None:
     assert RedisLocation.parse(url).url == url
 
 
-def test_short_url() -> None:
+def test_url_without_path_has_defaults() -> None:
     place = RedisLocation.parse("redis://h")
     assert (place.prefix, place.ids.sequence_bits, place.replicas) == ("korvet", 10, 0)
 

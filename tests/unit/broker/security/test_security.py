@@ -366,14 +366,14 @@ def test_denials_can_be_added_and_removed() -> None:
     assert not denials.is_active
 
 
-def test_operation_bit_fields() -> None:
+def test_bit_fields_lack_denied_operations() -> None:
     denials = Denials()
     denials.add(parse_denial("a:Write:topic=x"))
     assert denials.without_denied(0b11000, "a", TOPIC, "x") == 0b01000
     assert denials.without_denied(0b11000, "b", TOPIC, "x") == 0b11000
 
 
-def test_text_representation() -> None:
+def test_denial_is_described_in_kafkas_words() -> None:
     denial = denial_of("User:alice", "IDEMPOTENT_WRITE")
     assert str(denial) == "User:alice is denied IdempotentWrite on Cluster kafka-cluster"
 

@@ -246,7 +246,7 @@ def test_flushing_by_count_and_by_time(
     assert len(flushed) == 2
 
 
-def test_recovery_point(new_segment: NewSegment) -> None:
+def test_recovery_point_never_exceeds_flushed_records(new_segment: NewSegment) -> None:
     """A truncation lowers it durably first: records written afterwards are not flushed."""
     steps: list[str | int] = []
     is_full = [False]

@@ -19,7 +19,7 @@ def config(protocol: str, **options: str) -> dict[str, str]:
     return librdkafka_config(ProducerConfig.parse(kafka_options | servers).security)
 
 
-def test_plaintext() -> None:
+def test_plaintext_needs_no_other_options() -> None:
     assert config("PLAINTEXT") == {"security.protocol": "PLAINTEXT"}
 
 
@@ -61,7 +61,7 @@ def test_plaintext() -> None:
         ),
     ],
 )
-def test_tls(options: dict[str, str], expected: dict[str, str]) -> None:
+def test_tls_options_are_converted(options: dict[str, str], expected: dict[str, str]) -> None:
     common = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "https"}
     assert config("SSL", **options) == common | expected
 
@@ -71,7 +71,7 @@ def test_host_name_check_can_be_disabled() -> None:
     assert properties["ssl.endpoint.identification.algorithm"] == "none"
 
 
-def test_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_and_password_are_separate_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "p")
     options = {name.replace(".", "__"): value for name, value in USER.items()}
     assert config("SASL_PLAINTEXT", **options) == {
@@ -82,7 +82,7 @@ def test_password(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_oauth_issuer() -> None:
+def test_issuer_uses_the_method_oidc() -> None:
     properties = config(
         "SASL_PLAINTEXT",
         sasl__mechanism="OAUTHBEARER",

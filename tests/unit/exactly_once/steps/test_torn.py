@@ -55,7 +55,7 @@ def told(state: TransactionState, producer_id: int = 4_001) -> TransactionDescri
         (ErrorCode.invalid_producer_id_mapping, None, Fate.UNKNOWN),
     ],
 )
-def test_transaction_outcomes(
+def test_error_code_and_description_determine_the_fate(
     code: int, description: TransactionDescription | None, fate: Fate
 ) -> None:
     descriptions = {} if description is None else {SECOND: description}

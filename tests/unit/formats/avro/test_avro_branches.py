@@ -93,7 +93,7 @@ def chosen(type_: pa.DataType, values: list[Any], union: list[Any]) -> list[int]
         ),
     ],
 )
-def test_closest_branch(
+def test_closest_branch_is_chosen(
     type_: pa.DataType, values: list[Any], union: list[Any], branches: list[int]
 ) -> None:
     assert chosen(type_, values, union) == branches

@@ -334,7 +334,7 @@ def test_invalid_descriptor_is_rejected(schema: str) -> None:
         compile_encoder(EncoderSpec(format=Format.PROTOBUF, schema=schema), pa.struct([]))
 
 
-def test_message_indexes() -> None:
+def test_indexes_lead_to_nested_messages() -> None:
     built = file()
     built.message_type[1].nested_type.add(name="First")
     built.message_type[1].nested_type.add(name="Second").nested_type.add(name="Deep")

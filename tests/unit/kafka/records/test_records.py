@@ -112,7 +112,7 @@ def test_equals_record_by_record_reading(raws: list[Raw]) -> None:
 
 
 @pytest.mark.parametrize("longest", [0, 3, 40, 500])
-def test_many_records(longest: int) -> None:
+def test_many_records_are_read_like_few(longest: int) -> None:
     sizes = random.Random(longest)
     keys = [bytes(sizes.randint(0, longest)) for _ in range(5000)]
     raws = [
@@ -207,7 +207,7 @@ def test_batch_round_trip(codec: Codec) -> None:
     assert records[0].headers == (("h", b"w"), ("", None))
 
 
-def test_header_fields() -> None:
+def test_header_fields_equal_the_references() -> None:
     data = reference.batch(MESSAGES, 0, reference.records(MESSAGES), Producer(7, 3, 99))
     header = BatchHeader.parse(data)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 99)
@@ -261,7 +261,7 @@ def test_decompressed_size_beyond_the_limit(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", PACKED)
 @pytest.mark.parametrize("level", [None, 1, 3, 9])
 @pytest.mark.parametrize("size", [0, 1, 100, 32 * 1024, 32 * 1024 + 1, 300_000])
-def test_levels_and_sizes(codec: Codec, level: int | None, size: int) -> None:
+def test_every_level_and_size_round_trips(codec: Codec, level: int | None, size: int) -> None:
     plain = b"".join(b"%09d" % number for number in range(size // 9 + 1))[:size]
     for data in (plain, memoryview(plain)):
         assert decompress(codec, compress(codec, data, level), size) == plain

@@ -38,7 +38,7 @@ def rows_of(laid_out: BatchLayout, rows: int) -> list[int]:
     st.dictionaries(st.integers(0, 6), st.tuples(st.integers(1, 9), st.integers(70, 240))),
 )
 @settings(max_examples=300, deadline=None)
-def test_rules(
+def test_batches_end_at_their_size_in_row_order(
     rows: list[tuple[int, int]], batch_size: int, opened: dict[int, tuple[int, int]]
 ) -> None:
     targets = [target for target, _ in rows]

@@ -102,7 +102,7 @@ def test_function_is_called_per_topic_with_its_partition_count(module: ModuleTyp
     assert calls == [([b"2"], 5), ([b"1", b"3"], 9)]
 
 
-def test_nested_name(module: ModuleType) -> None:
+def test_function_may_be_an_attribute_of_a_class(module: ModuleType) -> None:
     class Namespace:
         @staticmethod
         def spread(*columns: Any) -> Any:

@@ -215,7 +215,7 @@ def test_window_slides() -> None:
     assert window.tally(60.0) == OutcomeTally()
 
 
-def test_percentages() -> None:
+def test_threshold_needs_its_percentage_and_minimum_count() -> None:
     assert OutcomeTally(3, 1, 0).retry_percent == 25.0
     assert OutcomeTally().retry_percent == 0.0
     assert OutcomeTally(5, 5, 0).reaches(Thresholds(50), 10)

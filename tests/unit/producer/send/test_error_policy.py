@@ -195,7 +195,7 @@ def test_rejected_records_may_be_in_the_log_from_an_earlier_attempt() -> None:
         assert next_step(87, replace(facts, ambiguous=True)) == FAIL_POSSIBLY
 
 
-def test_error_code_names() -> None:
+def test_every_error_code_has_a_name() -> None:
     assert error_name(6) == "NOT_LEADER_OR_FOLLOWER"
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(DISCONNECTED) == "DISCONNECTED"

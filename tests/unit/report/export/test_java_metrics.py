@@ -43,7 +43,7 @@ from tests.unit.report.export.two_batches import report
         ("record-size-avg", 50),
     ],
 )
-def test_values(name: str, value: float) -> None:
+def test_metrics_have_javas_names_and_values(name: str, value: float) -> None:
     assert client_values(report(), 2.0)[name] == pytest.approx(value)
 
 

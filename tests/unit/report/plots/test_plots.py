@@ -56,7 +56,7 @@ def _heights(axes: Axes) -> list[float]:
 
 
 @pytest.mark.parametrize("report", [DeliveryReport(), REPORT, MANY])
-def test_write(report: DeliveryReport) -> None:
+def test_write_has_six_panels(report: DeliveryReport) -> None:
     figure = plots.show(report)
     figure.canvas.draw()
     assert len(figure.axes) == 6
@@ -82,14 +82,14 @@ def test_dry_run_shows_codecs_instead_of_latencies() -> None:
     assert [text.get_text().strip() for text in codecs.texts] == ["1.0 to 1", "4.0 to 1, 0.90 µs"]
 
 
-def test_partition_bars() -> None:
+def test_partitions_have_bars_for_delivered_and_other_records() -> None:
     delivered, others = plots.show(REPORT).axes[0].containers
     assert [bar.get_height() for bar in delivered] == [100, 200, 300]
     assert [bar.get_height() for bar in others] == [1, 0, 1]
     assert len(plots.show(MANY).axes[0].patches) == PARTITIONS_SHOWN
 
 
-def test_micro_batches() -> None:
+def test_each_micro_batch_has_a_bar() -> None:
     reports = [replace(REPORT, batch_id=number, retries=number) for number in (3, 4)]
     figure = plots.show_stream(reports)
     figure.canvas.draw()
@@ -97,7 +97,7 @@ def test_micro_batches() -> None:
     assert _titles(figure)[0] == "Records of each micro-batch"
 
 
-def test_two_writes() -> None:
+def test_compared_writes_have_adjacent_bars() -> None:
     figure = plots.show_comparison(REPORT, replace(REPORT, duration_ms=1000))
     figure.canvas.draw()
     assert _titles(figure)[1] == f"rate\n{MULTIPLIED} 2"

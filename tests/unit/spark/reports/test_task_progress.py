@@ -41,7 +41,7 @@ def test_end_is_shown_once() -> None:
     assert len(ends) == 1
 
 
-def test_no_display() -> None:
+def test_task_without_a_listener_reports_nothing() -> None:
     batches = [BATCH]
     with TaskReporter(None, TASK) as reporter:
         assert reporter.watch(batches) is batches

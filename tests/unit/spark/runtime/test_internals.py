@@ -154,7 +154,7 @@ def test_only_workers_freeze_loaded_objects(module: str, frozen: str) -> None:
     assert subprocess.check_output(child, text=True).strip() == frozen
 
 
-def test_unknown_elsewhere(tmp_path: Path) -> None:
+def test_start_is_unknown_in_other_processes(tmp_path: Path) -> None:
     proc = processes(tmp_path, worker_s=1, daemon_s=2, busy_s=1)
     assert startup_ms(proc) == 0
     assert served(proc, 1, module="another.daemon") == [0]

@@ -352,7 +352,7 @@ def test_message_is_the_usual_one(names: bytes) -> None:
     assert "the broker's certificate is not valid for kafka-1 " in other_host
 
 
-def test_invalid_version() -> None:
+def test_certificate_of_an_unknown_version_is_not_described() -> None:
     certificate = PEER_AUTHORITY.server("localhost").der
     version_3, version_10 = bytes.fromhex("a003020102"), bytes.fromhex("a003020109")
     assert certificate.count(version_3) == 1

@@ -154,7 +154,7 @@ def planned(
         (10, {"policy": RefreshPolicy(min_period_seconds=0, buffer_seconds=0)}, 8),
     ],
 )
-def test_values_of_java(minutes: int, settings: dict[str, Any], at: int) -> None:
+def test_refresh_is_planned_as_in_java(minutes: int, settings: dict[str, Any], at: int) -> None:
     assert planned(minutes, **settings) == pytest.approx(at)
 
 

@@ -72,7 +72,7 @@ def failure(login: ClientCredentialsLogin, waits: FakeSleep | None = None) -> st
     return text
 
 
-def test_request() -> None:
+def test_request_has_the_form_of_rfc_6749() -> None:
     with ScriptedIssuer(always(granted("opaque", expires_in=300))) as issuer:
         token = source(client_login(issuer.url, scope="kafka write")).fetch()
     (request,) = issuer.requests
