@@ -252,8 +252,8 @@ def _by_key(rows: Sequence[ComparedRow]) -> dict[TopicAndKey, ComparedRow]:
 
 def _listed(kind: str, rows: Sequence[str]) -> list[str]:
     hidden = len(rows) - _MAX_LISTED
-    rest = [f"  and {hidden:,} more"] if hidden > 0 else []
-    return [*(f"  {kind}: {row}" for row in rows[:_MAX_LISTED]), *rest]
+    note = [f"  and {hidden:,} more"] if hidden > 0 else []
+    return [*(f"  {kind}: {row}" for row in rows[:_MAX_LISTED]), *note]
 
 
 def _rest(row: ComparedRow) -> str:

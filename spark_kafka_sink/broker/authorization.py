@@ -147,20 +147,22 @@ class _Authorized:
             right = Right(operation, ResourceType.TOPIC, name or "")
             return name is not None and self._first_denied((right,)) is not None
 
-        rest, failed = request_shapes.split(shape, context.request, is_denied)
-        if not getattr(failed, shape.topics):
+        allowed_request, denied_request = request_shapes.split(shape, context.request, is_denied)
+        if not getattr(denied_request, shape.topics):
             return self._handler.handle(context)
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
             return Outcome.CLOSE
-        add = request_shapes.failed_adder(shape, failed, REJECTIONS[ResourceType.TOPIC].error)
+        add = request_shapes.failed_adder(
+            shape, denied_request, REJECTIONS[ResourceType.TOPIC].error
+        )
         if self._api == ApiKey.ADD_PARTITIONS_TO_TXN:
             not_attempted = request_shapes.failed_adder(
-                shape, rest, ErrorCode.operation_not_attempted
+                shape, allowed_request, ErrorCode.operation_not_attempted
             )
             return add(not_attempted({shape.answers: []}))
-        if not getattr(rest, shape.topics):
+        if not getattr(allowed_request, shape.topics):
             return add({shape.answers: []})
-        return self._handled(context._replace(request=rest), add)
+        return self._handled(context._replace(request=allowed_request), add)
 
     def _without_items(self, shape: ItemShape) -> Answer:
         context = self._context
@@ -179,13 +181,13 @@ class _Authorized:
 
         if not allowed:
             return add({shape.answers: []})
-        rest = replace(context.request, **{shape.items: tuple(allowed)})
-        return self._handled(context._replace(request=rest), add)
+        allowed_request = replace(context.request, **{shape.items: tuple(allowed)})
+        return self._handled(context._replace(request=allowed_request), add)
 
     def _rejected_item(self, shape: ItemShape, item: Any, denied: Right) -> Values:
         is_new = self._api == ApiKey.CREATE_TOPICS
-        error, own = REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
-        message = _MESSAGES.get(self._api, own)
+        error, message_of_type = REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
+        message = _MESSAGES.get(self._api, message_of_type)
         failed = shape.answer(item, error)
         return {**failed, "error_message": message, REASON: self._reason(denied)}
 
@@ -203,5 +205,5 @@ class _Authorized:
 
 def _rejecting(api: int) -> PartitionShape:
     shape = request_shapes.BY_PARTITION[api]
-    own = _OF_PARTITIONS.get(api)
-    return shape if own is None else replace(shape, failed={**shape.failed, **own})
+    fields = _OF_PARTITIONS.get(api)
+    return shape if fields is None else replace(shape, failed={**shape.failed, **fields})

@@ -458,8 +458,8 @@ def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
     match = cluster.topics.named(topic)
     if match is None:
         names = sorted(known.name for known in cluster.topics.all())
-        more = " …" if len(names) > _MAX_LISTED_TOPICS else ""
-        shown = ", ".join(names[:_MAX_LISTED_TOPICS]) + more
+        ellipsis = " …" if len(names) > _MAX_LISTED_TOPICS else ""
+        shown = ", ".join(names[:_MAX_LISTED_TOPICS]) + ellipsis
         raise UnknownTopicError(
             "the topic does not exist", topic=topic, hint=f"Topics: {shown or 'none'}."
         )

@@ -63,13 +63,13 @@ class FaultInjector:
         if not self._faults:
             channel.handle(context)
             return
-        info = RequestInfo(
+        request = RequestInfo(
             api=context.api,
             node=context.node,
             client_id=context.client_id,
             partitions=partitions_of(context),
         )
-        triggered = self._faults.triggered_by(info)
+        triggered = self._faults.triggered_by(request)
         delay_ms = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
         if not delay_ms:
             self._apply(channel, context, triggered)
@@ -138,8 +138,8 @@ class FaultInjector:
 
     def _move(self, partition: Partition, node: int) -> None:
         active = self._cluster.node_control.active()
-        candidates = [n for n in (*partition.replicas, *active) if n in active]
-        leader = node or next((n for n in candidates if n != partition.leader), 0)
+        candidates = [node_id for node_id in (*partition.replicas, *active) if node_id in active]
+        leader = node or next((node_id for node_id in candidates if node_id != partition.leader), 0)
         if leader:
             self._cluster.elections.move(partition, leader)
 
@@ -149,9 +149,9 @@ class FaultInjector:
             topic = self._cluster.topics.named(named.topic)
             if topic is not None and fault.covers(named):
                 affected += [
-                    p
-                    for p in topic.partitions
-                    if {named.partition, fault.partition} <= {None, p.index}
+                    partition
+                    for partition in topic.partitions
+                    if {named.partition, fault.partition} <= {None, partition.index}
                 ]
         return affected
 
@@ -176,13 +176,13 @@ class FaultInjector:
                 RequestPartition(context.topic_name(item), shape.index_of(partition))
             )
 
-        rest, failed = request_shapes.split(shape, context.request, is_failed)
-        add = request_shapes.failed_adder(shape, failed, _code(fault.value))
-        if not getattr(rest, shape.topics):
+        remaining, failed_request = request_shapes.split(shape, context.request, is_failed)
+        add = request_shapes.failed_adder(shape, failed_request, _code(fault.value))
+        if not getattr(remaining, shape.topics):
             channel.send(add({shape.answers: []}))
             return
         channel.changes.append(add)
-        channel.handle(context._replace(request=rest))
+        channel.handle(context._replace(request=remaining))
 
 
 def _code(number: int) -> ErrorCode:

@@ -97,7 +97,10 @@ class ItemShape:
         """Return an item's part of the response, from its fields or its error."""
         if isinstance(result, TopicError):
             return {**self.answer(item, result.error), "error_message": result.message or None}
-        names = {ours: getattr(item, its) if its else item for ours, its in self.names.items()}
+        names = {
+            response_field: getattr(item, item_field) if item_field else item
+            for response_field, item_field in self.names.items()
+        }
         if isinstance(result, int):
             result = {"error_code": result, **(self.failed if result else {})}
         return {**names, **result}
@@ -213,8 +216,8 @@ def split(
                 part.append(replace(item, **{shape.partitions: tuple(partitions)}))
     if parts[1] and hasattr(request, "max_wait"):
         request = replace(request, max_wait=timedelta(0))
-    rest, failed = (replace(request, **{shape.topics: tuple(part)}) for part in parts)
-    return rest, failed
+    remaining, failed = (replace(request, **{shape.topics: tuple(part)}) for part in parts)
+    return remaining, failed
 
 
 def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
@@ -224,7 +227,10 @@ def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
     for shape in BY_ITEM.get(api, ()):
         items = getattr(request, shape.items, None)
         if items is not None:
-            return {"error_code": error, shape.answers: [shape.answer(i, error) for i in items]}
+            return {
+                "error_code": error,
+                shape.answers: [shape.answer(item, error) for item in items],
+            }
     return None
 
 

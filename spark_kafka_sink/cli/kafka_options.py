@@ -71,8 +71,8 @@ def cli_option(help_text: str, default: Any = None, *names: str, **settings: Any
         names: names of the option, if they differ from the field's name.
         settings: keyword arguments of `typer.Option`.
     """
-    info = typer.Option(*names, help=help_text, **settings)
-    return field(default=default, metadata={OPTION: info})
+    typer_option = typer.Option(*names, help=help_text, **settings)
+    return field(default=default, metadata={OPTION: typer_option})
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

@@ -105,8 +105,8 @@ def read(arguments: ReadArguments) -> None:
             typer.echo(line(record))
             count += 1
         is_cut = limit == LIMIT and arguments.limit is None and next(records, None) is not None
-    rest = "; there are more: set --limit, --partition or --offset" if is_cut else ""
-    typer.echo(f"kafkaprod: {plural(count, 'record')}{rest}", err=True)
+    note = "; there are more: set --limit, --partition or --offset" if is_cut else ""
+    typer.echo(f"kafkaprod: {plural(count, 'record')}{note}", err=True)
 
 
 def _all(reader: TopicReader, ranges: tuple[OffsetRange, ...]) -> Iterator[ConsumerRecord]:

@@ -140,8 +140,8 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
         for partition, fate in zip(task.partitions, fates, strict=True)
     ]
     if task.unnamed_partitions:
-        rest = f"and {task.unnamed_partitions:,} more"
-        rows.append((rest, f"{task.unnamed_records:,}", "", "", ""))
+        omitted = f"and {task.unnamed_partitions:,} more"
+        rows.append((omitted, f"{task.unnamed_records:,}", "", "", ""))
     title = f"{task.transactional_id}: {plural(task.records, 'record')}"
     columns = ("partition", ">records", ">first offset", ">last offset", "outcome")
     return make_table(title, columns, rows)

@@ -97,9 +97,9 @@ class Debug:
     security: Emit | None
 
     def __init__(self, contexts: Iterable[Context] = (), **ids: object) -> None:
-        on = frozenset(contexts)
+        enabled = frozenset(contexts)
         for context in Context:
-            setattr(self, context, _emitter(context, ids) if context in on else None)
+            setattr(self, context, _emitter(context, ids) if context in enabled else None)
 
 
 def parse_contexts(text: str, key: str) -> tuple[Context, ...]:

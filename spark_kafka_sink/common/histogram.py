@@ -96,15 +96,15 @@ class Histogram:
             counts[step] = counts.get(step, 0) + times
         return tuple(counts.items())
 
-    def percentile(self, q: float) -> int:
-        """Return the number that `q` percent (0 to 100) of the numbers do not exceed; 0 if empty.
+    def percentile(self, percent: float) -> int:
+        """Return the number that `percent` % (0 to 100) of the numbers do not exceed; 0 if empty.
 
         Raises:
-            ValueError: `q` is not within 0 to 100.
+            ValueError: `percent` is not within 0 to 100.
         """
-        if not 0 <= q <= 100:
-            raise ValueError(f"a percentile must be from 0 to 100, not {q}")
-        rank = q / 100 * self.count
+        if not 0 <= percent <= 100:
+            raise ValueError(f"a percentile must be from 0 to 100, not {percent}")
+        rank = percent / 100 * self.count
         running = accumulate(times for _, times in self.buckets)
         reached = (
             bucket for (bucket, _), seen in zip(self.buckets, running, strict=True) if seen >= rank

@@ -317,26 +317,26 @@ def _secret(values: Mapping[str, Any], name: str) -> Secret | None:
 def _user_info(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Secret | None:
     """Return user name and password, from the option or the URL, as the source option requires."""
     source = values["basic.auth.credentials.source"]
-    info = _secret(values, "basic.auth.user.info")
-    if source == "USER_INFO" and info is None:
+    user_info = _secret(values, "basic.auth.user.info")
+    if source == "USER_INFO" and user_info is None:
         raise ConfigError(
             "option basic.auth.credentials.source is USER_INFO, which requires "
             "basic.auth.user.info",
             hint='Add .option("basic.auth.user.info", "env:NAME"), or file:PATH.',
         )
-    if info is not None and source != "USER_INFO":
+    if user_info is not None and source != "USER_INFO":
         if "basic.auth.credentials.source" in user_options:
             raise ConfigError(
                 "option basic.auth.user.info is set, but basic.auth.credentials.source is "
                 f"{source}",
                 hint="Set basic.auth.credentials.source=USER_INFO, or remove basic.auth.user.info.",
             )
-        return info
+        return user_info
     parts = urlsplit(str(values[URL]).split(",")[0])
-    if info is None and source == "URL" and parts.username:
+    if user_info is None and source == "URL" and parts.username:
         text = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         return Secret(f"literal:{text}", URL)
-    return info
+    return user_info
 
 
 def _bearer(values: Mapping[str, Any], user_options: Mapping[str, str]) -> BearerAuth | None:

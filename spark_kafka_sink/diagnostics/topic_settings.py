@@ -79,30 +79,30 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
 
 
 def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
-    least = _number(facts, MIN_IN_SYNC)
-    if config.producer.acks is not Acks.ALL or least is None or not facts.replicas:
+    min_in_sync = _number(facts, MIN_IN_SYNC)
+    if config.producer.acks is not Acks.ALL or min_in_sync is None or not facts.replicas:
         return
     name, code = facts.name, error_name(ErrorCode.not_enough_replicas)
-    if least > facts.replicas:
+    if min_in_sync > facts.replicas:
         have = f"a partition of topic {name} has {facts.replicas}"
         yield Finding.warning(
             _STEP,
             errors.ConfigError(
-                f"{MIN_IN_SYNC}={least}, but {have}: most brokers reject every batch of such a "
-                f"topic with acks=all; newer brokers only require that all replicas are in sync",
+                f"{MIN_IN_SYNC}={min_in_sync}, but {have}: most brokers reject every batch of such "
+                f"a topic with acks=all; newer brokers only require that all replicas are in sync",
                 topic=name,
                 error=code,
                 hint=f"Lower the topic's {MIN_IN_SYNC}, or add replicas to the topic.",
             ),
         )
-    elif facts.in_sync < least:
+    elif facts.in_sync < min_in_sync:
         yield Finding.warning(
             _STEP,
             errors.BrokerUnavailableError(
                 f"a partition of topic {name} has {facts.in_sync} of "
                 f"{plural(facts.replicas, 'replica')} in sync, but "
-                f"{MIN_IN_SYNC}={least}: its leader accepts no batches with acks=all until more "
-                f"replicas have caught up",
+                f"{MIN_IN_SYNC}={min_in_sync}: its leader accepts no batches with acks=all until "
+                f"more replicas have caught up",
                 topic=name,
                 error=code,
                 hint="Check which brokers are down or lagging.",

@@ -138,8 +138,8 @@ class _Decoder:
             raise ValueError("no schema id")
         indexes: tuple[int, ...] = ()
         if part.format.payload is Format.PROTOBUF:
-            indexes, rest = read_indexes(framing[length:])
-            payload = rest if header is None else data
+            indexes, after_indexes = read_indexes(framing[length:])
+            payload = after_indexes if header is None else data
         if self.registry is None:
             return self._source(part), payload
         return self._registered(self.registry, part.format, framing[1:length], indexes), payload

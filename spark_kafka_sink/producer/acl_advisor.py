@@ -53,11 +53,13 @@ class AclAdvisor:
 
     def unauthorized_topic(self, topic: str) -> AuthorizationError:
         """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
-        where, who = self._topic(topic), self.principal
+        resource, principal = self._topic(topic), self.principal
         if topic in self._metadata.denials.uncreatable:
-            problem = f"{where} does not exist, and {who} is not authorized to create it"
+            problem = f"{resource} does not exist, and {principal} is not authorized to create it"
         else:
-            problem = f"Describe on {where} is denied to {who}, so the topic might not exist"
+            problem = (
+                f"Describe on {resource} is denied to {principal}, so the topic might not exist"
+            )
         return self._topic_error(problem, topic)
 
     def unauthorized_write(self, topic: str) -> AuthorizationError:

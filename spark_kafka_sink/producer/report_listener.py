@@ -45,9 +45,9 @@ class ReportListener(BatchListener):
         if response.code and batch.sequence >= 0:
             self._report.set_failed_sequence(*batch.topic_partition, batch.next_sequence)
 
-    def on_throttled(self, ms: int) -> None:
+    def on_throttled(self, pause_ms: int) -> None:
         """Add the throttle time."""
-        self._report.add_throttle_time(ms)
+        self._report.add_throttle_time(pause_ms)
 
     def on_rejected(self, error: str) -> None:
         """Count the error."""

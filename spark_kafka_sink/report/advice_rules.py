@@ -116,8 +116,8 @@ def _retried(facts: PipelineFacts) -> str:
 
 def _are_new(facts: PipelineFacts) -> bool:
     """Return True if most partitions were empty and most retries were due to missing leaders."""
-    most = facts.new_partitions > len(facts.report.partitions) / 2
-    return most and facts.without_leader >= max(3, 0.8 * facts.report.retries)
+    is_majority_new = facts.new_partitions > len(facts.report.partitions) / 2
+    return is_majority_new and facts.without_leader >= max(3, 0.8 * facts.report.retries)
 
 
 def _new_partitions(facts: PipelineFacts) -> Advice:

@@ -56,7 +56,7 @@ def costly_measuring(facts: PipelineFacts) -> Advice | None:
 
 
 def measured_arrow_batches(
-    facts: PipelineFacts, least: float = WORTHWHILE, below: float = CONSIDERABLE
+    facts: PipelineFacts, min_share: float = WORTHWHILE, max_share: float = CONSIDERABLE
 ) -> Advice | None:
     """Give advice if measuring batches of small rows takes a share of the time in this range."""
     if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
@@ -65,7 +65,7 @@ def measured_arrow_batches(
         return None
     columns = max(1, facts.number(ARROW_COLUMNS))
     share = min(0.99, facts.share(facts.report.records * measuring_cost_s(columns)))
-    if not least <= share < below or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
+    if not min_share <= share < max_share or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
         return None
     return Advice(
         setting=ARROW_BYTES,

@@ -381,7 +381,7 @@ def _latency_to_dict(times: Histogram) -> dict[str, Any]:
 
 def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
     """Parse the result of `_latency_to_dict`."""
-    names = {there: here for here, there in _LATENCY_NAMES.items()}
+    names = {json_name: name for name, json_name in _LATENCY_NAMES.items()}
     return Histogram.from_dict({names.get(name, name): value for name, value in data.items()})
 
 

@@ -36,10 +36,10 @@ def _partitions(report: DeliveryCounters) -> str:
         return ""
     table = partition_table(report, PARTITIONS_SHOWN)
     head, body = _row("th", table.columns), "".join(_row("td", row) for row in table.rows)
-    rest = f"<p>{table.caption}</p>" if table.caption else ""
+    caption = f"<p>{table.caption}</p>" if table.caption else ""
     return (
         f"<details><summary>{plural(len(report.partitions), 'partition')}</summary>"
-        f"<table>{head}{body}</table>{rest}</details>"
+        f"<table>{head}{body}</table>{caption}</details>"
     )
 
 

@@ -151,10 +151,10 @@ def _aggregated(name: str, column: Column, starts: Column) -> Column:
     if rule is lowest:
         limit = np.iinfo(np.int64).max
         known = column != UNKNOWN
-        least = np.minimum.reduceat(np.where(known, column, limit), starts)
-        return np.where(np.logical_or.reduceat(known, starts), least, UNKNOWN)
-    least = np.minimum.reduceat(column, starts)
-    return np.where(least == np.maximum.reduceat(column, starts), least, UNKNOWN)
+        smallest = np.minimum.reduceat(np.where(known, column, limit), starts)
+        return np.where(np.logical_or.reduceat(known, starts), smallest, UNKNOWN)
+    smallest = np.minimum.reduceat(column, starts)
+    return np.where(smallest == np.maximum.reduceat(column, starts), smallest, UNKNOWN)
 
 
 def _numbers(numbers: Any) -> Column:

@@ -28,8 +28,8 @@ class PartitionTable(NamedTuple):
     """The number of omitted partitions, as text; None if there are none."""
 
 
-def partition_table(report: DeliveryCounters, most: int) -> PartitionTable:
-    """Return the table of up to `most` partitions.
+def partition_table(report: DeliveryCounters, max_rows: int) -> PartitionTable:
+    """Return the table of up to `max_rows` partitions.
 
     Partitions with undelivered records come first; in a dry run, the largest partitions. Columns in
     which no partition has a number are omitted.
@@ -41,7 +41,7 @@ def partition_table(report: DeliveryCounters, most: int) -> PartitionTable:
         title, cells = "Partitions", _cells
         parts = sorted(report.partitions, key=lambda part: (not _has_losses(part), part.key))
     rows, empty = (
-        [cells(part) for part in parts[:most]],
+        [cells(part) for part in parts[:max_rows]],
         _cells(PartitionReport(topic="", partition=0)),
     )
     columns = [
@@ -56,7 +56,7 @@ def partition_table(report: DeliveryCounters, most: int) -> PartitionTable:
             (partition_name(*part.key), *(row[name] for name in columns))
             for part, row in zip(parts, rows, strict=False)
         ],
-        omitted_caption(len(parts) - most, "more partition"),
+        omitted_caption(len(parts) - max_rows, "more partition"),
     )
 
 

@@ -60,10 +60,10 @@ class _PartitionTally:
         self.first_offset = first if self.first_offset is None else min(self.first_offset, first)
         self.last_offset = last if self.last_offset is None else max(self.last_offset, last)
 
-    def add_append_time(self, ms: int) -> None:
+    def add_append_time(self, timestamp_ms: int) -> None:
         first, last = self.first_append_time, self.last_append_time
-        self.first_append_time = ms if first is None else min(first, ms)
-        self.last_append_time = ms if last is None else max(last, ms)
+        self.first_append_time = timestamp_ms if first is None else min(first, timestamp_ms)
+        self.last_append_time = timestamp_ms if last is None else max(last, timestamp_ms)
 
     def build(self, topic: str, partition: int) -> PartitionReport:
         counts = {name: getattr(self, name) for name in _COUNTERS}
@@ -154,9 +154,9 @@ class ReportBuilder:
         """Add the time from opening a batch to sending it for the first time."""
         self._queue_latency.add_time(seconds)
 
-    def add_throttle_time(self, ms: int) -> None:
+    def add_throttle_time(self, pause_ms: int) -> None:
         """Add the milliseconds of throttling that the broker requested."""
-        self._throttle_ms += ms
+        self._throttle_ms += pause_ms
 
     def progress(self) -> ProgressCounts:
         """Return the current counts.

@@ -179,9 +179,9 @@ def delete_files(
         from pyarrow.fs import FileSelector  # see _arrow_error
 
         filesystem, target = location.connect()
-        for info in filesystem.get_file_info(FileSelector(target, allow_not_found=True)):
-            if is_chosen(info.base_name):
-                filesystem.delete_file(info.path)
+        for file_info in filesystem.get_file_info(FileSelector(target, allow_not_found=True)):
+            if is_chosen(file_info.base_name):
+                filesystem.delete_file(file_info.path)
 
     _attempt("old files cannot be deleted from", folder, timeout_s, delete)
 
@@ -274,7 +274,7 @@ def _read_all(location: ReportLocation, shown: str) -> dict[str, str]:
         return {shown: _text(_read(location))}
     infos = filesystem.get_file_info(FileSelector(target))
     texts = {}
-    for name in sorted(info.path for info in infos if info.path.endswith(".json")):
+    for name in sorted(file_info.path for file_info in infos if file_info.path.endswith(".json")):
         with filesystem.open_input_stream(name) as stream:
             texts[name] = _text(stream.read())
     return texts

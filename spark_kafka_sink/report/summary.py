@@ -76,9 +76,9 @@ def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
     empty = sum(
         not partition.records for partition in report.partitions if partition.topic == part.topic
     )
-    rest = f"; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else ""
+    note = f"; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else ""
     name = partition_name(part.topic, part.partition)
-    return [("skew", f"{name} gets {excess:,.1f} times the mean of its topic's partitions{rest}")]
+    return [("skew", f"{name} gets {excess:,.1f} times the mean of its topic's partitions{note}")]
 
 
 def _codecs(report: DeliveryCounters) -> list[tuple[str, str]]:
@@ -222,8 +222,8 @@ def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> s
     """Return how many partitions were written to and, if known and larger, how many exist."""
     known, seen = report.metrics.topic_partitions, Counter(part.topic for part in parts)
     whole = sum(max(count, known.get(topic, 0)) for topic, count in seen.items())
-    of = "" if whole == len(parts) else f"{len(parts):,} of "
-    return of + plural(whole, "partition")
+    prefix = "" if whole == len(parts) else f"{len(parts):,} of "
+    return prefix + plural(whole, "partition")
 
 
 def _time(report: DeliveryCounters, given_ms: int | None) -> str:
@@ -237,11 +237,12 @@ def _time(report: DeliveryCounters, given_ms: int | None) -> str:
         if not slowest:
             return "0.0 s"
         return f"{slowest:,.1f} s, {_rates(report, slowest)} in the slowest task"
-    startup, rest = report.startup_ms / 1_000, f"slowest task {slowest:,.1f} s"
+    startup, slowest_note = report.startup_ms / 1_000, f"slowest task {slowest:,.1f} s"
     if not _SHOWN_STARTUP_S <= startup < whole:
-        return f"{whole:,.1f} s, {_rates(report, whole)}; {rest}"
+        return f"{whole:,.1f} s, {_rates(report, whole)}; {slowest_note}"
     rates = _rates(report, whole - startup)
-    return f"{whole:,.1f} s, of which {startup:,.1f} s Python worker start-up; then {rates}; {rest}"
+    of_which = f"of which {startup:,.1f} s Python worker start-up"
+    return f"{whole:,.1f} s, {of_which}; then {rates}; {slowest_note}"
 
 
 def _rates(report: DeliveryCounters, seconds: float) -> str:
@@ -271,10 +272,10 @@ def _problems(report: DeliveryCounters) -> str:
         f"throttled {report.throttle_ms:,} ms",
         plural(report.retried_tasks, "task on a later attempt", "tasks on a later attempt"),
     ]
-    worst = sorted(report.errors, key=lambda pair: (-pair[1], pair[0]))
-    named = [f"{name} {times:,}" for name, times in worst[:ERRORS_SHOWN]]
+    ranked = sorted(report.errors, key=lambda pair: (-pair[1], pair[0]))
+    named = [f"{name} {times:,}" for name, times in ranked[:ERRORS_SHOWN]]
     omitted = (
-        [plural(len(worst) - ERRORS_SHOWN, "other error")] if len(worst) > ERRORS_SHOWN else []
+        [plural(len(ranked) - ERRORS_SHOWN, "other error")] if len(ranked) > ERRORS_SHOWN else []
     )
     return ", ".join(parts + named + omitted)
 

@@ -128,8 +128,8 @@ def make_table(
 
 def _totals(report: DeliveryReport, summed: int) -> Table:
     """Return the table of totals; `summed` is the number of added reports, or 0 for one report."""
-    of = f": sum of {plural(summed, 'report')}" if summed else ""
-    table = Table(title=f"{title(report)}{of}", show_header=False)
+    suffix = f": sum of {plural(summed, 'report')}" if summed else ""
+    table = Table(title=f"{title(report)}{suffix}", show_header=False)
     written_at = "last written at" if summed else "written at"
     rows = [(written_at, report.written_at or "unknown"), *summary_rows(report)]
     if report.batch_id is not None and not summed:

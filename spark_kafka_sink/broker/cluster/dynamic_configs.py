@@ -45,7 +45,9 @@ class DynamicConfigs:
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of all resources of one kind that have configs."""
-        return sorted(name for (of, name), own in self._values.items() if of == kind and own)
+        return sorted(
+            name for (key_kind, name), own in self._values.items() if key_kind == kind and own
+        )
 
     def set(self, kind: str, name: str, own: Mapping[str, str]) -> None:
         """Replace the configs of a resource."""

@@ -286,7 +286,7 @@ def _broker_configs(context: RequestContext) -> Iterable[Values]:
     node, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
     layers = ((ConfigSource.DYNAMIC_BROKER, node), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
     started = {broker_setting.name: broker_setting for broker_setting in _broker_settings(context)}
-    for name in [*started, *(n for n in {**node, **cluster} if n not in started)]:
+    for name in [*started, *(key for key in {**node, **cluster} if key not in started)]:
         changed = [_synonym(name, own[name], source) for source, own in layers if name in own]
         yield _broker_entry(name, started.get(name), changed)
 

@@ -90,7 +90,7 @@ def fetch(context: RequestContext) -> Answer:
     if context.get("session_epoch", -1) not in FULL_EPOCHS:
         return {"error_code": ErrorCode.fetch_session_id_not_found}
     fetches = _partition_fetches(context)
-    flat = [fetch for _, some in fetches for fetch in some]
+    flat = [fetch for _, partition_fetches in fetches for fetch in partition_fetches]
 
     def has_enough() -> bool:
         missing_bytes = request.min_bytes
@@ -113,7 +113,8 @@ def fetch(context: RequestContext) -> Answer:
 def _partition_fetches(context: RequestContext) -> list[tuple[Any, list[PartitionFetch]]]:
     topics = context.request.topics
     return [
-        (item, [_partition_fetch(context, item, p) for p in item.partitions]) for item in topics
+        (item, [_partition_fetch(context, item, requested) for requested in item.partitions])
+        for item in topics
     ]
 
 
@@ -137,9 +138,9 @@ def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetc
     left, is_first = min(context.request.max_bytes, MAX_BYTES), True
     shape = BY_PARTITION[ApiKey.FETCH]
     leaders, responses = set(), []
-    for item, some in fetches:
+    for item, partition_fetches in fetches:
         partitions = []
-        for partition_fetch in some:
+        for partition_fetch in partition_fetches:
             data, values = _read(partition_fetch, left, is_first=is_first)
             left -= sum(map(len, data))
             is_first = is_first and not data

@@ -209,7 +209,7 @@ def list_partition_reassignments(context: RequestContext) -> Answer:
                     "removing_replicas": partition.removing,
                 }
             )
-    return {"topics": [{"name": name, "partitions": some} for name, some in by_topic.items()]}
+    return {"topics": [{"name": name, "partitions": indexes} for name, indexes in by_topic.items()]}
 
 
 def elect_leaders(context: RequestContext) -> Answer:

@@ -306,7 +306,9 @@ def describe_transaction(context: RequestContext, name: str) -> Values | ErrorCo
         "transaction_start_time": timestamp(txn.started_ms),
         "producer_id": txn.producer_id,
         "producer_epoch": txn.epoch,
-        "topics": [{"topic": topic, "partitions": some} for topic, some in partitions.items()],
+        "topics": [
+            {"topic": topic, "partitions": indexes} for topic, indexes in partitions.items()
+        ],
     }
 
 

@@ -115,7 +115,7 @@ class ClientConnection:
 
     def to_send(self) -> list[memoryview]:
         """Return the buffers for one gathering write."""
-        return [self._outgoing[i] for i in range(min(len(self._outgoing), MAX_PARTS))]
+        return [self._outgoing[index] for index in range(min(len(self._outgoing), MAX_PARTS))]
 
     def drop_sent(self, count: int) -> None:
         """Drop the first `count` bytes of the unsent responses."""

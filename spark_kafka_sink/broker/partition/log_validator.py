@@ -335,10 +335,10 @@ def _is_older(records: memoryview | bytes) -> bool:
     return int.from_bytes(records[_LENGTH], signed=True) >= _MIN_LENGTH
 
 
-def _extra_bytes(rest: memoryview | bytes) -> RejectedBatchError:
+def _extra_bytes(surplus: memoryview | bytes) -> RejectedBatchError:
     """Return the error for bytes after a batch, which can be a second batch."""
-    header = BatchHeader.parse(rest) if len(rest) >= HEADER_SIZE else None
-    if header is not None and header.length >= _MIN_LENGTH and header.size <= len(rest):
+    header = BatchHeader.parse(surplus) if len(surplus) >= HEADER_SIZE else None
+    if header is not None and header.length >= _MIN_LENGTH and header.size <= len(surplus):
         return RejectedBatchError.early("Produce requests must have exactly one record batch")
     return RejectedBatchError(ErrorCode.corrupt_message, "Unexpected bytes after the batch")
 

@@ -205,8 +205,8 @@ class RedisConnection:
         if self._owned is None:
             return self._exchange(commands)
         checks: list[Command] = [("HGET", self._owned, OWNER_FIELD), _REPLICATION]
-        *replies, owner, info = self._exchange([*commands, *checks])
-        for reply in (owner, info):
+        *replies, owner, replication = self._exchange([*commands, *checks])
+        for reply in (owner, replication):
             if isinstance(reply, self._errors.ResponseError):
                 raise reply
         if owner != _owner_value(self._name):
@@ -214,7 +214,7 @@ class RedisConnection:
                 f"the data with the prefix {self._location.prefix!r} of {self._address} was "
                 "deleted, or another broker has used it. Restart the broker"
             )
-        if _found(_REPLICATION_ID, info) != self._replication_id:
+        if _found(_REPLICATION_ID, replication) != self._replication_id:
             raise OSError("it may have loaded the state of another server")
         return replies
 
@@ -332,9 +332,11 @@ def _found(pattern: re.Pattern[bytes], info: bytes) -> bytes | None:
     return match and match[1]
 
 
-def last_id(info: Sequence[Any]) -> bytes:
+def last_id(stream_info: Sequence[Any]) -> bytes:
     """Return the id of the last entry that a stream ever had, from the reply to XINFO STREAM."""
-    entry_id: bytes = dict(zip(info[::2], info[1::2], strict=True))[b"last-generated-id"]
+    entry_id: bytes = dict(zip(stream_info[::2], stream_info[1::2], strict=True))[
+        b"last-generated-id"
+    ]
     return entry_id
 
 

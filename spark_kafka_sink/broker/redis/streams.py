@@ -153,9 +153,9 @@ class RedisStreams:
         """Determine the smallest unused id. Return True if entries were ever dropped."""
         dropped = False
         for key in self.keys:
-            info = self._connection.call("XINFO", "STREAM", key)
-            values = dict(zip(info[::2], info[1::2], strict=True))
-            milliseconds, sequence = id_parts(last_id(info))
+            stream_info = self._connection.call("XINFO", "STREAM", key)
+            values = dict(zip(stream_info[::2], stream_info[1::2], strict=True))
+            milliseconds, sequence = id_parts(last_id(stream_info))
             # Another writer's sequence can exceed sequence_bits. In that case, the addition
             # carries.
             newest = (milliseconds << self._ids.sequence_bits) + sequence

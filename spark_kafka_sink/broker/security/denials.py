@@ -111,8 +111,8 @@ def parse_denial(text: str) -> Denial:
     Raises:
         ConfigError: the text is not a valid rule.
     """
-    user, _, rest = text.partition(":")
-    operation, _, resource = rest.partition(":")
+    user, _, right = text.partition(":")
+    operation, _, resource = right.partition(":")
     kind, equals, name = resource.partition("=")
     known = {"topic", "group", "transactional_id"}
     if not (user and operation) or (resource and not (kind in known and equals and name)):

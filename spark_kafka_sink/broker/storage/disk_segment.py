@@ -42,9 +42,9 @@ def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
     if size:
         with (
             segment.path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as m,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
         ):
-            _scan(memoryview(m), segment, on_batch, trusted=trusted)
+            _scan(memoryview(mapped), segment, on_batch, trusted=trusted)
     return segment.table.size == size
 
 
@@ -225,11 +225,11 @@ def _check_absent(path: Path) -> None:
         raise FileExistsError(f"{path} exists, but the broker did not write it. Move it elsewhere")
 
 
-def _write(fd: int, parts: Sequence[memoryview | bytes | bytearray], at: int) -> None:
+def _write(fd: int, parts: Sequence[memoryview | bytes | bytearray], position: int) -> None:
     left = [memoryview(part) for part in parts]
     while left:
-        count = os.pwritev(fd, left, at)
-        at += count
+        count = os.pwritev(fd, left, position)
+        position += count
         while left and count >= len(left[0]):
             count -= len(left.pop(0))
         if left:

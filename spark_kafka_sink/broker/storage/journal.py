@@ -270,11 +270,11 @@ def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
     """
     _check_regular(path)
     data = path.read_bytes()
-    *lines, rest = data.split(b"\n")
-    if rest.strip(b"\0")[:2] not in _BEGINNINGS:
+    *lines, unfinished = data.split(b"\n")
+    if unfinished.strip(b"\0")[:2] not in _BEGINNINGS:
         raise _not_a_journal(path, f"line {len(lines) + 1} cannot be read")
     parsed = [_parse(path, number, line) for number, line in enumerate(lines, 1)]
-    return parsed, len(data) - len(rest)
+    return parsed, len(data) - len(unfinished)
 
 
 def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], Any]:

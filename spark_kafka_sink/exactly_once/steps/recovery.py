@@ -345,8 +345,8 @@ def recover_runs(scope_client: ScopeClient) -> None:
     deadline = scope_client.client.deadline(scope_client.max_block_s)
     if decided:
         # The remaining time is for appending to the log.
-        most = scope_client.client.deadline(scope_client.max_block_s * 0.75)
-        for scope, result in commit_others(scope_client, decided, most).items():
+        commit_deadline = scope_client.client.deadline(scope_client.max_block_s * 0.75)
+        for scope, result in commit_others(scope_client, decided, commit_deadline).items():
             _append_run_outcome(scope_client.of(scope, deadline), records, decided[scope], result)
     for scope in over:
         if scope_client.client.now() < deadline:

@@ -101,8 +101,8 @@ def _closest_in_each_field(
 ) -> list[tuple[Closeness, int, AvroSchema]]:
     """Return the only record that is the closest in each field, or all records if there is none."""
     ranks = [_ranks_of_fields(record, column) for _, _, record in records]
-    least = [min(ranks_of_field) for ranks_of_field in zip(*ranks, strict=True)]
-    best = [entry for entry, own in zip(records, ranks, strict=True) if own == least]
+    lowest = [min(ranks_of_field) for ranks_of_field in zip(*ranks, strict=True)]
+    best = [entry for entry, own in zip(records, ranks, strict=True) if own == lowest]
     return best if len(best) == 1 else records
 
 

@@ -315,20 +315,20 @@ def _write_first_fitting(
         cells.fail_nulls(path)
     elif valid is not None:
         out.flags(valid, b"", null)
-    rest = np.ones(len(cells), np.bool_) if valid is None else valid
+    remaining = np.ones(len(cells), np.bool_) if valid is None else valid
     for number, node in branches:
-        if not rest.any():
+        if not remaining.any():
             return
         faults = RowFaults(len(cells))
         inner = RowWriter(len(cells))
         inner.constant(number)
         # All values are encoded, as a selection would copy them; `append` drops those that fail.
         node(Cells(cells.array, faults), inner)
-        fits = rest.copy()
+        fits = remaining.copy()
         fits[faults.rows] = False
         out.append(inner, fits)
-        rest = rest & ~fits
-    cells.fail(rest, path, "fits no branch of the union")
+        remaining = remaining & ~fits
+    cells.fail(remaining, path, "fits no branch of the union")
 
 
 def _write_member(

@@ -66,10 +66,10 @@ class DecimalCells:
     def _reaches(self, limit: int) -> Mask:
         """Return a mask of the values whose absolute value is at least `limit`."""
         low, high = self.magnitudes()
-        least, most = np.uint64(limit - 1 & (1 << 64) - 1), np.uint64(limit - 1 >> 64)
-        bad: Mask = (high > most) | ((high == most) & (low > least))
+        low_limit, high_limit = np.uint64(limit - 1 & (1 << 64) - 1), np.uint64(limit - 1 >> 64)
+        bad: Mask = (high > high_limit) | ((high == high_limit) & (low > low_limit))
         # For a negative number, the magnitude is its absolute value minus one.
-        bad |= (high == most) & (low == least) & (self.high < 0)
+        bad |= (high == high_limit) & (low == low_limit) & (self.high < 0)
         return bad
 
     def _rescaled(self, digits: int) -> DecimalCells:

@@ -149,8 +149,8 @@ def _write_with_exponents(out: RowWriter, values: Floats) -> None:
     write_sign(out, np.signbit(values))
     write_digits(out, first)
     out.constant(b".")
-    most = max(int(counts.max()) - 1, 1)
-    write_last_digits(out, digits - first * power, np.maximum(counts - 1, 1), most)
+    max_digits = max(int(counts.max()) - 1, 1)
+    write_last_digits(out, digits - first * power, np.maximum(counts - 1, 1), max_digits)
     out.constant(b"E")
     exponents: Numbers = np.searchsorted(_powers(sizes.dtype), sizes, "right")
     write_integers(out, exponents - 1 + _LOWEST_EXPONENT)
@@ -160,7 +160,9 @@ def _write_with_exponents(out: RowWriter, values: Floats) -> None:
 def _powers(dtype: np.dtype[Any]) -> Floats:
     """Return the powers of ten in the range of a type. Those below the range are 0."""
     highest = int(np.log10(np.finfo(dtype).max))
-    return np.array([float(f"1e{n}") for n in range(_LOWEST_EXPONENT, highest + 1)]).astype(dtype)
+    return np.array(
+        [float(f"1e{exponent}") for exponent in range(_LOWEST_EXPONENT, highest + 1)]
+    ).astype(dtype)
 
 
 def _digits(sizes: Floats) -> Words:

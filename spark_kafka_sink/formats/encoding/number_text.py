@@ -57,19 +57,19 @@ def write_digits(out: RowWriter, values: Words) -> None:
     write_last_digits(out, values, _digit_counts(values, low, high), len(str(high)))
 
 
-def write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
+def write_last_digits(out: RowWriter, values: Words, sizes: Numbers, max_digits: int) -> None:
     """Append the last digits of numbers below 10**most, in groups of eight.
 
     `sizes` is the number of digits in each row.
     """
     groups = [values]
-    for _ in range((most - 1) // _GROUP):
+    for _ in range((max_digits - 1) // _GROUP):
         above = groups[-1] // _BASE
         groups[-1:] = [groups[-1] - above * _BASE, above]
     for number, group in reversed([*enumerate(groups)]):
         below = number * _GROUP
         digits = np.clip(sizes - below, 0, _GROUP).view(np.uint64)
-        out.word(last_digits(group, digits, min(most - below, _GROUP)))
+        out.word(last_digits(group, digits, min(max_digits - below, _GROUP)))
 
 
 def last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
@@ -93,9 +93,9 @@ def four_digits() -> Words:
 
 def _digit_counts(values: Words, low: int, high: int) -> Numbers:
     """Return the number of digits in each value; shape (1,) if it is the same for all values."""
-    least, most = len(str(low)), len(str(high))
-    counts = np.full(1 if least == most else len(values), least, np.int64)
-    for digits in range(least, most):
+    min_digits, max_digits = len(str(low)), len(str(high))
+    counts = np.full(1 if min_digits == max_digits else len(values), min_digits, np.int64)
+    for digits in range(min_digits, max_digits):
         counts += values >= np.uint64(10**digits)
     return counts
 
@@ -111,8 +111,8 @@ def write_decimals(scale: int, cells: Cells, out: RowWriter) -> None:
         write_digits(out, whole)
         if scale:
             out.constant(b".")
-            rest = values - whole * np.uint64(10**scale)
-            write_last_digits(out, rest, np.array([scale]), scale)
+            fraction = values - whole * np.uint64(10**scale)
+            write_last_digits(out, fraction, np.array([scale]), scale)
     else:
         _write_long_decimals(out, low, high, scale)
 

@@ -78,13 +78,16 @@ class RowWriter:
 
     def flags(self, mask: Mask, text: bytes, otherwise: bytes = b"") -> None:
         """Append one of two byte strings to each row; each has at most eight bytes."""
-        some, every = bool(mask.any()), bool(mask.all())
-        if every or not some:
-            self.constant(text if every else otherwise)
+        is_any, is_all = bool(mask.any()), bool(mask.all())
+        if is_all or not is_any:
+            self.constant(text if is_all else otherwise)
             return
-        yes, no = constant_bytes(text), constant_bytes(otherwise)
-        words, sizes = np.where(mask, yes.bytes, no.bytes), np.where(mask, yes.size, no.size)
-        self.word(VarintBytes(words, sizes, max(yes.largest, no.largest)))
+        if_true, if_false = constant_bytes(text), constant_bytes(otherwise)
+        words, sizes = (
+            np.where(mask, if_true.bytes, if_false.bytes),
+            np.where(mask, if_true.size, if_false.size),
+        )
+        self.word(VarintBytes(words, sizes, max(if_true.largest, if_false.largest)))
 
     def varints(self, values: Words) -> None:
         """Append an unsigned varint of up to ten bytes to each row."""
@@ -123,16 +126,16 @@ class RowWriter:
             high: the upper 64 bits, shape (n,).
             sizes: number of bytes of each row, shape (n,), or (1,) if it is the same for all rows.
         """
-        most = int(sizes.max(initial=0))
-        for _ in range(2 * REGISTER_SIZE, most):
+        max_size = int(sizes.max(initial=0))
+        for _ in range(2 * REGISTER_SIZE, max_size):
             self.flags(high < 0, b"\xff", b"\0")
         for words, beyond in ((high, REGISTER_SIZE), (low, 0)):
-            if most <= beyond:
+            if max_size <= beyond:
                 continue
             size = np.clip(sizes - beyond, 0, REGISTER_SIZE).astype(np.uint64)
             shift = (np.uint64(REGISTER_SIZE) - size) << np.uint64(3)
             swapped = np.ascontiguousarray(words).view(np.uint64).byteswap()
-            self.word(VarintBytes(swapped >> shift, size, min(most - beyond, REGISTER_SIZE)))
+            self.word(VarintBytes(swapped >> shift, size, min(max_size - beyond, REGISTER_SIZE)))
 
     def append(self, other: RowWriter, mask: Mask | None = None) -> None:
         """Append the rows of a different writer; if `mask` is set, only those where it is True."""

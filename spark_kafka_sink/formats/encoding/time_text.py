@@ -72,9 +72,9 @@ def _write_any_dates(out: RowWriter, days: Numbers) -> None:
 
 def _any_date(text: str) -> str:
     """Return a date as Java writes it: years have four digits; with more, or negative, a sign."""
-    year, rest = text[:-6], text[-6:]
+    year, month_and_day = text[:-6], text[-6:]
     if year.startswith("-"):
-        return f"-{year[1:]:0>4}{rest}"
+        return f"-{year[1:]:0>4}{month_and_day}"
     return f"+{text}" if len(year) > 4 else text
 
 
@@ -149,9 +149,9 @@ def write_offsets(out: RowWriter, seconds: Numbers) -> None:
 def _offset_text(seconds: int) -> bytes:
     if not seconds:
         return b"Z"
-    minutes, rest = divmod(abs(seconds), 60)
+    minutes, seconds_of_minute = divmod(abs(seconds), 60)
     text = f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
-    return f"{text}:{rest:02d}".encode() if rest else text.encode()
+    return f"{text}:{seconds_of_minute:02d}".encode() if seconds_of_minute else text.encode()
 
 
 def write_interval(out: RowWriter, micros: Numbers) -> None:

@@ -49,7 +49,7 @@ def constant_size(size: int) -> Words:
 
 def _septets(values: Words, high: int) -> Words:
     """Return numbers of up to 56 bits with seven bits per byte; `high` is the largest number."""
-    first = next(step for least, step in _STEPS if high >= least)
+    first = next(step for lower_bound, step in _STEPS if high >= lower_bound)
     for low_mask, high_mask, shift in _SEPTETS[first:]:
         values = (values & low_mask) | ((values & high_mask) << shift)
     return values
@@ -57,11 +57,11 @@ def _septets(values: Words, high: int) -> Words:
 
 def _varint_sizes(values: Words, low: int, high: int) -> Words:
     """Return the size of each varint in bytes; shape (1,) if it is the same for all."""
-    least, most = len(write_uvarint(low)), len(write_uvarint(high))
-    if least == most:
-        return constant_size(least)
-    sizes = np.full(len(values), least, np.uint64)
-    for size in range(least, most):
+    min_size, max_size = len(write_uvarint(low)), len(write_uvarint(high))
+    if min_size == max_size:
+        return constant_size(min_size)
+    sizes = np.full(len(values), min_size, np.uint64)
+    for size in range(min_size, max_size):
         sizes += values >= np.uint64(1 << 7 * size)
     return sizes
 
@@ -80,7 +80,7 @@ def long_varints(values: Words) -> tuple[VarintBytes, VarintBytes]:
     sizes = _varint_sizes(values, 0, (1 << 64) - 1)
     first = np.minimum(sizes, _EIGHT)
     encoded = _septets(values & _FIRST_BITS, 1 << 55) | _CONTINUES.take(sizes.view(np.int64))
-    rest = values >> np.uint64(7 * REGISTER_SIZE)
-    second = (rest & np.uint64(0x7F)) | ((rest >> np.uint64(7)) << np.uint64(8))
+    high_bits = values >> np.uint64(7 * REGISTER_SIZE)
+    second = (high_bits & np.uint64(0x7F)) | ((high_bits >> np.uint64(7)) << np.uint64(8))
     second |= (sizes == 10).astype(np.uint64) << np.uint64(7)
     return VarintBytes(encoded, first, REGISTER_SIZE), VarintBytes(second, sizes - first, 2)

@@ -480,8 +480,8 @@ def _additional(validator: Validator, value: Any, target: _Target, schema: Any) 
     patterns = tuple(map(NamePattern.of, schema.get("patternProperties", ())))
     readable = tuple(pattern for pattern in patterns if pattern is not None)
     if len(readable) == len(patterns):  # otherwise any field could be declared
-        rest = EntryNames(tuple(schema.get("properties", ())), readable, is_rest=True)
-        _named(validator, rest, value, target)
+        additional = EntryNames(tuple(schema.get("properties", ())), readable, is_rest=True)
+        _named(validator, additional, value, target)
 
 
 def _named(validator: Validator, names: EntryNames, schema: Any, target: _Target) -> None:

@@ -298,11 +298,11 @@ class Registry:
 
         The client requests these reasons, but does not return them.
         """
-        rest = getattr(self._client, "_rest_client", None)
-        if rest is None:
+        rest_client = getattr(self._client, "_rest_client", None)
+        if rest_client is None:
             return ""
         path = f"compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
-        reasons = rest.post(path, body=schema.to_dict()).get("messages") or ()
+        reasons = rest_client.post(path, body=schema.to_dict()).get("messages") or ()
         return "".join(f": {_printable(str(reason))}" for reason in reasons[:1])
 
     def _as_given(self, subject: str, candidate: Candidate) -> Any:

@@ -35,9 +35,9 @@ def client_settings(
         "retries.wait.ms": config.retries_wait_ms,
         "retries.max.wait.ms": config.retries_max_wait_ms,
     }
-    info = _user_info(config, sasl)
-    if info is not None:
-        settings["basic.auth.user.info"] = info
+    user_info = _user_info(config, sasl)
+    if user_info is not None:
+        settings["basic.auth.user.info"] = user_info
     if config.bearer is not None:
         settings |= {
             "bearer.auth.credentials.source": "CUSTOM",

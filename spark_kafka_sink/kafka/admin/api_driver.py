@@ -288,10 +288,10 @@ class ApiDriver(Generic[K, V]):
         handler = self._handler
         size = handler.keys_per_request(self._client.version(node, handler.api, handler.cap(keys)))
         for start in range(0, len(keys), size):
-            some = keys[start : start + size]
-            for key in some:
+            batch_of_keys = keys[start : start + size]
+            for key in batch_of_keys:
                 self._in_progress[key] = self._waiting.pop(key)
-            self._client.submit(self._call(node, some))
+            self._client.submit(self._call(node, batch_of_keys))
 
     def _call(self, node: Node, keys: Sequence[K]) -> Call:
         handler = self._handler

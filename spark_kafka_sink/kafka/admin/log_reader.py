@@ -222,8 +222,8 @@ class LogReader:
 
     def _is_other(self, position: Position) -> bool:
         """Return True if the topic has been deleted and recreated since `position`."""
-        info = self._client.cluster.topics.get(self._topic_partition.topic)
-        return info is not None and info.is_other(position.topic_id)
+        topic = self._client.cluster.topics.get(self._topic_partition.topic)
+        return topic is not None and topic.is_other(position.topic_id)
 
     def _offset(self, timestamp: int, deadline: float | None) -> int:
         offset = self._request(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")

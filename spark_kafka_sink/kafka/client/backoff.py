@@ -55,9 +55,9 @@ class RetryTimer:
         self.at = next_at
         self._failures = 0
 
-    def schedule(self, at: float) -> None:
+    def schedule(self, due_at: float) -> None:
         """Set the time of the next attempt; the delay after a further failure does not change."""
-        self.at = at
+        self.at = due_at
 
     @property
     def is_backing_off(self) -> bool:

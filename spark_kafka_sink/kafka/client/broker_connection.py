@@ -128,8 +128,8 @@ class BrokerConnection:
 
         The order prevents retries of the same address after a connection fails (KAFKA-12193).
         """
-        at = addresses.index(self.address) + 1 if self.address in addresses else 0
-        self.addresses = addresses[at:] + addresses[:at]
+        start = addresses.index(self.address) + 1 if self.address in addresses else 0
+        self.addresses = addresses[start:] + addresses[:start]
 
     def next_address(self) -> Address:
         """Remove and return the next address to try."""

@@ -83,23 +83,23 @@ class ClusterSnapshot:
 
     def leader(self, topic: str, partition: int) -> int:
         """Return the node id of a partition's leader, or NO_LEADER if it is unknown."""
-        info = self.topics.get(topic)
-        if info is None or not 0 <= partition < len(info.leaders):
+        known = self.topics.get(topic)
+        if known is None or not 0 <= partition < len(known.leaders):
             return NO_LEADER
-        leader = info.leaders[partition]
+        leader = known.leaders[partition]
         return leader if leader in self.nodes else NO_LEADER
 
     def with_leader(self, topic: str, partition: int, leader: int, epoch: int) -> ClusterSnapshot:
         """Return the cluster with a partition's new leader, if `epoch` is newer (KIP-951)."""
-        info = self.topics.get(topic)
-        if info is None or partition >= info.partition_count:
+        known = self.topics.get(topic)
+        if known is None or partition >= known.partition_count:
             return self
-        if epoch <= info.leader_epochs[partition] or leader not in self.nodes:
+        if epoch <= known.leader_epochs[partition] or leader not in self.nodes:
             return self
         moved = replace(
-            info,
-            leaders=_put(info.leaders, partition, leader),
-            leader_epochs=_put(info.leader_epochs, partition, epoch),
+            known,
+            leaders=_put(known.leaders, partition, leader),
+            leader_epochs=_put(known.leader_epochs, partition, epoch),
         )
         return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
 
@@ -160,8 +160,8 @@ class ClusterSnapshot:
                 continue
             code = int(topic.error_code)
             if topic.partitions and code in _HAS_PARTITIONS:
-                info = _topic_info(topic, response.__version__)
-                topics[topic.name] = _newest(topics.get(topic.name), info)
+                received = _topic_info(topic, response.__version__)
+                topics[topic.name] = _newest(topics.get(topic.name), received)
                 errors.pop(topic.name, None)
             else:
                 topics.pop(topic.name, None)

@@ -296,9 +296,9 @@ class Metadata:
                 errors=dict(after.errors),
             )
         if (log_event := self._debug.topic) is not None:
-            for name, info in after.topics.items():
-                if before.topics.get(name) != info:
-                    log_event("topic", topic=name, id=info.topic_id, leaders=info.leaders)
+            for name, topic in after.topics.items():
+                if before.topics.get(name) != topic:
+                    log_event("topic", topic=name, id=topic.topic_id, leaders=topic.leaders)
 
     def _log_leaderless(self, now: float) -> None:
         """Log partitions that have had no leader for a while, and log when all have one again."""
@@ -326,9 +326,13 @@ class Metadata:
 
     def _leaderless(self, topic: str) -> list[int]:
         """Return the partitions that have no leader, or whose leader is not a known broker."""
-        info = self.cluster.topics.get(topic)
+        topic_info = self.cluster.topics.get(topic)
         nodes = self.cluster.nodes
-        return [i for i, leader in enumerate(info.leaders if info else ()) if leader not in nodes]
+        return [
+            partition
+            for partition, leader in enumerate(topic_info.leaders if topic_info else ())
+            if leader not in nodes
+        ]
 
     def _is_pending(self, topic: str) -> bool:
         return topic not in self.cluster.topics or bool(self._leaderless(topic))

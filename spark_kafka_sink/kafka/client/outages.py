@@ -66,7 +66,7 @@ class Outages:
             return None
         if logged_at is not None and now - logged_at < INTERVAL:
             return None
-        self._lines = [at for at in self._lines if now - at < INTERVAL]
+        self._lines = [line_at for line_at in self._lines if now - line_at < INTERVAL]
         if len(self._lines) >= MAX_LINES:
             self.omitted += 1
             return None

@@ -41,7 +41,8 @@ class AclOperation(IntEnum):
             if member.name.replace("_", "") == letters:
                 return member
         raise ConfigError(
-            f"unknown operation {text}", hint=f"Operations: {', '.join(o.label for o in cls)}."
+            f"unknown operation {text}",
+            hint=f"Operations: {', '.join(known.label for known in cls)}.",
         )
 
 

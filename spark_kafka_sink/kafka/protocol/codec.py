@@ -304,7 +304,7 @@ def _entity_reader(entity_type: type[Any]) -> Read:
 def _compile(entity_type: type[Any]) -> Read:
     shapes = [shape_of(entity_type, field) for field in fields(entity_type)]
     plain = [shape for shape in shapes if shape.tag is None]
-    steps, least = _steps(plain)
+    steps, min_size = _steps(plain)
     names = tuple(shape.name for shape in plain)
     tagged = [shape for shape in shapes if shape.tag is not None]
     is_flexible = entity_type.__flexible__
@@ -322,7 +322,7 @@ def _compile(entity_type: type[Any]) -> Read:
                 at = _read_tag(data, at, readers, kwargs)
         return entity_type(**kwargs), at
 
-    return read, least + is_flexible
+    return read, min_size + is_flexible
 
 
 def _read_tag(
@@ -347,7 +347,7 @@ def _steps(shapes: list[FieldShape]) -> tuple[list[Step], int]:
     """Compile fields in wire order. Adjacent fields of fixed size become one step."""
     steps: list[Step] = []
     run: list[FieldShape] = []
-    least = 0
+    min_size = 0
     for shape in shapes:
         if shape.is_fixed:
             run.append(shape)
@@ -357,11 +357,11 @@ def _steps(shapes: list[FieldShape]) -> tuple[list[Step], int]:
         run = []
         read, size = _field_reader(shape)
         steps.append(_variable_step(read))
-        least += size
+        min_size += size
     if run:
         steps.append(_fixed_step(run))
-    fixed = sum(struct.calcsize(">" + FIXED[s.kind][0]) for s in shapes if s.is_fixed)
-    return steps, least + fixed
+    fixed = sum(struct.calcsize(">" + FIXED[shape.kind][0]) for shape in shapes if shape.is_fixed)
+    return steps, min_size + fixed
 
 
 def _variable_step(read: Reader) -> Step:
@@ -376,14 +376,16 @@ def _variable_step(read: Reader) -> Step:
 def _fixed_step(run: list[FieldShape]) -> Step:
     layout = struct.Struct(">" + "".join(FIXED[shape.kind][0] for shape in run))
     unpack, size = layout.unpack_from, layout.size
-    converts = [(i, c) for i, shape in enumerate(run) if (c := FIXED[shape.kind][1])]
+    converts = [
+        (index, convert) for index, shape in enumerate(run) if (convert := FIXED[shape.kind][1])
+    ]
 
     def step(data: memoryview, at: int, values: list[Any]) -> int:
         raw = unpack(data, at)
         start = len(values)
         values += raw
-        for i, convert in converts:
-            values[start + i] = convert(raw[i])
+        for index, convert in converts:
+            values[start + index] = convert(raw[index])
         return at + size
 
     return step
@@ -394,8 +396,8 @@ def _field_reader(shape: FieldShape) -> Read:
         return _array_reader(shape)
     if shape.entity is None:
         return _scalar_reader(shape, nullable=shape.nullable)
-    reader, least = _entity_reader(shape.entity)
-    return (_nullable_struct(reader), 1) if shape.nullable else (reader, least)
+    reader, min_size = _entity_reader(shape.entity)
+    return (_nullable_struct(reader), 1) if shape.nullable else (reader, min_size)
 
 
 def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
@@ -404,8 +406,8 @@ def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
     text = shape.kind == "string"
     if shape.flexible:
         return sized_reader(compact_length, text=text, nullable=nullable), 1
-    length_of, least = (string_length, 2) if text else (long_length, 4)
-    return sized_reader(length_of, text=text, nullable=nullable), least
+    length_of, min_size = (string_length, 2) if text else (long_length, 4)
+    return sized_reader(length_of, text=text, nullable=nullable), min_size
 
 
 def _fixed_reader(shape: FieldShape) -> Read:
@@ -433,11 +435,11 @@ def _nullable_struct(read: Reader) -> Reader:
 def _array_reader(shape: FieldShape) -> Read:
     length_of = compact_length if shape.flexible else long_length
     if shape.entity is None:
-        element, least = _scalar_reader(shape, nullable=False)
+        element, min_item_size = _scalar_reader(shape, nullable=False)
     else:
-        element, least = _entity_reader(shape.entity)
+        element, min_item_size = _entity_reader(shape.entity)
     items = _packed_items(shape.kind) or _each_item(element)
-    least = max(least, 1)  # needed for zero-length elements
+    min_item_size = max(min_item_size, 1)  # needed for zero-length elements
     nullable = shape.nullable
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
@@ -446,7 +448,7 @@ def _array_reader(shape: FieldShape) -> Read:
             if nullable:
                 return None, at
             raise ProtocolError("a non-nullable array is null")
-        if length * least > len(data) - at:
+        if length * min_item_size > len(data) - at:
             raise ProtocolError(f"invalid array length: {length}, {len(data) - at} bytes left")
         return items(data, at, length)
 

@@ -136,9 +136,9 @@ class FrameReader:
 
     def take_rest(self) -> memoryview:
         """Remove and return the received part of the incomplete frame, including its size field."""
-        rest = self._join()
+        incomplete = self._join()
         self._keep(memoryview(b""))
-        return rest
+        return incomplete
 
     def feed(self, data: bytes) -> list[memoryview]:
         """Add received bytes. Return the frames that are now complete, without their size fields.
@@ -182,22 +182,22 @@ class FrameReader:
         joined = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         return memoryview(joined)
 
-    def _keep(self, rest: memoryview) -> None:
-        self._chunks = [rest] if len(rest) else []
-        self.held = len(rest)
+    def _keep(self, incomplete: memoryview) -> None:
+        self._chunks = [incomplete] if len(incomplete) else []
+        self.held = len(incomplete)
         self._needed = SIZE_BYTES
-        if len(rest) >= SIZE_BYTES:
-            self._needed += self._size(rest[:SIZE_BYTES])
+        if len(incomplete) >= SIZE_BYTES:
+            self._needed += self._size(incomplete[:SIZE_BYTES])
 
     def _size(self, prefix: memoryview) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
         if 0 <= size <= self._limit:
             return size
         first = bytes(prefix)
-        for prefix_bytes, what, hint in _OTHER_PROTOCOLS:
+        for prefix_bytes, protocol, hint in _OTHER_PROTOCOLS:
             if first.startswith(prefix_bytes):
                 raise OtherProtocolError(
-                    f"the bytes are not in Kafka's protocol: {what}", hint=hint
+                    f"the bytes are not in Kafka's protocol: {protocol}", hint=hint
                 )
         raise ProtocolError(
             f"a frame has {size:,} bytes, but the limit is {self._limit:,}",

@@ -100,15 +100,15 @@ def read_request_header(frame: memoryview | bytes) -> RequestHeader:
     )
 
 
-def _skip_tags(view: memoryview, at: int) -> int:
-    count, at = codec.read_uvarint(view, at)
+def _skip_tags(view: memoryview, position: int) -> int:
+    count, position = codec.read_uvarint(view, position)
     for _ in range(count):
-        _, at = codec.read_uvarint(view, at)
-        size, at = codec.read_uvarint(view, at)
-        at += size
-        if at > len(view):
+        _, position = codec.read_uvarint(view, position)
+        size, position = codec.read_uvarint(view, position)
+        position += size
+        if position > len(view):
             raise ProtocolError("a tagged field of the header extends past the end of the frame")
-    return at
+    return position
 
 
 def response_header(response_type: type[Any], correlation_id: int) -> bytes:
@@ -196,7 +196,7 @@ def _converter(shape: codec.FieldShape) -> Callable[[Any], Any]:
     if shape.is_array:
         if entity is None:
             return lambda items: None if items is None else tuple(items)
-        return lambda items: None if items is None else tuple(build(entity, i) for i in items)
+        return lambda items: None if items is None else tuple(build(entity, item) for item in items)
     if entity is None:
         return lambda value: value
     return lambda value: None if value is None else build(entity, value)

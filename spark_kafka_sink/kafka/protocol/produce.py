@@ -78,8 +78,8 @@ def _framing(version: int) -> _WireReaders:
     )
 
 
-def _topic_id(frame: memoryview, at: int) -> tuple[UUID, int]:
-    return UUID(bytes=_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
+def _topic_id(frame: memoryview, position: int) -> tuple[UUID, int]:
+    return UUID(bytes=_TOPIC_ID.unpack_from(frame, position)[0]), position + _TOPIC_ID.size
 
 
 class _RequestLayout(NamedTuple):
@@ -105,28 +105,28 @@ class _Types(NamedTuple):
     key: str
 
 
-def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | None:
+def plain_produce_request(version: int, frame: memoryview, position: int) -> Any | None:
     """Read the body of a plain request. Return None if the request is not plain or is invalid."""
     try:
-        return _read_request(version, frame, at)
+        return _read_request(version, frame, position)
     except (*codec.BAD_BYTES, ProtocolError):
         return None
 
 
-def _read_request(version: int, frame: memoryview, at: int) -> Any | None:
+def _read_request(version: int, frame: memoryview, position: int) -> Any | None:
     layout, framing = _request_layout(version), _framing(version)
-    id_length, acks, timeout, topics = layout.head.unpack_from(frame, at)
+    id_length, acks, timeout, topics = layout.head.unpack_from(frame, position)
     if id_length != layout.null_id or topics != layout.one:
         return None
-    topic, at = framing.topic(frame, at + layout.head.size)
-    partitions, index = layout.partition.unpack_from(frame, at)
-    size, at = framing.length(frame, at + layout.partition.size)
-    end = at + size
+    topic, position = framing.topic(frame, position + layout.head.size)
+    partitions, index = layout.partition.unpack_from(frame, position)
+    size, position = framing.length(frame, position + layout.partition.size)
+    end = position + size
     tail = 3 * framing.tags  # of the partition, the topic and the request
     if partitions != layout.one or size < 0 or end > len(frame) or frame[end:] != tail:
         return None
     types = _types(version)
-    data = types.partition(index=index, records=frame[at:end])
+    data = types.partition(index=index, records=frame[position:end])
     topic = None if topic == _NO_ID else topic
     return types.request(
         acks=acks,
@@ -157,7 +157,9 @@ def _types(version: int) -> _Types:
 
 def _entity_of(entity_type: Any, name: str) -> Any:
     return next(
-        codec.shape_of(entity_type, f).entity for f in fields(entity_type) if f.name == name
+        codec.shape_of(entity_type, entity_field).entity
+        for entity_field in fields(entity_type)
+        if entity_field.name == name
     )
 
 
@@ -286,7 +288,9 @@ def _from_message(answer: Any) -> PartitionResponse:
         message=getattr(answer, "error_message", None),
         leader=-1 if hint is None else int(hint.leader_id),
         leader_epoch=-1 if hint is None else int(hint.leader_epoch),
-        record_errors=tuple((int(e.batch_index), e.batch_index_error_message) for e in errors),
+        record_errors=tuple(
+            (int(error.batch_index), error.batch_index_error_message) for error in errors
+        ),
     )
 
 

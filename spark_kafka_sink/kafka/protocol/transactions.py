@@ -100,7 +100,7 @@ class TransactionVersion(IntEnum):
             versions: the broker's version ranges by API key.
         """
         offers = all(
-            api in versions and versions[api].highest >= least for api, least in _NEEDED.items()
+            api in versions and versions[api].highest >= needed for api, needed in _NEEDED.items()
         )
         return cls.V2 if offers and features.level(FEATURE) >= _LEVEL else cls.V1
 

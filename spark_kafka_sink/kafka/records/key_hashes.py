@@ -49,8 +49,8 @@ def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
         hashes = column.fold(hashes, lengths // 4, 4, column.words, _murmur_word)
         tails = lengths & 3
         masks = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)[tails]
-        rest = column.words[column.starts + (lengths & ~np.int64(3))] & masks
-        hashes = np.where(tails > 0, (hashes ^ rest) * _MURMUR_M, hashes)
+        last_bytes = column.words[column.starts + (lengths & ~np.int64(3))] & masks
+        hashes = np.where(tails > 0, (hashes ^ last_bytes) * _MURMUR_M, hashes)
         hashes ^= hashes >> np.uint32(13)
         hashes *= _MURMUR_M
         hashes ^= hashes >> np.uint32(15)
@@ -58,10 +58,10 @@ def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
 
 
 def _murmur_word(hashes: Hashes, words: Hashes) -> Hashes:
-    k = words * _MURMUR_M
-    k ^= k >> _MURMUR_R
-    k *= _MURMUR_M
-    mixed: Hashes = (hashes * _MURMUR_M) ^ k
+    mixed_words = words * _MURMUR_M
+    mixed_words ^= mixed_words >> _MURMUR_R
+    mixed_words *= _MURMUR_M
+    mixed: Hashes = (hashes * _MURMUR_M) ^ mixed_words
     return mixed
 
 

@@ -286,16 +286,16 @@ class _RecordReader:
             raise ProtocolError("the fields of a record do not match its size")
 
 
-def _skip_header_columns(buffer: Bytes, at: Numbers, ends: Numbers) -> Numbers:
-    sizes, at = read_varints(buffer, at, INT_BYTES)
-    at = at + sizes
-    if ((sizes < 0) | (at > ends)).any():
+def _skip_header_columns(buffer: Bytes, positions: Numbers, ends: Numbers) -> Numbers:
+    sizes, positions = read_varints(buffer, positions, INT_BYTES)
+    positions = positions + sizes
+    if ((sizes < 0) | (positions > ends)).any():
         raise ProtocolError("invalid record header key")
-    sizes, at = read_varints(buffer, at, INT_BYTES)
-    at = at + np.maximum(sizes, 0)
-    if (at > ends).any():
+    sizes, positions = read_varints(buffer, positions, INT_BYTES)
+    positions = positions + np.maximum(sizes, 0)
+    if (positions > ends).any():
         raise ProtocolError("a record header extends past the end of its record")
-    return at
+    return positions
 
 
 def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
@@ -366,22 +366,22 @@ def _read_record(body: memoryview, header: BatchHeader) -> Record:
     )
 
 
-def _read_header_key(body: memoryview, at: int) -> tuple[str, int]:
-    key, at = _read_nullable(body, at)
+def _read_header_key(body: memoryview, position: int) -> tuple[str, int]:
+    key, position = _read_nullable(body, position)
     if key is None:
         raise ProtocolError("a record header has no key")
     try:
-        return key.decode(), at
+        return key.decode(), position
     except UnicodeDecodeError as error:
         raise ProtocolError("a record header key is not valid UTF-8") from error
 
 
-def _read_nullable(body: memoryview, at: int) -> tuple[bytes | None, int]:
-    size, at = read_varint(body, at)
-    return (None, at) if size == -1 else (bytes(_take(body, at, size)), at + size)
+def _read_nullable(body: memoryview, position: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(body, position)
+    return (None, position) if size == -1 else (bytes(_take(body, position, size)), position + size)
 
 
-def _take(data: memoryview, at: int, size: int) -> memoryview:
-    if size < 0 or at + size > len(data):
-        raise ProtocolError(f"invalid record field size: {size}, {len(data) - at} bytes left")
-    return data[at : at + size]
+def _take(data: memoryview, position: int, size: int) -> memoryview:
+    if size < 0 or position + size > len(data):
+        raise ProtocolError(f"invalid record field size: {size}, {len(data) - position} bytes left")
+    return data[position : position + size]

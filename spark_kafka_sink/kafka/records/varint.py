@@ -101,9 +101,9 @@ def _sizes(values: Integers, low: int, high: int) -> NDArray[np.uint64]:
 
     Shape (n,), or (1,) if all sizes are equal.
     """
-    least, largest = varint_size(max(low, 0)), varint_size(high)
-    sizes = np.full(1 if least == largest else len(values), least, np.uint64)
-    for size in range(least, largest):
+    smallest, largest = varint_size(max(low, 0)), varint_size(high)
+    sizes = np.full(1 if smallest == largest else len(values), smallest, np.uint64)
+    for size in range(smallest, largest):
         sizes += values >= (1 << 7 * size - 1)
     return sizes
 
@@ -115,34 +115,34 @@ def _built(values: Integers, largest: int) -> VarintBytes:
     encoded = zigzag & _SEVEN_BITS
     sizes = np.ones(len(values), np.uint64)
     for index in range(1, largest):
-        rest = zigzag >> np.uint64(7 * index)
-        continues = rest != 0
-        encoded |= (rest & _SEVEN_BITS) << np.uint64(8 * index)
+        remaining_bits = zigzag >> np.uint64(7 * index)
+        continues = remaining_bits != 0
+        encoded |= (remaining_bits & _SEVEN_BITS) << np.uint64(8 * index)
         encoded |= continues.astype(np.uint64) << np.uint64(8 * index - 1)
         sizes += continues
     return VarintBytes(encoded, sizes, largest)
 
 
-def read_varints(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
+def read_varints(buffer: Bytes, positions: Numbers, longest: int) -> tuple[Numbers, Numbers]:
     """Return the varints at these positions, and the positions after them.
 
     Optimized for varints of one or two bytes, which is the usual case.
     """
-    first = buffer.take(at)
+    first = buffer.take(positions)
     if first.max() < _CONTINUES:
-        return _ONE_BYTE.take(first), at + 1
+        return _ONE_BYTE.take(first), positions + 1
     raw = first.astype(np.int64)
-    two = raw >> 7
-    second = buffer.take(at + 1) * two
+    has_second_byte = raw >> 7
+    second = buffer.take(positions + 1) * has_second_byte
     if second.max() >= _CONTINUES:
-        return _longer(buffer, at, longest)
+        return _longer(buffer, positions, longest)
     raw = raw & 0x7F | second << 7
-    return (raw >> 1) ^ -(raw & 1), at + 1 + two
+    return (raw >> 1) ^ -(raw & 1), positions + 1 + has_second_byte
 
 
-def _longer(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
-    first = buffer.take(at)
-    raw, after = (first & 0x7F).astype(np.uint64), at + 1
+def _longer(buffer: Bytes, positions: Numbers, longest: int) -> tuple[Numbers, Numbers]:
+    first = buffer.take(positions)
+    raw, after = (first & 0x7F).astype(np.uint64), positions + 1
     rows = np.flatnonzero(first & _CONTINUES)
     for number in range(1, longest):
         if not rows.size:

@@ -132,12 +132,12 @@ class AclGuide:
         sasl = self.security.sasl
         return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM
 
-    def grant(self, acl: Acl, on: str | None = None) -> str:
+    def grant(self, acl: Acl, resource: str | None = None) -> str:
         """Return an instruction to grant a permission, with the command to run.
 
         Args:
             acl: the permission.
-            on: description of the resource; `acl.on` by default.
+            resource: description of the resource; `acl.on` by default.
         """
         if self._by_iam:
             actions = _IAM_ACTIONS[acl.operation, acl.resource]
@@ -149,4 +149,4 @@ class AclGuide:
         words += [f"--{acl.resource.value}"] + ([acl.name] if acl.name else [])
         words += ["--resource-pattern-type", "prefixed"] if acl.prefixed else []
         command = shlex.join(words)
-        return f"grant {acl.operation.label} on {on or acl.on} to {self.principal}: {command}"
+        return f"grant {acl.operation.label} on {resource or acl.on} to {self.principal}: {command}"

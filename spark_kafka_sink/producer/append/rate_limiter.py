@@ -57,9 +57,9 @@ class Bucket:
         """Return the seconds until the level reaches zero, at `factor` times the rate."""
         return max(0.0, -self.level / (self.rate * factor)) if self.rate else 0.0
 
-    def max_chunk(self, most: int) -> int:
-        """Return the maximum number of tokens for a chunk, at most `most`."""
-        return min(most, max(1, int(self.rate * CHUNK_SECONDS))) if self.rate else most
+    def max_chunk(self, limit: int) -> int:
+        """Return the maximum number of tokens for a chunk, at most `limit`."""
+        return min(limit, max(1, int(self.rate * CHUNK_SECONDS))) if self.rate else limit
 
 
 class RateMeter:

@@ -102,17 +102,17 @@ class StickyPartitioner:
         sent = [topic.name for topic, _, assigned in counts if not assigned]
         if sent and self._adaptive:
             self._accumulator.remove_sent_topics(sent)
-        needy = [
+        indexes = [
             index
             for index, (topic, missing, _) in enumerate(counts)
             if missing
             and topic.partition_count
             and (not self._adaptive or self._accumulator.needs_partition(topic.name))
         ]
-        if not needy:
+        if not indexes:
             return route
         targets = route.targets.copy()
-        for index in needy:
+        for index in indexes:
             members = np.flatnonzero(targets == route.number(index, UNASSIGNED))
             chosen = self._choose(route.topics[index], sizes[members], admission)
             targets[members] = chosen + route.bases[index]

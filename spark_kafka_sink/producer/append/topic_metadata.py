@@ -124,10 +124,10 @@ class TopicMetadata:
         self._missing_topics = missing_before.difference(names) | missing
         results: list[TopicInfo | RowError] = []
         for name in names:
-            info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
-            if info is None:
+            topic = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
+            if topic is None:
                 raise self._missing_error(name, cluster)
-            results.append(info)
+            results.append(topic)
         return tuple(results)
 
     def _await(

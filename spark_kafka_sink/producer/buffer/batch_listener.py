@@ -54,7 +54,7 @@ class BatchListener:
     ) -> None:
         """Handle the response to a batch, or its loss, and the resulting action."""
 
-    def on_throttled(self, ms: int) -> None:
+    def on_throttled(self, pause_ms: int) -> None:
         """Handle the throttle time in a response."""
 
     def on_acknowledged(

@@ -116,8 +116,9 @@ class BufferQuotas:
                     full[topic].add(partition)
             brokers = _over(self._led, size, self.limit) - {NO_LEADER}
             if self._has_brokers and brokers:
-                for name, info in self._topics.items():
-                    full[name].update(n for n, node in enumerate(info.leaders) if node in brokers)
+                for name, known in self._topics.items():
+                    leaders = enumerate(known.leaders)
+                    full[name].update(number for number, leader in leaders if leader in brokers)
             return full
 
     def is_full(self, topic_partition: TopicPartition, size: int, cluster: ClusterSnapshot) -> bool:

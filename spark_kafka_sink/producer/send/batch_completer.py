@@ -95,9 +95,9 @@ class BatchCompleter:
 
         Otherwise a transaction could be committed although acknowledged records are lost.
         """
-        for topic, info in self.client.metadata.cluster.topics.items():
-            if info.topic_id:
-                self._check_recreated(topic, info.topic_id)
+        for topic, topic_info in self.client.metadata.cluster.topics.items():
+            if topic_info.topic_id:
+                self._check_recreated(topic, topic_info.topic_id)
 
     def _check_recreated(self, topic: str, topic_id: uuid.UUID) -> None:
         if deleted := self.written.deleted_records(topic, topic_id):

@@ -263,18 +263,18 @@ class Drainer:
         brokers = set(leaders.values())
         if drained.is_full(brokers, head.size):
             return not drained.requests.keys().isdisjoint(brokers)
-        drawn = self._drawn(unassigned.topic, leaders, drained)
+        partitions = self._drawn(unassigned.topic, leaders, drained)
         transaction_manager = self._transaction_manager
         if transaction_manager is not None and transaction_manager.version.needs_add_partitions:
             ready = self._accumulator.queues.ready_count(unassigned)
-            drawn = transaction_manager.partitions.for_batches(
+            partitions = transaction_manager.partitions.for_batches(
                 unassigned.topic,
-                drawn,
+                partitions,
                 ready,
                 lambda: self._accumulator.queues.head(unassigned),
                 drained.new_partitions,
             )
-        for partition in drawn:
+        for partition in partitions:
             self._assign_partition(head, partition, leaders[partition], drained)
             head = self._accumulator.queues.head(unassigned)
             if head is None:

@@ -228,10 +228,10 @@ class PartitionState:
             if retry.order[0] == piece.order[0] and not retry.attempts:
                 retry.clear_ambiguous()
 
-    def retry(self, batch: ProducerBatch, at: float, *, in_new_epoch: bool = False) -> None:
-        """Queue a batch in flight for a retry at `at` or later."""
+    def retry(self, batch: ProducerBatch, retry_at: float, *, in_new_epoch: bool = False) -> None:
+        """Queue a batch in flight for a retry at `retry_at` or later."""
         self.replace(batch, [batch])
-        self.retry_at = max(self.retry_at, at)
+        self.retry_at = max(self.retry_at, retry_at)
         self._must_renumber |= in_new_epoch
 
     def replace(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:

@@ -186,15 +186,15 @@ class ResponseHandler:
         state, batch, response = result
         if response.code in error_codes.FENCED:
             self.producer_state.disable_own_epochs()
-        at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
+        retry_at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
         if action is BatchAction.REFRESH_AND_RETRY:
             metadata, partition = self.client.metadata, batch.topic_partition
             metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951
             if metadata.cluster.leader(*partition) in {NO_LEADER, state.leader}:
                 metadata.refresh()
             else:
-                at = now
-        state.retry(batch, at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
+                retry_at = now
+        state.retry(batch, retry_at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
         batch.record_retry(max(response.code, 0), self.timeout.start_of(batch))
         self.listeners.on_retried(batch, result.error)
 

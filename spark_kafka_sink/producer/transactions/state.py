@@ -174,7 +174,7 @@ class TransactionPartitions:
     def for_batches(
         self,
         topic: str,
-        drawn: Iterable[int],
+        partitions: Iterable[int],
         ready: int,
         head: Callable[[], object],
         new: list[TopicPartition],
@@ -187,14 +187,14 @@ class TransactionPartitions:
 
         Args:
             topic: the topic's name.
-            drawn: the partitions in random order.
+            partitions: the partitions in random order.
             ready: number of waiting batches.
             head: returns the first of these batches, which changes when a batch is drained.
             new: receives the partitions to be added.
         """
         free = ready - self.pending(topic)
         unused = {topic_partition for name, topic_partition in self._unused if name == topic}
-        for number in sorted(drawn, key=lambda number: number not in unused):
+        for number in sorted(partitions, key=lambda number: number not in unused):
             if free <= 0:
                 return
             topic_partition = TopicPartition(topic, number)

@@ -60,9 +60,9 @@ def same(values: Iterable[Any]) -> Any:
     return distinct.pop() if len(distinct) == 1 else None
 
 
-def flat(rule: Callable[[Iterable[Any]], Any], most: int | None = None) -> Rule:
-    """Return the rule for tuples: apply `rule` to all their items, and keep the first `most`."""
-    return lambda values: tuple(rule(item for value in values for item in value))[:most]
+def flat(rule: Callable[[Iterable[Any]], Any], limit: int | None = None) -> Rule:
+    """Return the rule for tuples: apply `rule` to all their items, and keep the first `limit`."""
+    return lambda values: tuple(rule(item for value in values for item in value))[:limit]
 
 
 def rules_of(kind: Any) -> Mapping[str, Rule]:
@@ -70,18 +70,21 @@ def rules_of(kind: Any) -> Mapping[str, Rule]:
     return {part.name: part.metadata[_RULE] for part in fields(kind) if _RULE in part.metadata}
 
 
+def _key_names(kind: Any) -> list[str]:
+    return [part.name for part in fields(kind) if _RULE not in part.metadata]
+
+
 def merge(kind: type[T], parts: Sequence[Any]) -> T:
     """Merge at least one part with the same key. The result has the class `kind`."""
     rules = rules_of(kind)
-    keys = {f.name: getattr(parts[0], f.name) for f in fields(kind) if f.name not in rules}  # type: ignore[arg-type]
+    keys = {name: getattr(parts[0], name) for name in _key_names(kind)}
     values = {name: rule([getattr(part, name) for part in parts]) for name, rule in rules.items()}
     return kind(**keys, **values)
 
 
 def merge_groups(kind: type[T], parts: Iterable[T]) -> tuple[T, ...]:
     """Merge the parts with equal keys. The result is sorted by key."""
-    rules, groups = rules_of(kind), defaultdict(list)
-    key = attrgetter(*(f.name for f in fields(kind) if f.name not in rules))  # type: ignore[arg-type]
+    groups, key = defaultdict(list), attrgetter(*_key_names(kind))
     for part in parts:
         groups[key(part)].append(part)
     return tuple(merge(kind, group) for _, group in sorted(groups.items(), key=itemgetter(0)))

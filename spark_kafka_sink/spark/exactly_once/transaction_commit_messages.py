@@ -49,8 +49,8 @@ def of_tasks(messages: Sequence[object]) -> list[TransactionCommitMessage]:
 def results_of(messages: Sequence[TransactionCommitMessage]) -> list[TaskResult]:
     """Return the result of each task, with at most as many partitions as a decision can list."""
     written = sum(message.result.transaction is not None for message in messages)
-    most = partitions_to_list(written)
-    return [_result_of(message, most) for message in messages]
+    max_partitions = partitions_to_list(written)
+    return [_result_of(message, max_partitions) for message in messages]
 
 
 def transactions_of(
@@ -74,8 +74,8 @@ def transactions_of(
     return tuple(infos[: _MAX_REPORTED[tasks]])
 
 
-def _result_of(message: TransactionCommitMessage, most: int) -> TaskResult:
-    """Return the task's result with its partitions, at most `most` of them.
+def _result_of(message: TransactionCommitMessage, max_partitions: int) -> TaskResult:
+    """Return the task's result with its partitions, at most `max_partitions` of them.
 
     If the tasks share a transaction, all partitions are included, because the check of that
     transaction needs to know which task wrote to each partition.
@@ -87,11 +87,11 @@ def _result_of(message: TransactionCommitMessage, most: int) -> TaskResult:
     persisted = columns.column("persisted")
     written = np.flatnonzero(persisted)
     if result.shared is not None:
-        most = len(written)
+        max_partitions = len(written)
     # If the offset is unknown, the transaction's outcome cannot be read from the topic later.
     unclear = columns.column("last_offset")[written] == UNKNOWN
     order = written[np.argsort(unclear, kind="stable")]
-    named, unnamed = np.sort(order[:most]), order[most:]
+    named, unnamed = np.sort(order[:max_partitions]), order[max_partitions:]
     transaction = replace(
         result.transaction,
         partitions=tuple(_range(part) for part in columns.select(named).to_reports()),

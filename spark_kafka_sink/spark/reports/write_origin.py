@@ -98,7 +98,7 @@ class WriteOrigin:
             duration_ms=self._duration_ms(started_at, written_at),
             query_name=report.query_name or self.query_name,
             query_id=report.query_id or self.query_id or query_id(self.checkpoint),
-            batch_id=next((n for n in numbers if n is not None), None),
+            batch_id=next((number for number in numbers if number is not None), None),
         )
 
     def _duration_ms(self, started_at: str, written_at: str) -> int:

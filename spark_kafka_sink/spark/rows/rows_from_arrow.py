@@ -223,9 +223,9 @@ def gather(
     """
     gathered: list[pa.RecordBatch] = []
     rows = size = 0
-    asked = clock()
+    requested_at = clock()
     for batch in batches:
-        is_slow = clock() - asked > SLOW_AFTER
+        is_slow = clock() - requested_at > SLOW_AFTER
         batch_bytes = batch.nbytes
         if gathered and size + batch_bytes > MAX_GATHERED_BYTES:
             yield _together(gathered)
@@ -236,7 +236,7 @@ def gather(
         if is_slow or rows >= min_rows() or size + batch_bytes > MAX_GATHERED_BYTES:
             yield _together(gathered)
             gathered, rows, size = [], 0, 0
-        asked = clock()
+        requested_at = clock()
     if gathered:
         yield _together(gathered)
 

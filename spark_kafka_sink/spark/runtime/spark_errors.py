@@ -238,8 +238,8 @@ def parse_error(text: str) -> KafkaProdError | None:
 
 def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
     torn = issubclass(kind, TornTransactionError)
-    head, _, rest = text.partition("\n" if torn else _SUMMARY)
-    lines = [line.strip() for line in rest.split("\n")]
+    head, _, details = text.partition("\n" if torn else _SUMMARY)
+    lines = [line.strip() for line in details.split("\n")]
     statuses = [status for line in lines if (status := PartitionStatus.parse(line))]
     message, fields_text, hint = _parts(head)
     state = {

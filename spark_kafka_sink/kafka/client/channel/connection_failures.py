@@ -85,9 +85,11 @@ class Circumstances:
     is_accepted: bool = False
 
 
-def diagnose(error: Exception, at: Circumstances) -> Diagnosis:
+def diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
     """Return the reason why a connection ended."""
-    return replace(_diagnose(error, at), state=at.state, unanswered=_is_unanswered(error))
+    return replace(
+        _diagnose(error, circumstances), state=circumstances.state, unanswered=_is_unanswered(error)
+    )
 
 
 def _is_unanswered(error: Exception) -> bool:
@@ -98,18 +100,18 @@ def _is_unanswered(error: Exception) -> bool:
     )
 
 
-def _diagnose(error: Exception, at: Circumstances) -> Diagnosis:
+def _diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
     if isinstance(error, OtherProtocolError):
-        return _other_protocol(error, at)
+        return _other_protocol(error, circumstances)
     if isinstance(error, errors.ProtocolError):
         return Diagnosis(str(error))
     if isinstance(error, errors.KafkaProdError):
-        return _rejected(error, at)
-    if isinstance(error, ssl.SSLError) and not at.has_answered:
-        return _tls(error, at)
+        return _rejected(error, circumstances)
+    if isinstance(error, ssl.SSLError) and not circumstances.has_answered:
+        return _tls(error, circumstances)
     if isinstance(error, TimeoutError) or not isinstance(error, OSError):
         return Diagnosis(reason_of(error))
-    if (mismatch := _mismatch(at)) is not None:
+    if (mismatch := _mismatch(circumstances)) is not None:
         return Diagnosis(_text(mismatch), FailureKind.MISMATCH, mismatch)
     return Diagnosis(reason_of(error))
 
@@ -121,41 +123,43 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _rejected(error: errors.KafkaProdError, at: Circumstances) -> Diagnosis:
+def _rejected(error: errors.KafkaProdError, circumstances: Circumstances) -> Diagnosis:
     named = copy(error)
-    named.broker = named.broker or at.broker
+    named.broker = named.broker or circumstances.broker
     return Diagnosis(_text(error), FailureKind.REJECTED, named)
 
 
-def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
-    protocol = at.security.protocol
+def _other_protocol(error: OtherProtocolError, circumstances: Circumstances) -> Diagnosis:
+    protocol = circumstances.security.protocol
     if error.is_tls and protocol in _ENCRYPTED:
         named = errors.BrokerUnavailableError(
             f"the port uses TLS, but kafka.security.protocol is {protocol.value}",
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
             + ("." if protocol.uses_sasl else ", or SASL_SSL if it requires a login."),
         )
-        return _rejected(named, at)
-    unclear = errors.BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
+        return _rejected(named, circumstances)
+    unclear = errors.BrokerUnavailableError(
+        error.message, broker=circumstances.broker, hint=error.hint
+    )
     return Diagnosis(_text(unclear), FailureKind.MISMATCH, unclear)
 
 
-def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
+def _tls(error: ssl.SSLError, circumstances: Circumstances) -> Diagnosis:
     from spark_kafka_sink.kafka.security.tls.failures import tls_failure  # needed only with TLS
 
-    assert at.security.tls is not None
-    failure = tls_failure(error, at.security.tls, at.broker)
+    assert circumstances.security.tls is not None
+    failure = tls_failure(error, circumstances.security.tls, circumstances.broker)
     if isinstance(failure, errors.TlsError):
-        return _rejected(failure, at)
-    if (mismatch := _mismatch(at)) is not None:
+        return _rejected(failure, circumstances)
+    if (mismatch := _mismatch(circumstances)) is not None:
         return Diagnosis(_text(mismatch), FailureKind.MISMATCH, mismatch)
     return Diagnosis(_text(failure))
 
 
-def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
+def _mismatch(circumstances: Circumstances) -> errors.KafkaProdError | None:
     """Return the error if a Kafka broker would not have closed the connection here, or None."""
-    protocol, broker = at.security.protocol, at.broker
-    match at.state:
+    protocol, broker = circumstances.security.protocol, circumstances.broker
+    match circumstances.state:
         case State.TLS_HANDSHAKE:
             return errors.TlsError(
                 "the server closed the connection during the TLS handshake: is there a TLS "
@@ -185,7 +189,9 @@ def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
                 broker=broker,
                 hint="Check kafka.sasl.mechanism, kafka.security.protocol and the broker's log.",
             )
-        case State.READY if at.waiting and not at.is_accepted and not protocol.uses_sasl:
+        case State.READY if (
+            circumstances.waiting and not circumstances.is_accepted and not protocol.uses_sasl
+        ):
             return errors.AuthenticationError(
                 "the broker closed the connection after the first request: does its listener "
                 "require SASL?",

@@ -264,9 +264,9 @@ def _chunks(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
             yield b"".join(joined)
             view = view[joined[-1].nbytes :]
         whole = view.nbytes // RECORD * RECORD
-        for at in range(0, whole, WINDOW):
-            yield view[at : min(at + WINDOW, whole)]
-        rest = view[whole:]
-        joined, size = [rest] if rest else [], rest.nbytes
+        for start in range(0, whole, WINDOW):
+            yield view[start : min(start + WINDOW, whole)]
+        remainder = view[whole:]
+        joined, size = [remainder] if remainder else [], remainder.nbytes
     if joined:
         yield b"".join(joined)

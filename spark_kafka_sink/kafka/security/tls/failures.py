@@ -297,8 +297,8 @@ def _other_host(shown: PeerCertificate | None, broker: str) -> str:
 def _unknown(code: int, shown: PeerCertificate | None) -> str:
     if code == SELF_SIGNED:
         return "the broker's certificate is self-signed and not in the truststore"
-    by = f", {shown.issuer}" if shown else ""
-    return f"the broker's certificate is signed by an authority that is not trusted{by}"
+    issuer_note = f", {shown.issuer}" if shown else ""
+    return f"the broker's certificate is signed by an authority that is not trusted{issuer_note}"
 
 
 def _trust_advice(config: TlsConfig) -> str:

@@ -128,11 +128,11 @@ class _JksReader:
 
 def _octets_after(der: bytes, algorithm: bytes) -> bytes:
     """Return the octets of SEQUENCE { SEQUENCE { algorithm, … }, OCTET STRING }."""
-    info, _ = _element(der, 0x30)
-    identifier, rest = _element(info, 0x30)
+    key_info, _ = _element(der, 0x30)
+    identifier, after_algorithm = _element(key_info, 0x30)
     if not identifier.startswith(algorithm):
         raise JksFormatError
-    octets, _ = _element(rest, 0x04)
+    octets, _ = _element(after_algorithm, 0x04)
     if len(octets) < 2 * _DIGEST_SIZE:
         raise JksFormatError
     return octets

@@ -218,10 +218,10 @@ def certificate_chain(store: PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
     if store.cert is None:
         return ()
     chain = [store.cert.certificate]
-    rest = [entry.certificate for entry in store.additional_certs]
-    while issuer := _issuer(chain[-1], rest):
+    candidates = [entry.certificate for entry in store.additional_certs]
+    while issuer := _issuer(chain[-1], candidates):
         chain.append(issuer)
-        rest.remove(issuer)
+        candidates.remove(issuer)
     return tuple(_der(certificate) for certificate in chain)
 
 
