@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         TransactionError,
         UnknownTopicError,
     )
-    from spark_kafka_sink.kafka.admin.topic_reader import read_records
+    from spark_kafka_sink.reading import read_records
     from spark_kafka_sink.report.advice_rules import Advice, advise
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
@@ -146,7 +146,7 @@ _MODULES = {
     "last_report": "spark_kafka_sink.spark.reports.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.micro_batches",
     "progress": "spark_kafka_sink.spark.reports.write_progress",
-    "read_records": "spark_kafka_sink.kafka.admin.topic_reader",
+    "read_records": "spark_kafka_sink.reading",
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.summary",

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import UnknownTopicError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,7 +132,7 @@ def _count(reader: TopicReader, offsets: OffsetRange) -> int:
             total += header.record_count
         else:
             total += sum(
-                offsets.start <= record.offset < offsets.end for record in read_records(batch)
+                offsets.start <= record.offset < offsets.end for record in decode_batch(batch)
             )
     return total
 

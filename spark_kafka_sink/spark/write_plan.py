@@ -88,17 +88,15 @@ def plan_batch(
     _check_brokers(config, roles)
     roles, config = _with_schemas(roles, schema, config, run_id=run_id)
     if config.exactly_once.exactly_once:
-        from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
-            plan_write,  # rarely needed
-        )
+        # Imported here because it is rarely needed.
+        from spark_kafka_sink.spark.exactly_once.exactly_once_driver import plan_write
 
         job = plan_write(config, roles, origin)
     else:
         job = WriteJob(TaskWriter(config, roles, origin), WriteEnd(config, origin))
     if config.report_path is not None and job.task.must_write:
-        from spark_kafka_sink.spark.reports.publication import (
-            Publication,  # imports the report's modules
-        )
+        # Imported here because it imports the report's modules.
+        from spark_kafka_sink.spark.reports.publication import Publication
 
         Publication.of(config, origin).announce()
     return job
@@ -132,13 +130,13 @@ def plan_stream(
             origin.plan_file.store(origin.planned)
     config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
-        from spark_kafka_sink.spark.exactly_once import (
-            exactly_once_driver as exactly_once,  # rarely needed
-        )
+        # Imported here because it is rarely needed.
+        from spark_kafka_sink.spark.exactly_once import exactly_once_driver
 
-        exactly_once.check_stream_options(config, options)
-        task = exactly_once.plan_micro_batch(config, roles, origin) if planning else None
-        return task, exactly_once.ExactlyOnceEnd(config, origin, exactly_once.stream_scope(config))
+        exactly_once_driver.check_stream_options(config, options)
+        task = exactly_once_driver.plan_micro_batch(config, roles, origin) if planning else None
+        scope = exactly_once_driver.stream_scope(config)
+        return task, exactly_once_driver.ExactlyOnceEnd(config, origin, scope)
     return TaskWriter(config, roles, origin), WriteEnd(config, origin)
 
 

@@ -10,7 +10,7 @@ from spark_kafka_sink.kafka.records import record_encoder
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tests.golden.jvm_records import GoldenBatch, GoldenRecord
 
 _TRANSACTIONAL = 0x10
@@ -70,7 +70,7 @@ def read_ours(data: bytes) -> GoldenBatch:
     header = BatchHeader.parse(data)
     assert header.crc == checksum(data)
     assert header.size == len(data)
-    records = list(read_records(data))
+    records = list(decode_batch(data))
     offsets = range(header.base_offset, header.base_offset + len(records))
     assert [record.offset for record in records] == list(offsets)
     return GoldenBatch(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
 from tests.property import reference
@@ -109,7 +109,7 @@ def test_batches_respect_and_use_their_size(data: Chunks, shape: Shape, batch_si
         for batch in batches:
             assert batch.raw_size <= batch_size or batch.records == 1
         for batch, following in pairwise(batches):
-            first = next(read_records(wire(following)))
+            first = next(decode_batch(wire(following)))
             next_size = len(first.key or b"") + len(first.value or b"")
             next_size += sum(len(k) + len(v or b"") + 6 for k, v in first.headers)
             room = batch_size - batch.raw_size
@@ -137,7 +137,7 @@ def test_compressed_batches_contain_the_same_records(
     assert plain == reference.records(batch)
     read = [
         Message(r.value, r.key, tuple((k.encode(), v) for k, v in r.headers), r.timestamp)
-        for r in read_records(packed)
+        for r in decode_batch(packed)
     ]
     assert read == batch
 

@@ -14,7 +14,7 @@ from kio.serial import entity_reader
 from spark_kafka_sink.kafka.protocol.messages import build, read_response, request_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tools.support.waiting import poll
 
 SOCKET_SECONDS = 60
@@ -208,7 +208,7 @@ def batches(data: bytes | None) -> list[Any]:
 
 
 def offsets(data: bytes | None) -> list[int]:
-    return [record.offset for part in batches(data) for record in read_records(part)]
+    return [record.offset for part in batches(data) for record in decode_batch(part)]
 
 
 def list_offset(client: RawClient, topic: str, timestamp: int, version: int = 9) -> tuple[int, int]:

@@ -33,7 +33,7 @@ with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.kafka.protocol.messages import read_request_header, read_response
     from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
     from spark_kafka_sink.kafka.records.compression import decompress
-    from spark_kafka_sink.kafka.records.record_decoder import read_records
+    from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 
 
 TYPES = tuple(
@@ -114,7 +114,7 @@ def fuzz_records(data: bytes) -> None:
         batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
         batch[16] = 2
         batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    for _ in read_records(bytes(batch)):
+    for _ in decode_batch(bytes(batch)):
         pass
 
 

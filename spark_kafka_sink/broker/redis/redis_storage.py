@@ -40,7 +40,7 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 from spark_kafka_sink.kafka.records.record_batch import NO_TIMESTAMP, BatchHeader
-from spark_kafka_sink.kafka.records.record_decoder import read_records, records_section
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch, records_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -188,7 +188,7 @@ class RedisLogStorage(LogStorage):
         key, text = self._streams.keys.records, self._ids.text
         return [
             add_command(key, text(offset), write_fields(record))
-            for offset, record in enumerate(read_records(plain), entry.header.base_offset)
+            for offset, record in enumerate(decode_batch(plain), entry.header.base_offset)
         ]
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:

@@ -341,9 +341,8 @@ class Registry:
         if candidate.format.payload is not Format.PROTOBUF:
             return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
         import_extra("schema-registry", "google.protobuf", f"option {URL}")
-        from spark_kafka_sink.formats.protobuf.protobuf_text import (
-            proto_texts,  # needs Google's runtime
-        )
+        # Imported here because it needs Google's runtime.
+        from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
 
         references: dict[str, Any] = {}
         option_texts = dict(candidate.texts)

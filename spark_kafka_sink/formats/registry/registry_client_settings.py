@@ -102,10 +102,8 @@ def _tokens(login: ClientCredentialsLogin) -> Callable[[], str]:
 
 def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
     """Return the TLS settings of the client, with the certificates in short-lived files."""
-    from spark_kafka_sink.kafka.security.tls import (  # slow import, only for TLS
-        client_context,
-        stores,
-    )
+    # Imported here because the import is slow and only TLS needs it.
+    from spark_kafka_sink.kafka.security.tls import client_context, stores
 
     settings: dict[str, str] = {}
     if config.truststore is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.records.control_batch import read_marker
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +74,7 @@ class CommittedRecords:
             return
         records = tuple(
             LogRecord(offset=record.offset, key=record.key, value=record.value)
-            for record in read_records(batch)
+            for record in decode_batch(batch)
             if record.offset >= start
         )
         if not header.is_transactional:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.kafka.records.control_batch import read_marker
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
+from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -119,9 +119,9 @@ def read_committed(
             ended = pending.pop(header.producer_id, [])
             committed += ended if marker is not None and marker.commit else []
         elif header.is_transactional:
-            pending.setdefault(header.producer_id, []).extend(read_records(batch))
+            pending.setdefault(header.producer_id, []).extend(decode_batch(batch))
         else:
-            committed += read_records(batch)
+            committed += decode_batch(batch)
     for record in sorted(committed, key=lambda committed_record: committed_record.offset):
         if record.offset < end:
             yield consumer_record(topic, partition, record)

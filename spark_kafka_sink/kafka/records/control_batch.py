@@ -15,7 +15,7 @@ from typing import Final
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -69,7 +69,7 @@ def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactio
     Raises:
         ProtocolError: the record is not a marker, so it is unknown which records are committed.
     """
-    record = next(iter(read_records(batch)), None)
+    record = next(iter(decode_batch(batch)), None)
     if record is None:
         return None
     key, value = record.key or b"", record.value or b""

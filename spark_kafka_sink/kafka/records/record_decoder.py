@@ -5,7 +5,7 @@
   stride; otherwise a loop reads only the sizes.
 - `read_fields` and `read_rows` read the fields of all records of a batch as columns, without
   Python code per field.
-- `read_records` yields each record as a Python object, for splits, brokers and tests. The write
+- `decode_batch` yields each record as a Python object, for splits, brokers and tests. The write
   path does not use it.
 
 Every length is checked against the remaining bytes.
@@ -327,7 +327,7 @@ def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryvie
     return memoryview(decompress(header.codec, section, MAX_DECOMPRESSED))
 
 
-def read_records(batch: bytes | memoryview) -> Iterator[Record]:
+def decode_batch(batch: bytes | memoryview) -> Iterator[Record]:
     """Yield all records of one batch. Raises ProtocolError if the batch is invalid."""
     header = BatchHeader.parse(batch)
     section, at = records_section(batch, header), 0

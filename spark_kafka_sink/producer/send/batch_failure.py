@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, Re
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
 
@@ -81,7 +81,7 @@ _OUT_OF_ORDER = error_name(ErrorCode.out_of_order_sequence_number)
 
 def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
     """Describe a batch of one record that is too large for the broker: row, key and size."""
-    (record,) = read_records(b"".join(bytes(part) for part in batch.encode()))
+    (record,) = decode_batch(b"".join(bytes(part) for part in batch.encode()))
     rows = batch.row_numbers()
     number = UNKNOWN_ROW if rows is None else int(rows.numbers[0])
     name = row_name(number, rows.spark_partition if rows else None, record.key)

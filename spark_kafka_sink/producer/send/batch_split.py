@@ -60,7 +60,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
 
 def records_of(batch: ProducerBatch) -> list[Record]:
     """Return the records of a batch as objects."""
-    return list(record_decoder.read_records(b"".join(bytes(part) for part in batch.encode())))
+    return list(record_decoder.decode_batch(b"".join(bytes(part) for part in batch.encode())))
 
 
 def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:

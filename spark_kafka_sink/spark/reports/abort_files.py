@@ -128,10 +128,8 @@ def _planned(kept: dict[str, Any]) -> Planned:
 
 
 def _opened(kept: dict[str, Any]) -> OpenTransaction:
-    from spark_kafka_sink.kafka.protocol.transactions import (
-        OpenTransaction,  # rarely needed
-        TransactionVersion,
-    )
+    # Imported here because it is rarely needed.
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 
     return OpenTransaction(**kept | {"version": TransactionVersion(kept["version"])})
 

@@ -84,9 +84,8 @@ class ReportFolder:
         Raises:
             ReportError: the report cannot be written.
         """
-        from spark_kafka_sink.report.report_storage import (
-            write_report,  # not needed to plan a write
-        )
+        # Imported here because planning a write does not need it.
+        from spark_kafka_sink.report.report_storage import write_report
 
         name = _file_name(report)
         folder = self.path if name == _BATCH else self.application

@@ -11,7 +11,7 @@ from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.inspection import log_in
@@ -54,7 +54,7 @@ def append_all(producer: ProducerSession, pause: float = 0.0) -> None:
 def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
     def read(cluster: Cluster) -> list[int]:
         log = log_in(cluster, "t", partition)
-        return [int(record.value or b"") for stored in log for record in read_records(stored.data)]
+        return [int(record.value or b"") for stored in log for record in decode_batch(stored.data)]
 
     return kafka.run(read)
 

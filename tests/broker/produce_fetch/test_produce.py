@@ -5,7 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tools.support.raw_client import (
     RawClient,
     batch,
@@ -55,7 +55,7 @@ def test_duplicate_batch_with_any_timestamp(
         assert (response.error_code, response.base_offset) == (ErrorCode.none, 1)
         assert response.log_append_time == stamped
     (stored,) = batches(fetch(any_raw, topic, 1).records)
-    assert [record.timestamp for record in read_records(stored)] == [time_ms] * 2
+    assert [record.timestamp for record in decode_batch(stored)] == [time_ms] * 2
     newest = (1, time_ms) if time_ms > 5 else (0, 5)
     assert list_offset(any_raw, topic, -3) == newest
     assert list_offset(any_raw, topic, 5) == (0, 5)

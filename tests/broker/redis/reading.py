@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
+from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch
 from tests.broker.support.redis_server import RedisServer
 from tools.support.raw_client import RawClient
 
@@ -39,7 +39,7 @@ def batches_of(data: memoryview | bytes | None) -> list[list[Record]]:
     rest, record_lists = memoryview(data or b""), []
     while rest:
         size = BatchHeader.parse(rest).size
-        record_lists.append(list(read_records(rest[:size])))
+        record_lists.append(list(decode_batch(rest[:size])))
         rest = rest[size:]
     return record_lists
 

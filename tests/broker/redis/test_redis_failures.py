@@ -18,7 +18,7 @@ from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tests.broker.redis.killed_broker import kill_at, until_killed
 from tests.broker.redis.reading import batches_of, fetch, list_offset, values
 from tests.broker.support.inspection import log_in, next_line
@@ -40,7 +40,7 @@ SECONDS = 60
 
 
 def stored(kafka: EmbeddedBroker) -> list[bytes | None]:
-    return [record.value for data in kafka.batches("t", 0) for record in read_records(data)]
+    return [record.value for data in kafka.batches("t", 0) for record in decode_batch(data)]
 
 
 @contextmanager

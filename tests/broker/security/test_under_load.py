@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.security.clients import Login, confluent_options
@@ -28,7 +28,7 @@ def cluster(**options: Any) -> EmbeddedBroker:
 
 def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
     batches = kafka.batches("t", partition)
-    return [int(record.value or b"") for data in batches for record in read_records(data)]
+    return [int(record.value or b"") for data in batches for record in decode_batch(data)]
 
 
 def write(

@@ -8,7 +8,7 @@ from typing import Any
 from spark_kafka_sink.kafka.protocol.messages import read_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tests.support.waiting import wait_until, wait_until_equal
 from tools.support.raw_client import RawClient
 
@@ -181,7 +181,7 @@ def contents(records: Any) -> str:
     data, texts = bytes(records or b""), []
     while len(data) > 61:
         header = BatchHeader.parse(data)
-        for record in read_records(data[: header.size]):
+        for record in decode_batch(data[: header.size]):
             kind = ("A", "C")[record.key[3]] if header.is_control and record.key else ""
             texts.append(f"{kind}{record.offset}")
         data = data[header.size :]

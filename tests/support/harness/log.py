@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
-from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
+from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch
 
 REMEMBERED = 5
 SEQUENCES = 1 << 31
@@ -79,7 +79,7 @@ class FakeLog:
 
     def records(self) -> list[Record]:
         """Return all records in log order."""
-        return [record for data in self.batches for record in read_records(data)]
+        return [record for data in self.batches for record in decode_batch(data)]
 
     def values(self) -> list[bytes | None]:
         """Return all values in log order."""

@@ -22,7 +22,7 @@ from spark_kafka_sink.kafka.records.record_batch import (
     BatchHeader,
     checksum,
 )
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tools.support import raw_client
 from tools.support.raw_client import (
     TIMEOUT,
@@ -144,7 +144,7 @@ def _batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
     }
     if not header.is_control:
         try:
-            records = list(read_records(memoryview(data)))
+            records = list(decode_batch(memoryview(data)))
         except ProtocolError:
             return values | {"records": "can't be read"}
         values["offsets"] = [record.offset for record in records]

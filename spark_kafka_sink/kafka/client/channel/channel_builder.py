@@ -78,10 +78,11 @@ def _context(tls: TlsConfig) -> SSLContext:
     except (KafkaProdError, OSError):
         raise
     except Exception as error:  # noqa: BLE001 - a library's error ends only the connection
+        # Without the cause, because the library's message can contain secrets.
         raise TlsError(
             f"TLS cannot be configured from the kafka.ssl.* options: {type(error).__name__}",
             hint="Recreate the truststore and the keystore as PKCS12 or PEM.",
-        ) from None  # The library's message can contain secrets.
+        ) from None
 
 
 def _new_exchange(sasl: SaslConfig, host: str) -> SaslExchange:

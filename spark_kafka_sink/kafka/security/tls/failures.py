@@ -79,7 +79,8 @@ class Explanation(NamedTuple):
 
 
 _OTHERS: dict[str, Explanation] = {
-    **dict.fromkeys(  # OpenSSL's error names for bytes that are not a TLS record.
+    # OpenSSL's error names for bytes that are not a TLS record.
+    **dict.fromkeys(
         (
             "WRONG_VERSION_NUMBER",
             "RECORD_LAYER_FAILURE",

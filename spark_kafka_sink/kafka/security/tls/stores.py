@@ -328,11 +328,12 @@ def read_store(location: str, option: str) -> bytes:
     except ValueError:
         raise ConfigError(f"option {option} is not a path: it contains a NUL character") from None
     except OSError as error:
+        # Without the cause, because it contains the location, which might be a secret.
         raise ConfigError(
             f"option {option} refers to {shown_file(location)}, which cannot be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_hint(location, error),
-        ) from None  # The cause contains the location, which might be a secret instead of a path.
+        ) from None
 
 
 def _hint(location: str, error: OSError) -> str:

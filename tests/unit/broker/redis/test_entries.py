@@ -11,7 +11,7 @@ from spark_kafka_sink.broker.redis.batch_entry import BatchEntry, build_batches
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
-from spark_kafka_sink.kafka.records.record_decoder import Record, read_records
+from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch
 
 IDS = EntryIds()
 QUICK = settings(max_examples=200, deadline=None, database=None)
@@ -61,7 +61,7 @@ def test_records_round_trip(batches: list[list[Row]], gap: int) -> None:
     notes = [note_of(records) for records in written]
     entries = [entry for records in written for entry in entries_of(records)]
     built = build_batches(notes, entries, IDS)
-    assert [list(read_records(batch)) for batch in built] == written
+    assert [list(decode_batch(batch)) for batch in built] == written
     for batch, note in zip(built, notes, strict=True):
         header = BatchHeader.parse(batch)
         assert header.crc == checksum(batch)
@@ -83,7 +83,7 @@ def test_compressed_batch_with_append_time_is_returned_uncompressed() -> None:
     note = note_of(records, attributes=0x08 | 4, base_timestamp=1, max_timestamp=7)
     (built,) = build_batches([note], entries_of(records), IDS)
     assert BatchHeader.parse(built).attributes == 0x08
-    assert list(read_records(built)) == records
+    assert list(decode_batch(built)) == records
 
 
 def test_batch_without_entries_is_empty_and_keeps_its_offsets() -> None:
@@ -91,9 +91,9 @@ def test_batch_without_entries_is_empty_and_keeps_its_offsets() -> None:
     first, second = records_of([(1, None, b"a", ())], 5), records_of([(1, None, b"b", ())] * 3, 9)
     notes = [note_of(first), note_of(second)]
     built = build_batches(notes, entries_of(second[1:2]), IDS)
-    assert [list(read_records(batch)) for batch in built] == [[], second[1:2]]
+    assert [list(decode_batch(batch)) for batch in built] == [[], second[1:2]]
     assert [BatchHeader.parse(batch).last_offset for batch in built] == [5, 11]
-    assert [list(read_records(batch)) for batch in build_batches(notes, [], IDS)] == [[], []]
+    assert [list(decode_batch(batch)) for batch in build_batches(notes, [], IDS)] == [[], []]
 
 
 def test_entries_without_a_batch_are_skipped() -> None:
@@ -101,7 +101,7 @@ def test_entries_without_a_batch_are_skipped() -> None:
     foreign = [[IDS.text(offset), [b"value", b"x"]] for offset in (4, 6)]
     entries = [foreign[0], *entries_of(records), foreign[1]]
     (built,) = build_batches([note_of(records)], entries, IDS)
-    assert list(read_records(built)) == records
+    assert list(decode_batch(built)) == records
 
 
 @pytest.mark.parametrize("fields", [[], [b"header", b"short"], [b"bytes", b"1"]])

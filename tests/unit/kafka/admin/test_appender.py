@@ -21,7 +21,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
-from spark_kafka_sink.kafka.records.record_decoder import read_records
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.coordination import LOST, opened
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
@@ -71,7 +71,7 @@ def test_v2_produces_and_ends() -> None:
     assert header.is_transactional
     assert header.crc == checksum(data)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, 0)
-    assert [(record.key, record.value) for record in read_records(data)] == RECORDS
+    assert [(record.key, record.value) for record in decode_batch(data)] == RECORDS
     assert min(cluster.versions_of(ApiKey.PRODUCE)) >= 12
 
 

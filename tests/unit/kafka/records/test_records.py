@@ -19,10 +19,10 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import (
     FieldColumns,
     RecordFields,
+    decode_batch,
     read_columns,
     read_few,
     read_fields,
-    read_records,
 )
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, split_records
 from spark_kafka_sink.kafka.records.varint import varint
@@ -104,7 +104,7 @@ def as_batch(section: bytes, count: int) -> bytes:
 def test_equals_record_by_record_reading(raws: list[Raw]) -> None:
     section = section_of(raws)
     fields = read_fields(section, len(raws))
-    one_by_one = list(read_records(as_batch(section, len(raws))))
+    one_by_one = list(decode_batch(as_batch(section, len(raws))))
     assert fields.time_deltas.tolist() == [record.timestamp for record in one_by_one]
     assert fields.offset_deltas.tolist() == [record.offset for record in one_by_one]
     sizes = [-1 if record.key is None else len(record.key) for record in one_by_one]
@@ -199,7 +199,7 @@ def batch(codec: Codec = Codec.NONE) -> bytes:
 
 @pytest.mark.parametrize("codec", list(Codec))
 def test_batch_round_trip(codec: Codec) -> None:
-    records = list(read_records(batch(codec)))
+    records = list(decode_batch(batch(codec)))
     assert [record.value for record in records] == [m.value for m in MESSAGES]
     assert [record.key for record in records] == [m.key for m in MESSAGES]
     assert [record.timestamp for record in records] == [5, -70, 9]
@@ -224,7 +224,7 @@ def test_undefined_codecs_are_rejected(codec: int) -> None:
     data = bytearray(batch())
     data[22] |= codec
     with pytest.raises(ProtocolError, match=f"codec {codec}"):
-        list(read_records(bytes(data)))
+        list(decode_batch(bytes(data)))
 
 
 @given(st.sampled_from(list(Codec)), st.data())
@@ -237,7 +237,7 @@ def test_damaged_batches_are_rejected(codec: Codec, data: st.DataObject) -> None
         damaged[at] = data.draw(st.integers(0, 255))
     del damaged[len(damaged) - data.draw(st.integers(0, 20)) :]
     try:
-        records = list(read_records(bytes(damaged)))
+        records = list(decode_batch(bytes(damaged)))
     except ProtocolError:
         return
     assert len(records) == 3
@@ -247,7 +247,7 @@ def test_damaged_batches_are_rejected(codec: Codec, data: st.DataObject) -> None
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     with suppress(ProtocolError):
-        assert list(read_records(data)) == []
+        assert list(decode_batch(data)) == []
 
 
 @pytest.mark.parametrize("codec", PACKED)
