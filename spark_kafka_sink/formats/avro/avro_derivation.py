@@ -7,9 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
-from spark_kafka_sink.formats.columns.column import Column, unsupported
+from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
 from spark_kafka_sink.formats.columns.names import Names
-from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoder_spec import Source
 
 if TYPE_CHECKING:

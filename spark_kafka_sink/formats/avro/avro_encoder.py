@@ -30,6 +30,7 @@ from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT
 from spark_kafka_sink.formats.columns.cells import Cells, values_of
 from spark_kafka_sink.formats.columns.column import (
     Column,
+    Shape,
     field_path,
     missing_hint,
     not_declared,
@@ -37,7 +38,6 @@ from spark_kafka_sink.formats.columns.column import (
 )
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoding.row_encoder import (
     Node,
     RowEncoder,

@@ -2,7 +2,6 @@
 
 In reading order:
 
-- `shape`: the format-independent meaning of a column's type
 - `column`: the types of columns at any depth, and their paths
 - `names`: the names that a format allows
 - `row_faults`: faults of rows that do not fit a schema

@@ -9,5 +9,4 @@ In reading order:
 - `number_text`: format integers and decimals as text
 - `float_text`: format floating-point numbers as text
 - `time_text`: format dates, times and intervals as text
-- `string_text`: escape strings, and encode bytes in base64
 """

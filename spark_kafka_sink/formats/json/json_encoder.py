@@ -9,23 +9,25 @@ number.
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
-from spark_kafka_sink.formats.columns.column import Column, unsupported
-from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.columns.cells import values_of
+from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
 from spark_kafka_sink.formats.encoder_spec import Source
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
 from spark_kafka_sink.formats.encoding.row_encoder import Node, RowEncoder, write_valid
 from spark_kafka_sink.formats.encoding.row_writer import RowWriter, grouped
 from spark_kafka_sink.formats.encoding.scalar_writers import write_nothing
-from spark_kafka_sink.formats.encoding.string_text import base64_column, escaped
 from spark_kafka_sink.formats.encoding.time_text import (
     write_dates,
     write_interval,
@@ -33,14 +35,20 @@ from spark_kafka_sink.formats.encoding.time_text import (
     write_times,
     write_timestamps,
 )
+from spark_kafka_sink.kafka.records.columns import VarintBytes, binary_array, nullable_lengths
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
     from spark_kafka_sink.formats.encoding.row_writer import Numbers
 
+_ESCAPES: Final = {
+    **{code: f"\\u{code:04X}" for code in range(0x20)},
+    **{ord(char): f"\\{name}" for char, name in zip("\b\f\n\r\t", "bfnrt", strict=True)},
+    ord('"'): '\\"',
+    ord("\\"): "\\\\",
+}
+"""Escape sequence of each byte that JSON does not allow in a string."""
 _PLAIN: Final[dict[Shape, Node]] = {
     Shape.NULL: write_nothing,
     Shape.BOOLEAN: lambda cells, out: out.flags(cells.numbers(), b"true", b"false"),
@@ -61,6 +69,41 @@ _SCHEMAS: Final[dict[Shape, dict[str, Any]]] = {
 """JSON Schemas of plain values. All other plain values are strings."""
 
 
+def _escaped(column: pa.BinaryArray) -> pa.BinaryArray:
+    """Return strings with JSON's escapes. Only strings that need escapes are copied."""
+    raw = values_of(column)
+    must_escape = (raw < 0x20) | (raw == ord('"')) | (raw == ord("\\"))
+    if not must_escape.any():
+        return column
+    codes = np.unique(raw[must_escape]).tolist()
+    plain: Any = column
+    # The backslash comes first, because the other escape sequences contain a backslash.
+    for code in sorted(codes, key=lambda code: code != ord("\\")):
+        plain = pc.replace_substring(plain, bytes([code]), _ESCAPES[code].encode())
+    return cast("pa.BinaryArray", plain)
+
+
+def _base64_column(column: pa.BinaryArray) -> pa.BinaryArray:
+    """Return each value in base64, or an empty value for null.
+
+    All values are padded to multiples of three bytes and encoded at once; then the padding is
+    corrected.
+    """
+    lengths = nullable_lengths(column, 0).astype(np.int64)
+    groups = -(-lengths // 3)
+    writer = RowWriter(len(column))
+    writer.column(column)
+    missing = (groups * 3 - lengths).view(np.uint64)
+    writer.word(VarintBytes(np.zeros(1, np.uint64), missing, 2))
+    padded = memoryview(writer.join().buffers()[2] or b"")[: int(groups.sum()) * 3]
+    encoded = np.frombuffer(bytearray(base64.b64encode(padded)), np.uint8)
+    ends = np.cumsum(groups * 4)
+    for count in (1, 2):
+        encoded[ends[missing >= count] - count] = ord("=")
+    offsets = np.concatenate(([0], ends)).astype(np.int32)
+    return binary_array(offsets, encoded)
+
+
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     """See `encoder_spec.compile_encoder`."""
     root = _Compiler(spec.zone, bool(spec.writes_nulls)).node(Column.of(type_))
@@ -68,7 +111,7 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
 
 
 def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
-    out.column(escaped(cells.utf8(path)))
+    out.column(_escaped(cells.utf8(path)))
 
 
 def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
@@ -166,7 +209,7 @@ def _write_field(
 
 
 _QUOTED: Final[dict[Shape, Node]] = {
-    Shape.BYTES: lambda cells, out: out.column(base64_column(cells.strings())),
+    Shape.BYTES: lambda cells, out: out.column(_base64_column(cells.strings())),
     Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
     Shape.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
     Shape.LOCAL_TIMESTAMP: partial(_write_timestamp, None),

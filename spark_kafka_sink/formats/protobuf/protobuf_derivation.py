@@ -7,13 +7,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column import Column, unsupported
+from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
 from spark_kafka_sink.formats.columns.names import Names
-from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoder_spec import Source
-from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
 from spark_kafka_sink.formats.protobuf.protobuf_numbers import FieldType, Versions, numbering
-from spark_kafka_sink.formats.protobuf.protobuf_schema import DURATION, TIMESTAMP
+from spark_kafka_sink.formats.protobuf.protobuf_schema import (
+    DURATION,
+    TIMESTAMP,
+    ProtoLabel,
+    ProtoType,
+)
 from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
 
 if TYPE_CHECKING:
@@ -29,18 +32,18 @@ _FILES: Final = {
     DURATION: "google/protobuf/duration.proto",
 }
 _KINDS: Final = {
-    Shape.BOOLEAN: Kind.BOOL,
-    Shape.DECIMAL: Kind.STRING,
-    Shape.TEXT: Kind.STRING,
-    Shape.BYTES: Kind.BYTES,
-    Shape.DATE: Kind.INT32,
-    Shape.TIME: Kind.INT64,
-    Shape.LOCAL_TIMESTAMP: Kind.INT64,
+    Shape.BOOLEAN: ProtoType.BOOL,
+    Shape.DECIMAL: ProtoType.STRING,
+    Shape.TEXT: ProtoType.STRING,
+    Shape.BYTES: ProtoType.BYTES,
+    Shape.DATE: ProtoType.INT32,
+    Shape.TIME: ProtoType.INT64,
+    Shape.LOCAL_TIMESTAMP: ProtoType.INT64,
 }
 """Dates are encoded as days; timestamps without time zone and times of day as microseconds."""
 _SIZED_KINDS: Final = {
-    Shape.INTEGER: (Kind.INT32, Kind.INT64),
-    Shape.FLOAT: (Kind.FLOAT, Kind.DOUBLE),
+    Shape.INTEGER: (ProtoType.INT32, ProtoType.INT64),
+    Shape.FLOAT: (ProtoType.FLOAT, ProtoType.DOUBLE),
 }
 _WELL_KNOWN: Final = {Shape.TIMESTAMP: TIMESTAMP, Shape.INTERVAL: DURATION}
 _KEYS: Final = (
@@ -106,10 +109,10 @@ def _field_type(column: Column) -> FieldType:
     return FieldType(_kind(column), is_repeated=column.shape is Shape.MAP)
 
 
-def _kind(column: Column) -> Kind:
+def _kind(column: Column) -> ProtoType:
     if column.shape in _SIZED_KINDS:
         return _SIZED_KINDS[column.shape][column.type.bit_width == 64]
-    return _KINDS.get(column.shape, Kind.MESSAGE)
+    return _KINDS.get(column.shape, ProtoType.MESSAGE)
 
 
 def _field_names(column: Column) -> set[str]:
@@ -159,29 +162,29 @@ def _declared(column: Column, owner: str, name: str, versions: Versions) -> tupl
         owner,
         name,
         versions,
-        Label.REPEATED if is_list else Label.OPTIONAL,
+        ProtoLabel.REPEATED if is_list else ProtoLabel.OPTIONAL,
     )
 
 
 def _single(
-    column: Column, owner: str, name: str, versions: Versions, label: int = Label.OPTIONAL
+    column: Column, owner: str, name: str, versions: Versions, label: int = ProtoLabel.OPTIONAL
 ) -> tuple[bytes, bytes]:
     """Return the same as `_declared` for a column that is neither a list nor a map."""
     if column.shape is Shape.STRUCT:
         full_name = f"{owner}.{name}"
         nested = sized_field(3, _message(column, name, full_name, versions))
-        return _type(label, Kind.MESSAGE, full_name), nested
+        return _type(label, ProtoType.MESSAGE, full_name), nested
     if column.shape in (Shape.LIST, Shape.MAP):
         hint = "Put it into a struct with one field."
         raise unsupported(column, "an item or value in Protobuf", hint)
     if column.shape in _WELL_KNOWN:
-        return _type(label, Kind.MESSAGE, _WELL_KNOWN[column.shape]), b""
+        return _type(label, ProtoType.MESSAGE, _WELL_KNOWN[column.shape]), b""
     if column.shape not in (*_KINDS, *_SIZED_KINDS):
         raise unsupported(column, "Protobuf")
     return _type(label, _kind(column)), b""
 
 
-def _type(label: int, kind: Kind, name: str = "") -> bytes:
+def _type(label: int, kind: ProtoType, name: str = "") -> bytes:
     named = sized_field(6, f".{name}".encode()) if name else b""
     return number_field(4, label) + number_field(5, kind) + named
 
@@ -194,9 +197,9 @@ def _map(column: Column, owner: str, name: str, versions: Versions) -> tuple[byt
     value_type, nested = _single(value, owner, name, versions)
     entry_name = f"{_camel_case(column.name)}Entry"
     entry = sized_field(1, entry_name.encode())
-    types = (("key", _type(Label.OPTIONAL, _kind(key))), ("value", value_type))
+    types = (("key", _type(ProtoLabel.OPTIONAL, _kind(key))), ("value", value_type))
     for number, (part, type_) in enumerate(types, 1):
         entry += sized_field(2, sized_field(1, part.encode()) + number_field(3, number) + type_)
     entry += sized_field(7, number_field(7, 1))
-    declared = _type(Label.REPEATED, Kind.MESSAGE, f"{owner}.{entry_name}")
+    declared = _type(ProtoLabel.REPEATED, ProtoType.MESSAGE, f"{owner}.{entry_name}")
     return declared, sized_field(3, entry) + nested

@@ -16,9 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column import Column, field_path, not_declared, unsupported
+from spark_kafka_sink.formats.columns.column import (
+    Column,
+    Shape,
+    field_path,
+    not_declared,
+    unsupported,
+)
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
-from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoding.number_text import write_decimals
 from spark_kafka_sink.formats.encoding.row_encoder import (
     Node,
@@ -36,7 +41,6 @@ from spark_kafka_sink.formats.encoding.scalar_writers import (
 )
 from spark_kafka_sink.formats.encoding.varints import zigzag
 from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
-from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind
 from spark_kafka_sink.formats.protobuf.protobuf_schema import (
     DURATION,
     TIMESTAMP,
@@ -44,6 +48,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_schema import (
     ProtoField,
     ProtoMessage,
     ProtoSchema,
+    ProtoType,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_wire import tag
 
@@ -57,17 +62,21 @@ __all__ = ["compile_spec", "derive"]
 _VARINT, _EIGHT, _SIZED, _START, _END, _FOUR = range(6)
 """Wire types."""
 _WIRE_TYPES: Final = {
-    **dict.fromkeys((Kind.DOUBLE, Kind.FIXED64, Kind.SFIXED64), _EIGHT),
-    **dict.fromkeys((Kind.FLOAT, Kind.FIXED32, Kind.SFIXED32), _FOUR),
-    **dict.fromkeys((Kind.STRING, Kind.BYTES, Kind.MESSAGE), _SIZED),
-    Kind.GROUP: _START,
+    **dict.fromkeys((ProtoType.DOUBLE, ProtoType.FIXED64, ProtoType.SFIXED64), _EIGHT),
+    **dict.fromkeys((ProtoType.FLOAT, ProtoType.FIXED32, ProtoType.SFIXED32), _FOUR),
+    **dict.fromkeys((ProtoType.STRING, ProtoType.BYTES, ProtoType.MESSAGE), _SIZED),
+    ProtoType.GROUP: _START,
 }
 """Wire types by kind. All other kinds are varints."""
 _RANGES: Final = {
-    **dict.fromkeys((Kind.INT32, Kind.SINT32, Kind.SFIXED32), (-(1 << 31), (1 << 31) - 1)),
-    **dict.fromkeys((Kind.UINT32, Kind.FIXED32), (0, (1 << 32) - 1)),
-    **dict.fromkeys((Kind.UINT64, Kind.FIXED64), (0, (1 << 63) - 1)),
-    **dict.fromkeys((Kind.INT64, Kind.SINT64, Kind.SFIXED64), (-(1 << 63), (1 << 63) - 1)),
+    **dict.fromkeys(
+        (ProtoType.INT32, ProtoType.SINT32, ProtoType.SFIXED32), (-(1 << 31), (1 << 31) - 1)
+    ),
+    **dict.fromkeys((ProtoType.UINT32, ProtoType.FIXED32), (0, (1 << 32) - 1)),
+    **dict.fromkeys((ProtoType.UINT64, ProtoType.FIXED64), (0, (1 << 63) - 1)),
+    **dict.fromkeys(
+        (ProtoType.INT64, ProtoType.SINT64, ProtoType.SFIXED64), (-(1 << 63), (1 << 63) - 1)
+    ),
 }
 """Minimum and maximum column value that each integer kind accepts."""
 _MICROS: Final = {
@@ -75,8 +84,13 @@ _MICROS: Final = {
     DURATION: (-315_576_000_000_999_999, 315_576_000_000_999_999),
 }
 """Minimum and maximum in microseconds, which readers check: years 1 to 9999, and 10,000 years."""
-_FIXED: Final = {Kind.FIXED32: 4, Kind.SFIXED32: 4, Kind.FIXED64: 8, Kind.SFIXED64: 8}
-_SIGNED: Final = (Kind.SINT32, Kind.SINT64)
+_FIXED: Final = {
+    ProtoType.FIXED32: 4,
+    ProtoType.SFIXED32: 4,
+    ProtoType.FIXED64: 8,
+    ProtoType.SFIXED64: 8,
+}
+_SIGNED: Final = (ProtoType.SINT32, ProtoType.SINT64)
 
 
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
@@ -165,12 +179,12 @@ class _Compiler:
         node: Node | None
         if column.shape is Shape.NULL:
             node = write_nothing
-        elif field.kind is Kind.ENUM:
+        elif field.kind is ProtoType.ENUM:
             node = self._enum(field.type_name, column)
-        elif field.kind is Kind.GROUP:
+        elif field.kind is ProtoType.GROUP:
             body = self._body(field.type_name, column)
             node = body and partial(_write_group, body, tag(field.number, _END))
-        elif field.kind is Kind.MESSAGE:
+        elif field.kind is ProtoType.MESSAGE:
             body = self._body(field.type_name, column)
             node = body and partial(_write_embedded, body)
         else:
@@ -188,7 +202,7 @@ class _Compiler:
             return partial(write_symbol, enum.numbers, column.path, is_zigzag=False)
         if column.shape is not Shape.INTEGER:
             return None
-        node = _integer(Kind.INT32, column)
+        node = _integer(ProtoType.INT32, column)
         if not enum.is_closed:
             return node
         numbers = np.array([*enum.numbers.values()])
@@ -216,35 +230,39 @@ def _missing(name: str) -> ConfigError:
     )
 
 
-def _scalar(kind: Kind, column: Column) -> Node | None:
+def _scalar(kind: ProtoType, column: Column) -> Node | None:
     """Return the writer of a plain value, or None if the column has a different type."""
     shape = column.shape
-    if shape is Shape.DECIMAL and not column.type.scale and kind in (Kind.UINT64, Kind.FIXED64):
+    if (
+        shape is Shape.DECIMAL
+        and not column.type.scale
+        and kind in (ProtoType.UINT64, ProtoType.FIXED64)
+    ):
         return partial(_write_unsigned, kind, column.path)
     if kind in _RANGES:
         return _integer(kind, column)
-    if shape is Shape.FLOAT and kind in (Kind.FLOAT, Kind.DOUBLE):
-        is_double = kind is Kind.DOUBLE
+    if shape is Shape.FLOAT and kind in (ProtoType.FLOAT, ProtoType.DOUBLE):
+        is_double = kind is ProtoType.DOUBLE
         fits = is_double or column.type == pa.float32()
         return (
             partial(write_float, np.float64 if is_double else np.float32, column.path)
             if fits
             else None
         )
-    if kind is Kind.BOOL and shape is Shape.BOOLEAN:
+    if kind is ProtoType.BOOL and shape is Shape.BOOLEAN:
         return write_boolean
-    if kind is Kind.STRING and shape is Shape.DECIMAL:
+    if kind is ProtoType.STRING and shape is Shape.DECIMAL:
         return partial(_write_embedded, partial(write_decimals, column.type.scale))
-    if kind in (Kind.STRING, Kind.BYTES) and shape in (Shape.TEXT, Shape.BYTES):
-        return partial(write_bytes, column.path if kind is Kind.STRING else None)
+    if kind in (ProtoType.STRING, ProtoType.BYTES) and shape in (Shape.TEXT, Shape.BYTES):
+        return partial(write_bytes, column.path if kind is ProtoType.STRING else None)
     return None
 
 
-def _integer(kind: Kind, column: Column) -> Node | None:
+def _integer(kind: ProtoType, column: Column) -> Node | None:
     is_other = (column.shape, kind) in (
-        (Shape.DATE, Kind.INT32),
-        (Shape.LOCAL_TIMESTAMP, Kind.INT64),
-        (Shape.TIME, Kind.INT64),
+        (Shape.DATE, ProtoType.INT32),
+        (Shape.LOCAL_TIMESTAMP, ProtoType.INT64),
+        (Shape.TIME, ProtoType.INT64),
     )
     if column.shape is not Shape.INTEGER and not is_other:
         return None
@@ -270,7 +288,7 @@ def _integer(kind: Kind, column: Column) -> Node | None:
     return write
 
 
-def _write_unsigned(kind: Kind, path: str, cells: Cells, out: RowWriter) -> None:
+def _write_unsigned(kind: ProtoType, path: str, cells: Cells, out: RowWriter) -> None:
     """Append decimals without digits after the point as 64-bit numbers."""
     decimals = DecimalCells.of(cells)
     cells.fail(decimals.high != 0, path, f"has a number out of the range of {kind.name.lower()}")

@@ -16,8 +16,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoMessage, Prot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind
-    from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField
+    from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoType
 
 _END: Final = 1 << 29
 """The number after the highest field number."""
@@ -29,7 +28,7 @@ _NO_MESSAGE: Final = ProtoMessage("", (), is_map_entry=False)
 class FieldType(NamedTuple):
     """The type of a field. Messages and enums are not distinguished by name."""
 
-    kind: Kind
+    kind: ProtoType
     is_repeated: bool
 
 

@@ -6,6 +6,7 @@ A schema is a FileDescriptorSet in base64 (google/protobuf/descriptor.proto), ma
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -17,7 +18,6 @@ from spark_kafka_sink.formats.protobuf.protobuf_features import (
     RepeatedEncoding,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_of
-from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
 from spark_kafka_sink.formats.protobuf.protobuf_wire import (
     number_of,
     parse,
@@ -32,10 +32,51 @@ if TYPE_CHECKING:
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"
+
+
+class ProtoType(IntEnum):
+    """``FieldDescriptorProto.Type``."""
+
+    DOUBLE = 1
+    FLOAT = 2
+    INT64 = 3
+    UINT64 = 4
+    INT32 = 5
+    FIXED64 = 6
+    FIXED32 = 7
+    BOOL = 8
+    STRING = 9
+    GROUP = 10
+    """A message between a start tag and an end tag."""
+    MESSAGE = 11
+    BYTES = 12
+    UINT32 = 13
+    ENUM = 14
+    SFIXED32 = 15
+    SFIXED64 = 16
+    SINT32 = 17
+    SINT64 = 18
+
+
+class ProtoLabel(IntEnum):
+    """``FieldDescriptorProto.Label``."""
+
+    OPTIONAL = 1
+    REQUIRED = 2
+    REPEATED = 3
+
+
 WRAPPERS: Final = {
     f"google.protobuf.{kind.name.capitalize().replace('Ui', 'UI')}Value": kind
-    for kind in (Kind.DOUBLE, Kind.FLOAT, Kind.INT64, Kind.UINT64, Kind.INT32, Kind.UINT32)
-    + (Kind.BOOL, Kind.STRING, Kind.BYTES)
+    for kind in (
+        ProtoType.DOUBLE,
+        ProtoType.FLOAT,
+        ProtoType.INT64,
+        ProtoType.UINT64,
+        ProtoType.INT32,
+        ProtoType.UINT32,
+    )
+    + (ProtoType.BOOL, ProtoType.STRING, ProtoType.BYTES)
 }
 """Wrapper messages, which have one field of a plain type."""
 
@@ -57,7 +98,7 @@ class ProtoField:
 
     name: str
     number: int
-    kind: Kind
+    kind: ProtoType
     type_name: str
     is_repeated: bool
     is_required: bool
@@ -215,15 +256,15 @@ class _Declared:
             oneof, features = text_of(parsed, 1), features.with_options(parsed, 2, 1)
         features = features.with_options(field, 8, 21)
         packed = [number_of(options, 2) for options in parts_of(field, 8) if 2 in options]
-        label = number_of(field, 4, Label.OPTIONAL)
-        is_required = features.presence is Presence.LEGACY_REQUIRED or label == Label.REQUIRED
+        label = number_of(field, 4, ProtoLabel.OPTIONAL)
+        is_required = features.presence is Presence.LEGACY_REQUIRED or label == ProtoLabel.REQUIRED
         type_name = self._resolved(text_of(field, 6), owner)
         return ProtoField(
             name=text_of(field, 1),
             number=number_of(field, 3),
             kind=self._kind(owner, field, type_name, features),
             type_name=type_name,
-            is_repeated=label == Label.REPEATED,
+            is_repeated=label == ProtoLabel.REPEATED,
             is_required=is_required,
             is_packed=bool(packed[-1]) if packed else features.repeated is RepeatedEncoding.PACKED,
             oneof=oneof,
@@ -240,16 +281,16 @@ class _Declared:
             scope = scope.rpartition(".")[0]
         return name
 
-    def _kind(self, owner: str, field: Parsed, type_name: str, features: Features) -> Kind:
+    def _kind(self, owner: str, field: Parsed, type_name: str, features: Features) -> ProtoType:
         # Registries also return descriptors whose fields have the name of a type, but no kind.
-        unset = Kind.ENUM if type_name in self.enums else Kind.MESSAGE
-        kind = Kind(number_of(field, 5, unset))
-        if kind is not Kind.MESSAGE or features.message is MessageEncoding.LENGTH_PREFIXED:
+        unset = ProtoType.ENUM if type_name in self.enums else ProtoType.MESSAGE
+        kind = ProtoType(number_of(field, 5, unset))
+        if kind is not ProtoType.MESSAGE or features.message is MessageEncoding.LENGTH_PREFIXED:
             return kind
         # Entries of maps and their values always have a length.
         parts = (self.messages.get(name) for name in (owner, type_name))
         is_in_map = any(_is_entry(part[0]) for part in parts if part)
-        return Kind.MESSAGE if is_in_map else Kind.GROUP
+        return ProtoType.MESSAGE if is_in_map else ProtoType.GROUP
 
 
 def _is_entry(message: Parsed) -> bool:
@@ -258,7 +299,7 @@ def _is_entry(message: Parsed) -> bool:
 
 def _groups(fields: list[Parsed]) -> set[str]:
     """Return the names of the messages that proto2 groups declare."""
-    return {text_of(f, 6).rpartition(".")[2] for f in fields if number_of(f, 5) == Kind.GROUP}
+    return {text_of(f, 6).rpartition(".")[2] for f in fields if number_of(f, 5) == ProtoType.GROUP}
 
 
 def full_name(scope: str, name: str) -> str:

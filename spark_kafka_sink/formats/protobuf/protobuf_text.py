@@ -16,8 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.text_encoding import CEscape
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_kind import Kind, Label
-from spark_kafka_sink.formats.protobuf.protobuf_schema import full_name
+from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoLabel, ProtoType, full_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ _SOURCE_FEATURES: Final = {
     "default_symbol_visibility": "EXPORT_ALL",
 }
 _VISIBILITIES: Final = ("", "local ", "export ")
-_SCALARS: Final = {kind.name.lower() for kind in Kind} - {"message", "enum", "group"}
+_SCALARS: Final = {kind.name.lower() for kind in ProtoType} - {"message", "enum", "group"}
 _KEYWORDS: Final = _SCALARS | {
     *("enum", "export", "extend", "extensions", "group", "local", "map", "message", "oneof"),
     *("option", "optional", "repeated", "required", "reserved", "stream"),
@@ -196,7 +195,7 @@ class _Printer:
 
     def _groups(self, fields: Iterable[Any]) -> set[str]:
         """Return the names of the messages that fields declare as groups, as only proto2 can."""
-        groups = {_last(field.type_name) for field in fields if field.type == Kind.GROUP}
+        groups = {_last(field.type_name) for field in fields if field.type == ProtoType.GROUP}
         return set() if self._has_edition else groups
 
     def _message(self, message: Any, outer: str) -> list[str]:
@@ -246,7 +245,7 @@ class _Printer:
         inner = nested.get(_last(field.type_name))
         type_ = self._type(field, scope)
         options = [*self._field_options(field), *self._options(field.options, scope)]
-        if field.type == Kind.GROUP and not self._has_edition and inner is not None:
+        if field.type == ProtoType.GROUP and not self._has_edition and inner is not None:
             start = f"{label}group {inner.name} = {field.number}{_listed(options)}"
             return _block(start, self._body(inner, scope))
         if inner is not None and inner.options.map_entry:
@@ -255,18 +254,18 @@ class _Printer:
         return [f"{label}{type_} {field.name} = {field.number}{_listed(options)};"]
 
     def _label(self, field: Any) -> str:
-        if field.label == Label.REPEATED:
+        if field.label == ProtoLabel.REPEATED:
             return "repeated "
         if self._has_edition:
             return ""
-        if field.label == Label.REQUIRED:
+        if field.label == ProtoLabel.REQUIRED:
             return "required "
         return "" if self.file.syntax == "proto3" and not field.proto3_optional else "optional "
 
     def _type(self, field: Any, scope: str) -> str:
         if field.type_name.startswith("."):
             return self._type_name(field.type_name, scope)
-        return str(field.type_name) or Kind(field.type).name.lower()
+        return str(field.type_name) or ProtoType(field.type).name.lower()
 
     def _type_name(self, name: str, scope: str) -> str:
         name = name.removeprefix(".")
@@ -286,10 +285,10 @@ class _Printer:
         """Yield the options that are not in the field's `options`."""
         if field.HasField("default_value"):
             text = field.default_value
-            if field.type in (Kind.STRING, Kind.BYTES):
+            if field.type in (ProtoType.STRING, ProtoType.BYTES):
                 # The default of a bytes field is already escaped.
-                text = _quoted(text) if field.type == Kind.STRING else f'"{text}"'
-            elif field.type in (Kind.FLOAT, Kind.DOUBLE):
+                text = _quoted(text) if field.type == ProtoType.STRING else f'"{text}"'
+            elif field.type in (ProtoType.FLOAT, ProtoType.DOUBLE):
                 text = _without_plus(text)
             yield f"default = {text}"
         is_derived = field.extendee or field.json_name == _json_name(field.name)
