@@ -28,7 +28,7 @@ for _ in range(2):
     rows.write.format("kafkaprod").options(**kafka, **once).mode("append").save()
     print(last_report().transaction_outcome)  # committed, then already written
 
-found = [each for each in read_records(**kafka) if each.value == once["batchId"].encode()]
-assert len(found) == 1000, len(found)
-print(f"{len(found):,} records, each once")
+written = [row for row in read_records(**kafka) if row.value == once["batchId"].encode()]
+assert len(written) == 1000, len(written)
+print(f"{len(written):,} records, each once")
 spark.stop()

@@ -134,9 +134,9 @@ def _decoded_rows(
 ) -> _Rows:
     """Return the frame's rows after serializing and decoding them, and the decoded records."""
     from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
-    from spark_kafka_sink.spark.rows.expected import Expected
+    from spark_kafka_sink.spark.rows.expected_rows import ExpectedRows
 
-    rows_of_frame = Expected.of(frame, config)
+    rows_of_frame = ExpectedRows.of(frame, config)
     names = [name for name in rows_of_frame.names if _compared(name, topic)]
     expected = [_row(names, row) for row in rows_of_frame.rows]
     records = broker.records(*_topics(expected, topic))

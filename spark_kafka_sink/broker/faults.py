@@ -222,8 +222,8 @@ def _code_of(value: str) -> int:
     return ErrorCode[value.lower()].value
 
 
-def _invalid(text: str, why: str) -> ConfigError:
-    return ConfigError(f"the fault '{text}' is invalid: {why}", hint=f"Example: {EXAMPLE}")
+def _invalid(text: str, reason: str) -> ConfigError:
+    return ConfigError(f"the fault '{text}' is invalid: {reason}", hint=f"Example: {EXAMPLE}")
 
 
 def partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:

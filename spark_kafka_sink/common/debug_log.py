@@ -54,7 +54,7 @@ Emit: TypeAlias = "Callable[..., None]"
 """A function that logs one event, given its name and its fields as keyword arguments."""
 
 
-class Context(StrEnum):
+class DebugContext(StrEnum):
     """A group of events that can be logged."""
 
     BROKER = "broker"
@@ -85,7 +85,7 @@ class Debug:
         ids: the first fields of every event.
     """
 
-    __slots__ = tuple(Context)
+    __slots__ = tuple(DebugContext)
 
     broker: Emit | None
     metadata: Emit | None
@@ -96,14 +96,14 @@ class Debug:
     eos: Emit | None
     security: Emit | None
 
-    def __init__(self, contexts: Iterable[Context] = (), **ids: object) -> None:
+    def __init__(self, contexts: Iterable[DebugContext] = (), **ids: object) -> None:
         enabled = frozenset(contexts)
-        for context in Context:
+        for context in DebugContext:
             setattr(self, context, _emitter(context, ids) if context in enabled else None)
 
 
-def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
-    """Parse a comma-separated list of contexts, and return them in the order of `Context`.
+def parse_contexts(text: str, key: str) -> tuple[DebugContext, ...]:
+    """Parse a comma-separated list of contexts, and return them in the order of `DebugContext`.
 
     All of librdkafka's names are accepted. `key` is the option's name, for error messages.
 
@@ -112,13 +112,13 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
     """
     listed = {name for part in text.split(",") if (name := part.strip().lower())}
     names = {SYNONYMS.get(name, name) for name in listed} - WITHOUT_EVENTS
-    known = {*Context, ALL}
+    known = {*DebugContext, ALL}
     for name in sorted(names - known):
         raise ConfigError(
-            f"option {key} contains {shown(name)}; allowed: {', '.join(Context)}, {ALL}",
+            f"option {key} contains {shown(name)}; allowed: {', '.join(DebugContext)}, {ALL}",
             hint=did_you_mean(name, known),
         )
-    return tuple(context for context in Context if context in names or ALL in names)
+    return tuple(context for context in DebugContext if context in names or ALL in names)
 
 
 def new_id() -> str:
@@ -126,7 +126,7 @@ def new_id() -> str:
     return f"{os.getpid()}-{next(_numbers)}"
 
 
-def _emitter(context: Context, ids: dict[str, Any]) -> Emit:
+def _emitter(context: DebugContext, ids: dict[str, Any]) -> Emit:
     logger = visible_logger(f"{ROOT}.{context}", logging.DEBUG)
 
     def emit(event: str, **fields: object) -> None:

@@ -179,19 +179,19 @@ class HistogramBuilder:
     The numbers are sorted into buckets later, `_MANY` at a time.
     """
 
-    __slots__ = ("_lock", "_new", "_past", "_times", "_window")
+    __slots__ = ("_before_window", "_lock", "_numbers", "_times", "_window")
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._new: list[int] = []
+        self._numbers: list[int] = []
         self._times: list[int] = []
-        """The count of each number in `_new`. A number is appended to `_new` before its count."""
+        """The count of each of `_numbers`. A number is appended before its count."""
         self._window = Histogram()
-        self._past = Histogram()
+        self._before_window = Histogram()
 
     def add(self, value: int, times: int = 1) -> None:
         """Record a number `times` times."""
-        new = self._new
+        new = self._numbers
         new.append(value)
         self._times.append(times)
         if len(new) >= _MANY:
@@ -203,9 +203,9 @@ class HistogramBuilder:
 
     def add_times(self, seconds: Sequence[tuple[float, int]]) -> None:
         """Record pairs of a time in seconds and a count; times are stored in microseconds."""
-        self._new += [round(measurement * 1_000_000) for measurement, _ in seconds]
+        self._numbers += [round(measurement * 1_000_000) for measurement, _ in seconds]
         self._times += [times for _, times in seconds]
-        if len(self._new) >= _MANY:
+        if len(self._numbers) >= _MANY:
             self._fold()
 
     def roll(self) -> Histogram:
@@ -216,21 +216,21 @@ class HistogramBuilder:
         self._fold()
         with self._lock:
             window, self._window = self._window, Histogram()
-            self._past = Histogram.merge_all((self._past, window))
+            self._before_window = Histogram.merge_all((self._before_window, window))
         return window
 
     def build(self) -> Histogram:
         """Return the histogram of all numbers so far."""
         with self._lock:
             times = self._times.copy()
-            new = _sorted(self._new[: len(times)], times)
-            return Histogram.merge_all((self._past, self._window, new))
+            new = _sorted(self._numbers[: len(times)], times)
+            return Histogram.merge_all((self._before_window, self._window, new))
 
     def _fold(self) -> None:
         with self._lock:
-            new = _sorted(self._new, self._times)
+            new = _sorted(self._numbers, self._times)
             self._window = Histogram.merge_all((self._window, new))
-            self._new = []
+            self._numbers = []
             self._times = []
 
 

@@ -91,9 +91,9 @@ class Secret:
                 message contains the host name.
         """
         if self.source in (ENVIRONMENT, FILE):
-            what = "the name of a variable" if self.source == ENVIRONMENT else "a path"
+            kind = "the name of a variable" if self.source == ENVIRONMENT else "a path"
             raise ConfigError(
-                f"option {self.option} is {self.source}, which must be followed by {what}",
+                f"option {self.option} is {self.source}, which must be followed by {kind}",
                 hint=f"If the value itself is {self.source}, write {LITERAL}{self.source}.",
             )
         if self.source.startswith(ENVIRONMENT):

@@ -32,7 +32,7 @@ from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 from spark_kafka_sink.config.topic_creation import TOPIC_CREATION_OPTIONS
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.common.debug_log import Context
+    from spark_kafka_sink.common.debug_log import DebugContext
 
 BATCH_WRITE_LINGER_MS = 1_000
 
@@ -214,7 +214,7 @@ class ProducerOptions:
     """Interval between two statistics lines (JSON, to the logger spark_kafka_sink.statistics, or to
     files at statisticsPath); 0: none.
     """
-    debug: tuple[Context, ...] = setting(text("debug", "", of_java=False), default=MISSING)
+    debug: tuple[DebugContext, ...] = setting(text("debug", "", of_java=False), default=MISSING)
     """Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, protocol,
     eos, security, all. librdkafka's other contexts are accepted.
     """

@@ -100,13 +100,13 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerConfig:
-    """Circuit breakers: `each` for one partition or broker, `job` for all partitions of a task.
+    """Circuit breakers: `target` for one partition or broker, `job` for all partitions of a task.
 
     Percentages are evaluated only after `min_batches` responses. `window` and `open_for` are in
     seconds.
     """
 
-    each: Thresholds = field(default_factory=Thresholds)
+    target: Thresholds = field(default_factory=Thresholds)
     job: Thresholds = field(default_factory=Thresholds)
     min_batches: int = 20
     window: float = 30.0
@@ -139,7 +139,7 @@ class ThrottlingConfig:
             buffer_share=values["bufferShare"],
             rates=RateLimits(_rate(values, "recordsPerSecond"), _rate(values, "bytesPerSecond")),
             breaker=BreakerConfig(
-                each=_thresholds(values, "errors.breaker."),
+                target=_thresholds(values, "errors.breaker."),
                 job=_thresholds(values, "errors.breaker.job."),
                 min_batches=values["errors.breaker.minBatches"],
                 window=values["errors.breaker.windowMs"] / 1000,

@@ -35,7 +35,7 @@ class _Measure:
     words: str
     units: Mapping[int, tuple[str, ...]]
     """The names of each unit in lower case, by the unit's size in the smallest unit."""
-    one: int = 1
+    size: int = 1
     """The size of the option's unit, in the smallest unit."""
 
 
@@ -67,7 +67,7 @@ class Unit(Enum):
             return None
         name = match[2].lower()
         factor = next((size for size, names in self.value.units.items() if name in names), 0)
-        number = Fraction(match[1]) * factor / self.value.one
+        number = Fraction(match[1]) * factor / self.value.size
         return int(number) if factor and number.denominator == 1 else None
 
     def hint(self, text: str) -> str | None:

@@ -9,7 +9,7 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.similar_names import similar
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.diagnostics import connection_checks, topic_checks, topic_settings
-from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
@@ -183,7 +183,7 @@ def _ask(
     configs = ApiDriver(client, handler, topics)
     described.step(client.now())
     if not configs.run(deadline) or not described.run(deadline):
-        raise client.unavailable("describing the topics", described.latest_code)
+        raise client.unavailable_error("describing the topics", described.latest_code)
     all_facts = []
     created_by_sink = {topic.name: topic for topic in topics_to_create(intent.config)}
     for name in topics:
@@ -258,7 +258,7 @@ def judge_transactional_ids(
     acl = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
     if code in _ALLOWED:
         principal = topic_checks.guide_of(config.producer).principal
-        return [Finding.ok(Step.PERMISSIONS, f"{acl} is allowed to {principal}")]
+        return [Finding.ok(CheckStep.PERMISSIONS, f"{acl} is allowed to {principal}")]
     if code != ErrorCode.transactional_id_authorization_failed:
         return []
     return [topic_checks.denied(acl, code, config.producer)]

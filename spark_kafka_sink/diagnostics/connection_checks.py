@@ -7,54 +7,61 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis, FailureKind
-from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-STEP_OF: Mapping[State, Step] = {
-    State.DISCONNECTED: Step.CONNECT,
-    State.LOADING_STORES: Step.TLS,
-    State.RESOLVING: Step.RESOLVE,
-    State.CONNECTING: Step.CONNECT,
-    State.TLS_HANDSHAKE: Step.TLS,
-    State.NEGOTIATING: Step.VERSIONS,
-    State.SASL_HANDSHAKE: Step.LOGIN,
-    State.AUTHENTICATING: Step.LOGIN,
-    State.READY: Step.METADATA,
-    State.DRAINING: Step.LOGIN,
+STEP_OF: Mapping[ChannelState, CheckStep] = {
+    ChannelState.DISCONNECTED: CheckStep.CONNECT,
+    ChannelState.LOADING_STORES: CheckStep.TLS,
+    ChannelState.RESOLVING: CheckStep.RESOLVE,
+    ChannelState.CONNECTING: CheckStep.CONNECT,
+    ChannelState.TLS_HANDSHAKE: CheckStep.TLS,
+    ChannelState.NEGOTIATING: CheckStep.VERSIONS,
+    ChannelState.SASL_HANDSHAKE: CheckStep.LOGIN,
+    ChannelState.AUTHENTICATING: CheckStep.LOGIN,
+    ChannelState.READY: CheckStep.METADATA,
+    ChannelState.DRAINING: CheckStep.LOGIN,
 }
 """The step in which a connection failed, by the state of the connection."""
-_HINTS: Mapping[Step, str] = {
-    Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve it.",
-    Step.CONNECT: "Check the host and port, that the broker is running, and that no firewall "
+_HINTS: Mapping[CheckStep, str] = {
+    CheckStep.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve "
+    "it.",
+    CheckStep.CONNECT: "Check the host and port, that the broker is running, and that no firewall "
     "blocks the connection.",
-    Step.TLS: "Check that this port is a TLS listener (kafka.security.protocol).",
-    Step.VERSIONS: "Check kafka.security.protocol, and that a Kafka broker uses this port.",
-    Step.LOGIN: "Check kafka.sasl.mechanism and the broker's log.",
-    Step.METADATA: "Check the broker's log.",
+    CheckStep.TLS: "Check that this port is a TLS listener (kafka.security.protocol).",
+    CheckStep.VERSIONS: "Check kafka.security.protocol, and that a Kafka broker uses this port.",
+    CheckStep.LOGIN: "Check kafka.sasl.mechanism and the broker's log.",
+    CheckStep.METADATA: "Check the broker's log.",
 }
 
 
-def step_of_error(error: errors.KafkaProdError) -> Step:
+def step_of_error(error: errors.KafkaProdError) -> CheckStep:
     """Return the step for a client error whose connection state is unknown."""
     if isinstance(error, errors.TlsError):
-        return Step.TLS
+        return CheckStep.TLS
     if isinstance(error, errors.AuthenticationError):
-        return Step.LOGIN
-    return Step.VERSIONS if isinstance(error, errors.ProtocolError) else Step.CONNECT
+        return CheckStep.LOGIN
+    return CheckStep.VERSIONS if isinstance(error, errors.ProtocolError) else CheckStep.CONNECT
 
 
-def passed_before(step: Step) -> tuple[Step, ...]:
+def passed_before(step: CheckStep) -> tuple[CheckStep, ...]:
     """Return the steps of a connection that passed before `step` failed, in order."""
-    steps = (Step.RESOLVE, Step.CONNECT, Step.TLS, Step.VERSIONS, Step.LOGIN)
+    steps = (
+        CheckStep.RESOLVE,
+        CheckStep.CONNECT,
+        CheckStep.TLS,
+        CheckStep.VERSIONS,
+        CheckStep.LOGIN,
+    )
     return steps[: steps.index(step)] if step in steps else steps
 
 
-def no_response(state: State, seconds: float) -> Diagnosis:
+def no_response(state: ChannelState, seconds: float) -> Diagnosis:
     """Return the diagnosis of a connection attempt that timed out."""
     return Diagnosis(f"no response within {seconds:g} s", state=state, unanswered=True)
 
@@ -63,8 +70,9 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
     """Return the finding for a failed connection attempt."""
     error = diagnosis.error
     step = STEP_OF[diagnosis.state]
-    if isinstance(error, errors.AuthenticationError) and step is Step.METADATA:
-        step = Step.LOGIN  # The listener requires SASL, but the client sent a different request.
+    if isinstance(error, errors.AuthenticationError) and step is CheckStep.METADATA:
+        # The listener requires SASL, but the client sent a different request.
+        step = CheckStep.LOGIN
     if error is None:
         error = errors.BrokerUnavailableError(f"{server}: {diagnosis.reason}", hint=_HINTS[step])
     return Finding.failure(step, error, local=not _is_rejected(diagnosis))
@@ -93,9 +101,9 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
     """
     if not findings:
         return Finding.failure(
-            Step.CONNECT,
+            CheckStep.CONNECT,
             errors.BrokerUnavailableError(
-                "no bootstrap server responded", hint=_HINTS[Step.CONNECT]
+                "no bootstrap server responded", hint=_HINTS[CheckStep.CONNECT]
             ),
             local=True,
         )
@@ -120,7 +128,7 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
     """
     if not failures:
         which = "it" if brokers == 1 else f"each of {brokers}"
-        return Finding.ok(Step.BROKERS, f"{which} can be reached at its advertised address")
+        return Finding.ok(CheckStep.BROKERS, f"{which} can be reached at its advertised address")
     details = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
     error = errors.BrokerUnavailableError(
         f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the advertised "
@@ -129,4 +137,4 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
         "make these names and ports reachable from here and from the executors.",
     )
     local = all(finding.local for finding in failures.values())
-    return Finding.failure(Step.BROKERS, error, local=local)
+    return Finding.failure(CheckStep.BROKERS, error, local=local)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics import broker_queries, connection_checks
-from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.formats.registry.registry import Candidate, Registry
 from spark_kafka_sink.formats.registry.schemas_and_subjects import (
-    given_source,
+    configured_source,
     message_of,
     subject_of,
 )
@@ -98,7 +98,7 @@ class Doctor:
         try:
             client = BlockingClient(alone)
         except KafkaProdError as error:
-            yield Finding.failure(Step.OPTIONS, error)
+            yield Finding.failure(CheckStep.OPTIONS, error)
             return
         with client:
             diagnosis = _reach(client, server, self.seconds)
@@ -106,7 +106,7 @@ class Doctor:
             failure = (
                 None if diagnosis is None else connection_checks.judge_connection(server, diagnosis)
             )
-            reached = Step.METADATA if failure is None else failure.step
+            reached = CheckStep.METADATA if failure is None else failure.step
             for step in connection_checks.passed_before(reached):
                 text = None if broker is None else _passed(step, broker, self._producer)
                 if text is not None:
@@ -122,7 +122,7 @@ class Doctor:
                 return
             nodes = client.cluster.nodes
             count = plural(len(nodes), "broker")
-            yield Finding.ok(Step.METADATA, f"{count} of cluster {client.cluster.cluster_id}")
+            yield Finding.ok(CheckStep.METADATA, f"{count} of cluster {client.cluster.cluster_id}")
             brokers = self._examine_brokers(client)
             yield brokers
             if brokers.severity is Severity.ERROR:
@@ -162,12 +162,12 @@ class Doctor:
     def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
         topic = self.intent.config.topic
         if topic is None:
-            yield Finding.note(Step.TOPIC, "no topic is given: add --topic to check a topic")
+            yield Finding.note(CheckStep.TOPIC, "no topic is given: add --topic to check a topic")
         findings = broker_queries.judge_topics(client, self.intent, self.seconds)
         yield from findings
         if topic is None or any(finding.severity is Severity.ERROR for finding in findings):
             return
-        exists = any(finding.step is Step.PERMISSIONS for finding in findings)
+        exists = any(finding.step is CheckStep.PERMISSIONS for finding in findings)
         if self.produce is Produce.RECORD:
             yield produce_one(self._producer, topic, 2 * self.seconds)
         elif self.produce is Produce.PROBE and exists:
@@ -198,18 +198,18 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
     return None
 
 
-def _passed(step: Step, broker: BrokerConnection, config: ProducerConfig) -> str | None:
+def _passed(step: CheckStep, broker: BrokerConnection, config: ProducerConfig) -> str | None:
     """Return the text for a step that has passed, or None if the step does not apply."""
     server, security = str(broker.node), config.security
-    if step is Step.RESOLVE:
+    if step is CheckStep.RESOLVE:
         address = None if broker.address is None else broker.address[1][0]
         is_name = address not in {None, broker.node.host.strip("[]")}
         return f"{broker.node.host} is {address}" if is_name else None
-    if step is Step.CONNECT:
+    if step is CheckStep.CONNECT:
         return server
-    if step is Step.TLS:
+    if step is CheckStep.TLS:
         return None if security.tls is None else broker.cipher or security.protocol.value
-    if step is Step.VERSIONS:
+    if step is CheckStep.VERSIONS:
         return f"{server} supports Kafka's protocol"
     if security.sasl is None:
         return None
@@ -243,7 +243,7 @@ def judge_schemas(config: SinkConfig) -> Iterator[Finding]:
             for part in parts:
                 yield _judge_schema(registry, formats.registry, part, config.topic)
     except KafkaProdError as error:
-        yield Finding.failure(Step.REGISTRY, error)
+        yield Finding.failure(CheckStep.REGISTRY, error)
 
 
 def _judge_schema(
@@ -254,17 +254,19 @@ def _judge_schema(
         registered = registry.existing(subject, part.format)
         message_of(part, registered.text)
         return Finding.ok(
-            Step.REGISTRY, f"subject {subject} has the schema with id {registered.id}"
+            CheckStep.REGISTRY, f"subject {subject} has the schema with id {registered.id}"
         )
-    source = given_source(part)
+    source = configured_source(part)
     subject = subject_of(config, part, topic, source)
     if source is None:
         return _judge_subject(subject, exists=registry.has_versions(subject), config=config)
     candidate = Candidate(part.format, source.schema, source.texts)
     if config.auto_register:
-        return Finding.ok(Step.REGISTRY, registry.check(subject, candidate))
+        return Finding.ok(CheckStep.REGISTRY, registry.check(subject, candidate))
     registered = registry.lookup(subject, candidate)
-    return Finding.ok(Step.REGISTRY, f"subject {subject} has the schema with id {registered.id}")
+    return Finding.ok(
+        CheckStep.REGISTRY, f"subject {subject} has the schema with id {registered.id}"
+    )
 
 
 def _judge_subject(subject: str, *, exists: bool, config: RegistryConfig) -> Finding:
@@ -274,9 +276,9 @@ def _judge_subject(subject: str, *, exists: bool, config: RegistryConfig) -> Fin
             f"subject {subject} does not exist, and auto.register.schemas is false",
             hint="Register the schema, or set auto.register.schemas=true.",
         )
-        return Finding.failure(Step.REGISTRY, error)
+        return Finding.failure(CheckStep.REGISTRY, error)
     return Finding.note(
-        Step.REGISTRY,
+        CheckStep.REGISTRY,
         f"subject {subject} {'exists' if exists else 'does not exist yet'}; a write with "
         "dryRun=true checks the schema of its columns",
     )

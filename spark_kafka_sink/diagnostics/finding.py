@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import KafkaProdError
 
 
-class Step(StrEnum):
+class CheckStep(StrEnum):
     """The steps in order, from name resolution to the schema registry."""
 
     OPTIONS = "options"
@@ -48,7 +48,7 @@ class Finding:
     True, the result might be different on other hosts.
     """
 
-    step: Step
+    step: CheckStep
     severity: Severity
     text: str
     error: KafkaProdError | None = None
@@ -65,24 +65,24 @@ class Finding:
         return None if self.error is None else self.error.error
 
     @classmethod
-    def ok(cls, step: Step, text: str) -> Self:
+    def ok(cls, step: CheckStep, text: str) -> Self:
         """Create a finding for a check that has passed."""
         return cls(step=step, severity=Severity.OK, text=text)
 
     @classmethod
-    def note(cls, step: Step, text: str) -> Self:
+    def note(cls, step: CheckStep, text: str) -> Self:
         """Create a finding with information that is not a problem."""
         return cls(step=step, severity=Severity.NOTE, text=text)
 
     @classmethod
-    def warning(cls, step: Step, error: KafkaProdError, *, local: bool = False) -> Self:
+    def warning(cls, step: CheckStep, error: KafkaProdError, *, local: bool = False) -> Self:
         """Create a finding for a possible problem."""
         return cls(
             step=step, severity=Severity.WARNING, text=error.message, error=error, local=local
         )
 
     @classmethod
-    def failure(cls, step: Step, error: KafkaProdError, *, local: bool = False) -> Self:
+    def failure(cls, step: CheckStep, error: KafkaProdError, *, local: bool = False) -> Self:
         """Create a finding for a problem that makes every task fail."""
         return cls(step=step, severity=Severity.ERROR, text=error.message, error=error, local=local)
 

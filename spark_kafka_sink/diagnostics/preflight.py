@@ -21,7 +21,7 @@ from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics import broker_queries
-from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def examine(intent: broker_queries.Intent) -> list[Finding]:
 def _with_preflight_hint(failure: Finding) -> Finding:
     """Add a hint to a connection failure, for brokers that can be reached only by the executors."""
     error = copy(failure.error)
-    if error is None or failure.step not in {Step.RESOLVE, Step.CONNECT}:
+    if error is None or failure.step not in {CheckStep.RESOLVE, CheckStep.CONNECT}:
         return failure
     error.hint = f"{error.hint} {_OFF}"
     return replace(failure, error=error)
@@ -201,7 +201,7 @@ class PreflightCheck:
                 raise
             if not isinstance(error, KafkaProdError):  # The text might contain a secret.
                 error = KafkaProdError(f"the check failed: {type(error).__name__}")
-            return [Finding.warning(Step.OPTIONS, error, local=True)]
+            return [Finding.warning(CheckStep.OPTIONS, error, local=True)]
 
     def _is_known(self, subject: Hashable, *, of_stream: bool) -> bool:
         with self._lock:

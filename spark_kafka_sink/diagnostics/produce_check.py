@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import capitalized
-from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.diagnostics.topic_checks import denied, guide_of
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.kafka.admin.appender import ProduceHandler
@@ -89,7 +89,7 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
         rejected = errors.ProtocolError(
             "the brokers do not assign a producer id", error=error_codes.error_name(code)
         )
-        return Finding.failure(Step.PRODUCE, rejected)
+        return Finding.failure(CheckStep.PRODUCE, rejected)
     write = Acl(AclOperation.WRITE, ResourceType.TOPIC, topic)
     error = errors.AuthorizationError(
         f"the brokers do not assign a producer id to {guide.principal}",
@@ -97,7 +97,7 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
         hint=f"{capitalized(guide.grant(write))} (enough since Kafka 2.8); earlier brokers also "
         f"need: {guide.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
     )
-    return Finding.failure(Step.PERMISSIONS, error)
+    return Finding.failure(CheckStep.PERMISSIONS, error)
 
 
 def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
@@ -106,12 +106,12 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
         text = (
             f"the leader of {topic}-0 at {node} accepts writes of this client; nothing was written"
         )
-        return Finding.ok(Step.PRODUCE, text)
+        return Finding.ok(CheckStep.PRODUCE, text)
     if code == error_codes.ErrorCode.topic_authorization_failed:
         return denied(Acl(AclOperation.WRITE, ResourceType.TOPIC, topic), code, config, node)
     if not code:
         return Finding.note(
-            Step.PRODUCE, f"the server at {node} accepted a record that Kafka's brokers reject"
+            CheckStep.PRODUCE, f"the server at {node} accepted a record that Kafka's brokers reject"
         )
     error = errors.ProtocolError(
         f"the leader of {topic}-0 does not accept batches",
@@ -119,7 +119,7 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
         broker=node,
         error=error_codes.error_name(code),
     )
-    return Finding.failure(Step.PRODUCE, error)
+    return Finding.failure(CheckStep.PRODUCE, error)
 
 
 def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
@@ -142,19 +142,19 @@ def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
         finally:
             session.close()
     except errors.KafkaProdError as error:
-        return Finding.failure(Step.PRODUCE, error)
+        return Finding.failure(CheckStep.PRODUCE, error)
     finally:
         client.close()
     [partition] = report.partitions
     where = f"{partition.topic}-{partition.partition}"
     if partition.first_offset is not None:
         where += f" at offset {partition.first_offset}"
-    return Finding.ok(Step.PRODUCE, f"one record with the key {KEY.decode()} is in {where}")
+    return Finding.ok(CheckStep.PRODUCE, f"one record with the key {KEY.decode()} is in {where}")
 
 
-def _too_late(client: BlockingClient, what: str, code: int | None) -> Finding:
-    error: errors.BrokerUnavailableError = client.unavailable(what, code)
-    return Finding.failure(Step.PRODUCE, error)
+def _too_late(client: BlockingClient, action: str, code: int | None) -> Finding:
+    error: errors.BrokerUnavailableError = client.unavailable_error(action, code)
+    return Finding.failure(CheckStep.PRODUCE, error)
 
 
 def _columns() -> Columns:

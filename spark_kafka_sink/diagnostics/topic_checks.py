@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import capitalized, plural
-from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
@@ -32,7 +32,7 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     operations, of_cluster = facts.description.operations, facts.description.cluster_operations
     if not operations:  # If a broker reports operations, they include at least Describe.
         return Finding.note(
-            Step.PERMISSIONS, f"{name}: the brokers do not report permissions before Kafka 2.3"
+            CheckStep.PERMISSIONS, f"{name}: the brokers do not report permissions before Kafka 2.3"
         )
     if not operations & _MAY_WRITE:
         acl = Acl(AclOperation.WRITE, ResourceType.TOPIC, name)
@@ -46,8 +46,10 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
             error=error_name(ErrorCode.cluster_authorization_failed),
             hint=f"{capitalized(guide.grant(right))}, or set kafka.enable.idempotence=false.",
         )
-        return Finding.failure(Step.PERMISSIONS, error)
-    return Finding.ok(Step.PERMISSIONS, f"Write on topic {name} is allowed to {guide.principal}")
+        return Finding.failure(CheckStep.PERMISSIONS, error)
+    return Finding.ok(
+        CheckStep.PERMISSIONS, f"Write on topic {name} is allowed to {guide.principal}"
+    )
 
 
 def guide_of(config: ProducerConfig) -> AclGuide:
@@ -65,7 +67,7 @@ def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = Non
         error=error_name(code),
         hint=capitalized(guide.grant(acl)),
     )
-    return Finding.failure(Step.PERMISSIONS, error)
+    return Finding.failure(CheckStep.PERMISSIONS, error)
 
 
 def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
@@ -85,7 +87,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
             error=error_name(code),
             hint=capitalized(guide.grant(acl)),
         )
-        return Finding.failure(Step.PERMISSIONS, error)
+        return Finding.failure(CheckStep.PERMISSIONS, error)
     rejected = errors.UnknownTopicError(
         f"the brokers did not describe topic {name}",
         topic=name,
@@ -93,8 +95,8 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
         hint="Check that the cluster is healthy.",
     )
     if code == ErrorCode.invalid_topic_exception:
-        return Finding.failure(Step.TOPIC, rejected)
-    return Finding.warning(Step.TOPIC, rejected)
+        return Finding.failure(CheckStep.TOPIC, rejected)
+    return Finding.warning(CheckStep.TOPIC, rejected)
 
 
 def judge_partitions(facts: TopicFacts, expected: int | None) -> list[Finding]:
@@ -109,7 +111,7 @@ def judge_partitions(facts: TopicFacts, expected: int | None) -> list[Finding]:
         hint=f"Set topic.partitions={existing} or remove it, or add partitions with kafka-topics "
         "--alter --partitions.",
     )
-    return [Finding.warning(Step.TOPIC, error)]
+    return [Finding.warning(CheckStep.TOPIC, error)]
 
 
 def missing_in_dry_run(facts: TopicFacts) -> Finding:
@@ -126,7 +128,7 @@ def missing_in_dry_run(facts: TopicFacts) -> Finding:
         error=error_name(ErrorCode.unknown_topic_or_partition),
         hint=hint,
     )
-    return Finding.failure(Step.TOPIC, error)
+    return Finding.failure(CheckStep.TOPIC, error)
 
 
 def _leaders(facts: TopicFacts) -> Finding:
@@ -142,10 +144,10 @@ def _leaders(facts: TopicFacts) -> Finding:
             hint="Check which brokers are down; records for these partitions wait up "
             "to kafka.delivery.timeout.ms.",
         )
-        return Finding.warning(Step.TOPIC, error)
+        return Finding.warning(CheckStep.TOPIC, error)
     replicas = plural(facts.replicas, "replica")
     text = f"{name}: {plural(len(partitions), 'partition')}, {replicas}"
-    return Finding.ok(Step.TOPIC, text if facts.in_sync else name)
+    return Finding.ok(CheckStep.TOPIC, text if facts.in_sync else name)
 
 
 def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
@@ -160,7 +162,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     if why is not None:
         text = f"{facts.title} does not exist, and {why}"
         error = errors.UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
-        return Finding.failure(Step.TOPIC, error)
+        return Finding.failure(CheckStep.TOPIC, error)
     assert creation is not None
     if creation.code in AUTHORIZATION_FAILED:
         guide = guide_of(config)
@@ -171,7 +173,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             hint=f"{create_hint}, or "
             f"{guide.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, name))}",
         )
-        return Finding.failure(Step.PERMISSIONS, denied)
+        return Finding.failure(CheckStep.PERMISSIONS, denied)
     if creation.code:
         rejected = errors.ConfigError(
             f"{facts.title} does not exist and cannot be created"
@@ -181,14 +183,14 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             hint=create_hint,
         )
         finding = Finding.failure if creation.by_sink else Finding.warning
-        return finding(Step.TOPIC, rejected)
+        return finding(CheckStep.TOPIC, rejected)
     if creation.by_sink:
-        return Finding.note(Step.TOPIC, f"{name} does not exist yet: the write will create it")
+        return Finding.note(CheckStep.TOPIC, f"{name} does not exist yet: the write will create it")
     if creation.auto_create is None:
         text = f"{facts.title} does not exist, and it is unknown whether the brokers create it"
         error = errors.UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
-        return Finding.warning(Step.TOPIC, error)
-    return Finding.note(Step.TOPIC, f"{name} does not exist yet: the brokers will create it")
+        return Finding.warning(CheckStep.TOPIC, error)
+    return Finding.note(CheckStep.TOPIC, f"{name} does not exist yet: the brokers will create it")
 
 
 def _creation_hint(facts: TopicFacts, config: ProducerConfig) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
-from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.kafka.admin.topic_admin import CLEANUP
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.report.advice_rules import SMALL_BATCH
@@ -46,7 +46,7 @@ _LIKELY_RATIO: Final = 4
 rare.
 """
 _NO_LIMIT: Final = 2**62
-_STEP: Final = Step.SETTINGS
+_STEP: Final = CheckStep.SETTINGS
 """Batch size in bytes below which a write is slow."""
 
 
@@ -225,6 +225,6 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
         f"are sent at about {memory // count:,} bytes"
     )
     if memory // count >= SMALL_BATCH:
-        return [Finding.note(Step.TOPIC, text)]
+        return [Finding.note(CheckStep.TOPIC, text)]
     hint = f"Raise kafka.buffer.memory to {SMALL_BATCH * count} or more."
-    return [Finding.warning(Step.TOPIC, errors.ConfigError(text, topic=facts.name, hint=hint))]
+    return [Finding.warning(CheckStep.TOPIC, errors.ConfigError(text, topic=facts.name, hint=hint))]

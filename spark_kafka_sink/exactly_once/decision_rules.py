@@ -375,7 +375,7 @@ def next_commit_step(
     if isinstance(verdict, BatchRejection):
         return RejectBatch(verdict)
     if verdict is BatchVerdict.SKIP:
-        return AlreadyDone(_found(state, caller))
+        return AlreadyDone(_with_planning(state, caller))
     if caller.skipped:
         return RejectBatch(BatchRejection.SKIPPED)
     if not caller.nonces.isdisjoint(state.given_up):
@@ -430,7 +430,7 @@ def finished(decided: Decided[T_co]) -> Done:
     )
 
 
-def _found(state: Nothing | Done, caller: Caller) -> Done | None:
+def _with_planning(state: Nothing | Done, caller: Caller) -> Done | None:
     """Return the state with the caller's planning, or None if it does not have to be added."""
     planning = caller.planning
     if isinstance(state, Nothing) or planning is None or planning in state.plannings:

@@ -120,10 +120,10 @@ def _reject_constant(name: str) -> NoReturn:
     raise malformed(f"{name} is not a valid JSON number")
 
 
-def malformed(what: str) -> TransactionError:
+def malformed(problem: str) -> TransactionError:
     """Return the error for a record that this package cannot have written."""
     return TransactionError(
-        f"the decision log contains a record that this package did not write: {what}",
+        f"the decision log contains a record that this package did not write: {problem}",
         hint="Find the other application that writes to the topic; no batch can be written until "
         "the log is repaired.",
     )

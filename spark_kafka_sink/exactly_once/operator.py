@@ -176,7 +176,7 @@ def _blocked_partition(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class EndedDecision:
     """A decided batch that an operator has committed or marked as written."""
 
     scope: str
@@ -187,7 +187,7 @@ class Finished:
     """Number of transactions that are not committed; 0 unless the batch is torn."""
 
 
-def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[Finished]:
+def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[EndedDecision]:
     """Commit all decided batches under the prefix of the driver's scope.
 
     No driver is fenced: a running driver can safely commit the same batches at the same time.
@@ -227,7 +227,7 @@ def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[
     return finished
 
 
-def accept_loss(scope_client: ScopeClient) -> Finished:
+def accept_loss(scope_client: ScopeClient) -> EndedDecision:
     """Mark the latest batch of a scope as written, so that the scope can continue.
 
     Either the batch is torn, and the operator has handled its lost rows; or the driver rejects the
@@ -279,12 +279,14 @@ def _not_abortable_error(name: str, standing: Standing) -> TransactionError:
         Standing.DRIVER: "The transaction lasts for one append to the decision log and ends "
         "without intervention.",
     }
-    what = "a driver's transaction" if standing is Standing.DRIVER else standing.value
-    return TransactionError(f"{name} is {what}", hint=hints.get(standing))
+    status = "a driver's transaction" if standing is Standing.DRIVER else standing.value
+    return TransactionError(f"{name} is {status}", hint=hints.get(standing))
 
 
-def _finished(scope: str, record: DecisionRecord, batch: str, fates: tuple[Fate, ...]) -> Finished:
-    return Finished(
+def _finished(
+    scope: str, record: DecisionRecord, batch: str, fates: tuple[Fate, ...]
+) -> EndedDecision:
+    return EndedDecision(
         scope=scope,
         batch=batch,
         transactions=record.transactions,
@@ -341,7 +343,7 @@ class TransactionOperator:
         with self._scope_client() as scope_client:
             return [fate for _, fate in fates_by_partition(scope_client.client, task)]
 
-    def commit(self) -> list[Finished]:
+    def commit(self) -> list[EndedDecision]:
         """Commit all decided batches that are not yet committed.
 
         Raises:
@@ -350,7 +352,7 @@ class TransactionOperator:
         with self._scope_client() as scope_client:
             return commit_decided(scope_client, self._records(scope_client))
 
-    def accept_loss(self, scope_id: str) -> Finished:
+    def accept_loss(self, scope_id: str) -> EndedDecision:
         """Mark the latest batch of a scope as written; a running driver of the scope is fenced.
 
         Args:

@@ -42,7 +42,10 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, next_sequence
-from spark_kafka_sink.producer.transactions.state import FIRST_EPOCH, second_attempt_error
+from spark_kafka_sink.producer.transactions.producer_transaction import (
+    FIRST_EPOCH,
+    second_attempt_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -18,7 +18,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
 from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.protobuf.protobuf_source import completed
-from spark_kafka_sink.formats.registry.schemas_and_subjects import given_source
+from spark_kafka_sink.formats.registry.schemas_and_subjects import configured_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -89,7 +89,7 @@ class _Decoder:
         self._parts = {} if formats is None else {"key": formats.key, "value": formats.value}
         self._known = dict(known)
         for name, part in self._parts.items():
-            source = None if part.format is Format.RAW else given_source(part)
+            source = None if part.format is Format.RAW else configured_source(part)
             if source is not None:
                 self._known[name] = source
         self._sources: dict[tuple[bytes, tuple[int, ...]], Source] = {}

@@ -48,7 +48,7 @@ class BadRows:
         self._examples: dict[RowError, list[str]] = {}
         self._rows = 0
 
-    def seen(self, count: int) -> None:
+    def count_rows(self, count: int) -> None:
         """Add to the number of received rows, which includes bad rows."""
         with self._lock:
             self._rows += count

@@ -136,7 +136,7 @@ class ProducerIdRequester:
 
     def maybe_send(self, now: float) -> None:
         """Send InitProducerId if the producer id is missing and a broker is ready."""
-        if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry.at:
+        if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry.due_at:
             return
         network = self._client.network
         self._closed.forget_restarted(network)
@@ -170,7 +170,7 @@ class ProducerIdRequester:
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
         broker = str(completion.node)
         if code in error_codes.AUTHORIZATION_FAILED:
-            raise self._acls.no_producer_id(self._client.metadata.wanted, broker, code)
+            raise self._acls.no_producer_id(self._client.metadata.session_topics, broker, code)
         if code not in error_codes.COORDINATOR_UNAVAILABLE:
             raise DeliveryError(
                 "the broker rejected the request for a producer id",
@@ -184,4 +184,4 @@ class ProducerIdRequester:
         """Return the seconds until `maybe_send` must be called again."""
         if self.producer_state.state is not ProducerIdState.MISSING:
             return 1.0
-        return max(0.02, self._retry.at - now)
+        return max(0.02, self._retry.due_at - now)

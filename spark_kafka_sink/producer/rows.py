@@ -98,21 +98,21 @@ class Rows:
     def slice(self, start: int, stop: int) -> Rows:
         """Return rows start..stop as views."""
         columns = self.columns.slice(start, stop)
-        rows = self._picked(columns, lambda column: column[start:stop])
+        rows = self._selected(columns, lambda column: column[start:stop])
         return replace(rows, first_row=self.first_row + start)
 
     def take(self, numbers: NDArray[np.intp]) -> Rows:
         """Return the rows at these positions, copied."""
-        rows = self._picked(self.columns.take(numbers), lambda column: column.take(numbers))
+        rows = self._selected(self.columns.take(numbers), lambda column: column.take(numbers))
         return rows if self.numbers is not None else replace(rows, numbers=numbers + self.first_row)
 
-    def _picked(self, columns: Columns, pick: Callable[[Any], Any]) -> Rows:
-        """Return some of the rows: these columns, and what `pick` returns for each other column."""
+    def _selected(self, columns: Columns, select: Callable[[Any], Any]) -> Rows:
+        """Return some of the rows: these columns, and the result of `select` for the others."""
         per_row = {name: getattr(self, name) for name in _PER_ROW}
         return replace(
             self,
             columns=columns,
-            **{name: pick(values) for name, values in per_row.items() if values is not None},
+            **{name: select(values) for name, values in per_row.items() if values is not None},
             serialize_s=self.serialize_s * len(columns) / max(1, len(self)),
         )
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.producer.append.chunk import AdmittedChunk
     from spark_kafka_sink.producer.rows import Rows
-    from spark_kafka_sink.producer.transactions.state import TransactionSettings
+    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
 
@@ -117,7 +117,7 @@ class ProducerSession:
         client.attach(self._sender)
         client.metadata.assume(self.context.settings.assumed_topics)
         if self.context.dead_letters is not None:
-            self._topics.want((self.context.dead_letters.name,))
+            self._topics.add_topics((self.context.dead_letters.name,))
 
     def append(self, rows: Rows) -> None:
         """Append n rows; block while the buffer is full.
@@ -194,10 +194,10 @@ class ProducerSession:
         transaction_manager.request_abort()
         clock = self.client.clock
         deadline = clock.monotonic() + seconds
-        while not transaction_manager.over.is_set() and not self.client.is_dead:
+        while not transaction_manager.ended.is_set() and not self.client.is_dead:
             self.client.network.wakeup()
             left = deadline - clock.monotonic()
-            if left <= 0 or transaction_manager.over.wait(min(left, THREAD_CHECK_S)):
+            if left <= 0 or transaction_manager.ended.wait(min(left, THREAD_CHECK_S)):
                 break
         return transaction_manager.has_ended
 
@@ -249,14 +249,14 @@ class ProducerSession:
             errors = self._find_open_breakers(routed)
             if errors is not None:
                 routed = routed.take(np.flatnonzero(errors == RowError.NONE))
-            for part in self._admission.in_turn(routed):
+            for part in self._admission.in_quota_order(routed):
                 slices, charge = self._encoder.encode(part, arrived_ms)
                 self._slices = len(slices)
                 self._accumulator.append(slices, charge, part.size)
                 reserved -= part.size
         finally:
             if reserved:
-                self._accumulator.give_up(reserved)
+                self._accumulator.cancel_layout(reserved)
         return errors
 
     def _route(self, chunk: AdmittedChunk) -> RoutedChunk:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.transactions.state import TransactionSettings
+    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.producer.session_context import SessionSettings
-    from spark_kafka_sink.producer.transactions.state import TransactionSettings
+    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 
 POOL: ClientPool[Client, ProducerState] = ClientPool()

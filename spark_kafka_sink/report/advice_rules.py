@@ -78,13 +78,13 @@ def advise(report: DeliveryCounters) -> list[Advice]:
 
 
 def _throttling(facts: PipelineFacts) -> Advice | None:
-    if facts.throttled < WORTHWHILE:
+    if facts.throttled_share < WORTHWHILE:
         return None
     return Advice(
         setting="the brokers' quota",
         direction=Direction.CHECK,
-        figure=f"throttled {facts.report.throttle_ms:,} ms, {min(1, facts.throttled):.0%} of the "
-        "time",
+        figure=f"throttled {facts.report.throttle_ms:,} ms, {min(1, facts.throttled_share):.0%} of "
+        "the time",
         sentence=f"a quota of client.id {facts.setting('client.id', '?')} or its user slows the "
         "write; raise it, or send fewer bytes (kafka.compression.type)",
     )
@@ -99,7 +99,7 @@ def _retries(facts: PipelineFacts) -> Advice | None:
         return _new_partitions(facts)
     errors = [pair for pair in facts.report.errors if pair[0] not in _NOT_RETRIED]
     name, times = max(errors, key=itemgetter(1), default=("an error", 0))
-    if name in _TIMEOUTS and facts.throttled >= WORTHWHILE:
+    if name in _TIMEOUTS and facts.throttled_share >= WORTHWHILE:
         return None  # Responses delayed by a quota, which _throttling reports.
     return Advice(
         setting="the brokers",
@@ -136,13 +136,13 @@ def _compression(facts: PipelineFacts) -> Advice | None:
     """Give advice if the write is CPU-bound: batches wait for the busy codec thread."""
     spent = facts.metrics.compression_time.mean / 1000
     waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
-    if facts.compressing < 0.6 or (facts.compressing < ALWAYS and not waits):
+    if facts.compressing_share < 0.6 or (facts.compressing_share < ALWAYS and not waits):
         return None
     is_quick = facts.codec in {"lz4", "snappy"}
     return Advice(
         setting="the number of tasks" if is_quick else "compression.type",
         direction=Direction.RAISE if is_quick else Direction.LOWER,
-        figure=f"compressing with {facts.codec} took {facts.compressing:.0%} of the time, "
+        figure=f"compressing with {facts.codec} took {facts.compressing_share:.0%} of the time, "
         f"{spent:,.1f} ms per batch; batches were queued for {facts.queue_time * 1000:,.1f} ms",
         sentence="CPU-bound: few codecs are faster, but each further task has its own codec thread"
         if is_quick
@@ -182,7 +182,7 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
     """Recommend larger requests if every request waits for the response to an earlier request."""
     if facts.batches < FEW_BATCHES or not facts.ceiling or facts.rate < 0.5 * facts.ceiling:
         return None
-    if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
+    if facts.compressing_share >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
         return None
     if _splits(facts) is not None or row_by_row(facts) is not None:
         return None
@@ -190,7 +190,7 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=_larger_requests(facts),
         direction=Direction.RAISE,
-        figure=f"{plural(in_flight, 'request')} of {plural(facts.request, 'byte')} to "
+        figure=f"{plural(in_flight, 'request')} of {plural(facts.request_bytes, 'byte')} to "
         f"{plural(facts.leaders, 'broker')} in {facts.quick_round_trip * 1000:,.1f} ms limit "
         f"a task to {facts.ceiling / MB:,.2f} MB/s; it sent {facts.rate / MB:,.2f} MB/s",
         sentence="broker-bound: the round trip is the limit, so each request must carry more",
@@ -221,14 +221,14 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
         return None
     if _splits(facts) is not None:
         return None
-    as_good_as_full = limit <= TINY_LIMIT and facts.batch > limit / 2
+    as_good_as_full = limit <= TINY_LIMIT and facts.batch_bytes > limit / 2
     if full < MANY_FULL * facts.metrics.closed and not as_good_as_full:
         return None
     return Advice(
         setting="batch.size",
         direction=Direction.RAISE,
         figure=f"{full:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were full at "
-        f"{plural(limit, 'byte')}, with {facts.batch:,.0f} bytes on average",
+        f"{plural(limit, 'byte')}, with {facts.batch_bytes:,.0f} bytes on average",
         sentence="batches fill quickly; fewer, larger batches cost less",
     )
 
@@ -248,7 +248,7 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         return None
     if not facts.is_delayed_by_batches or row_by_row(facts) is not None:
         return None
-    if facts.batch > min(limit / 2, SMALL_BATCH):
+    if facts.batch_bytes > min(limit / 2, SMALL_BATCH):
         return None
     longer = min(MAX_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
     if longer <= linger:
@@ -257,7 +257,7 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         setting="linger.ms",
         direction=Direction.RAISE,
         figure=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were sent "
-        f"after {linger:g} ms with {facts.batch:,.0f} of {plural(limit, 'byte')}",
+        f"after {linger:g} ms with {facts.batch_bytes:,.0f} of {plural(limit, 'byte')}",
         sentence="batches are sent almost empty; a linger.ms of about "
         f"{longer:,.0f} would fill more of each",
     )
@@ -273,13 +273,13 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
     """Give advice if all partitions' open batches exceed the buffer, or if the buffer is tiny."""
     memory, batch = facts.number("buffer.memory"), facts.number("batch.size")
     partitions, early = facts.open_batches, facts.metrics.closed_memory
-    if facts.throttled >= WORTHWHILE:
+    if facts.throttled_share >= WORTHWHILE:
         return None
-    if memory < SMALL_BUFFER and facts.blocked >= 0.2:
+    if memory < SMALL_BUFFER and facts.blocked_share >= 0.2:
         return Advice(
             setting="buffer.memory",
             direction=Direction.RAISE,
-            figure=f"write() waited for buffer memory {facts.blocked:.0%} of the time, "
+            figure=f"write() waited for buffer memory {facts.blocked_share:.0%} of the time, "
             f"{plural(facts.metrics.buffer_waits, 'time')}; buffer.memory is {memory:,}",
             sentence="so few bytes are in flight that the write waits for each round trip; Kafka's "
             "default is 33,554,432",
@@ -300,12 +300,12 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
     """Give advice if Spark waits for Kafka although the buffer is large enough."""
     if not facts.waits_for_kafka or _buffer(facts) is not None:
         return None
-    if facts.throttled >= WORTHWHILE or _are_new(facts):
+    if facts.throttled_share >= WORTHWHILE or _are_new(facts):
         return None  # Other advice covers the cause.
     return Advice(
         setting="buffer.memory",
         direction=Direction.CHECK,
-        figure=f"write() waited for buffer memory {facts.blocked:.0%} of the time, "
+        figure=f"write() waited for buffer memory {facts.blocked_share:.0%} of the time, "
         f"{plural(facts.metrics.buffer_waits, 'time')}; a request took "
         f"{facts.round_trip * 1000:,.1f} ms",
         sentence="the bottleneck is Kafka, not Spark; a larger buffer only helps with bursts",
@@ -317,7 +317,7 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
     linger = facts.linger_ms / 1000
     if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
-    if facts.compressing >= 0.6 or facts.throttled >= WORTHWHILE:
+    if facts.compressing_share >= 0.6 or facts.throttled_share >= WORTHWHILE:
         return None
     others = (_ceiling, _small_batches, skew, row_by_row)
     if _are_new(facts) or any(rule(facts) is not None for rule in others):
@@ -335,7 +335,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     tasks = facts.report.tasks
     if tasks < TINY_TASKS:
         return None
-    size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy / tasks
+    size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy_s / tasks
     if (
         size > TINY_BYTES
         or max(seconds, facts.seconds_per_task) > TINY_SECONDS
@@ -354,7 +354,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
 def _serializing(facts: PipelineFacts) -> Advice | None:
     """Give advice if tasks spend most of their time serializing, and do not wait for Kafka."""
     seconds = facts.metrics.serialize_time / 1_000_000
-    if seconds < MIN_SERIALIZE_S or not facts.busy or seconds < MOSTLY * facts.busy:
+    if seconds < MIN_SERIALIZE_S or not facts.busy_s or seconds < MOSTLY * facts.busy_s:
         return None
     name = "value.format" if facts.setting("value.format") else "key.format"
     is_json = facts.setting(name).startswith("json")
@@ -362,7 +362,8 @@ def _serializing(facts: PipelineFacts) -> Advice | None:
         setting=name,
         direction=Direction.CHECK,
         # The time of a task begins with its first rows that are serialized.
-        figure=f"serializing took {seconds:,.1f} s of the tasks' {max(seconds, facts.busy):,.1f} s",
+        figure=f"serializing took {seconds:,.1f} s of the tasks' "
+        f"{max(seconds, facts.busy_s):,.1f} s",
         sentence="serializing limits the job: use more cores or fewer fields"
         + (", or avro, which is faster than json" if is_json else ""),
     )
@@ -431,13 +432,13 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
     if partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * FEW_BATCHES:
         return None
     limit, full = facts.number("batch.size"), facts.metrics.closed_full
-    if facts.batch > min(limit / 2, SMALL_BATCH) or full >= 0.5 * facts.metrics.closed:
+    if facts.batch_bytes > min(limit / 2, SMALL_BATCH) or full >= 0.5 * facts.metrics.closed:
         return None
     return Advice(
         setting="the default partitioner",
         direction=Direction.SET,
         figure=f"the partitioner {partitioner} distributes the rows over "
-        f"{plural(partitions, 'partition')}; batches contain {facts.batch:,.0f} of "
+        f"{plural(partitions, 'partition')}; batches contain {facts.batch_bytes:,.0f} of "
         f"{plural(limit, 'byte')}",
         sentence="each partition fills its own batch; by default, rows without a key fill one "
         "batch after another; the hash of the key determines the partition of other rows",

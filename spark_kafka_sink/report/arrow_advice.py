@@ -33,13 +33,14 @@ CONSIDERABLE = 0.15
 
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Give advice if rows are large and Spark limits only the number of rows per batch."""
-    if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch <= SAFE_ARROW_BATCH:
+    if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch_bytes <= SAFE_ARROW_BATCH:
         return None
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.LOWER,
-        figure=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row, 'byte')} form a batch of "
-        f"{facts.arrow_batch / MB:,.0f} MB, of which Spark keeps two copies while it grows",
+        figure=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row_bytes, 'byte')} form a "
+        f"batch of {facts.arrow_batch_bytes / MB:,.0f} MB, of which Spark keeps two copies while "
+        "it grows",
         sentence="such batches can exhaust the memory of an executor's JVM; 4m, as in "
         "conf/spark-defaults.conf, limits their size",
     )
@@ -59,19 +60,19 @@ def measured_arrow_batches(
     facts: PipelineFacts, min_share: float = WORTHWHILE, max_share: float = CONSIDERABLE
 ) -> Advice | None:
     """Give advice if measuring batches of small rows takes a share of the time in this range."""
-    if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
+    if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy_s:
         return None
     if facts.waits_for_kafka or facts.has_large_rows:
         return None
     columns = max(1, facts.number(ARROW_COLUMNS))
     share = min(0.99, facts.share(facts.report.records * measuring_cost_s(columns)))
-    if not min_share <= share < max_share or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
+    if not min_share <= share < max_share or 4 * facts.arrow_batch_bytes > SAFE_ARROW_BATCH:
         return None
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.RAISE,
-        figure=f"rows of {plural(columns, 'column')} and {plural(facts.row, 'byte')}, "
-        f"{facts.report.records / facts.busy:,.0f} per second and task: measuring each "
+        figure=f"rows of {plural(columns, 'column')} and {plural(facts.row_bytes, 'byte')}, "
+        f"{facts.report.records / facts.busy_s:,.0f} per second and task: measuring each "
         f"row takes about {share:.0%} of the time",
         sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
         "the batch after every row; use it only for rows as small as these",

@@ -95,7 +95,7 @@ class PipelineFacts:
         return {topic.topic: topic for topic in self.metrics.topics}
 
     @property
-    def busy(self) -> float:
+    def busy_s(self) -> float:
         """Total time of all tasks in seconds."""
         return self.report.duration_sum_ms / 1000
 
@@ -113,7 +113,7 @@ class PipelineFacts:
         The time of a task starts with its first rows. If Spark takes long to compute these, the
         time of the whole write is larger and is used instead.
         """
-        longest = max(self.busy, self.report.duration_ms / 1000)
+        longest = max(self.busy_s, self.report.duration_ms / 1000)
         return seconds / longest if longest else 0.0
 
     @property
@@ -122,12 +122,12 @@ class PipelineFacts:
         return sum(part.batches for part in self.report.partitions)
 
     @property
-    def batch(self) -> float:
+    def batch_bytes(self) -> float:
         """Mean uncompressed size of a batch."""
         return self.report.bytes_uncompressed / max(1, self.batches)
 
     @property
-    def row(self) -> float:
+    def row_bytes(self) -> float:
         """Mean uncompressed bytes of a row in Kafka."""
         return self.report.bytes_uncompressed / max(1, self.report.records)
 
@@ -145,7 +145,7 @@ class PipelineFacts:
     @property
     def lingered_bytes(self) -> float:
         """Bytes that one task adds to an open batch within linger.ms."""
-        rate = self.report.bytes_uncompressed / self.busy if self.busy else 0.0
+        rate = self.report.bytes_uncompressed / self.busy_s if self.busy_s else 0.0
         return rate / max(1, self.open_batches) * self.linger_ms / 1000
 
     @property
@@ -155,15 +155,15 @@ class PipelineFacts:
         return min(self.number(ARROW_RECORDS), in_a_task)
 
     @property
-    def arrow_batch(self) -> float:
+    def arrow_batch_bytes(self) -> float:
         """Size of an Arrow batch in bytes if only its number of rows is limited."""
-        return self.row * self.arrow_rows
+        return self.row_bytes * self.arrow_rows
 
     @property
     def fill_rate(self) -> float:
         """Uncompressed bytes per second added to one open batch."""
         fill = self.metrics.fill_time
-        return self.batch / (fill.mean / MICROS) if fill.total else 0.0
+        return self.batch_bytes / (fill.mean / MICROS) if fill.total else 0.0
 
     @property
     def queue_time(self) -> float:
@@ -176,7 +176,7 @@ class PipelineFacts:
         return max(0.0, self.queue_time - self.metrics.fill_time.mean / MICROS)
 
     @property
-    def request(self) -> float:
+    def request_bytes(self) -> float:
         """Mean compressed size of all batches in a Produce request."""
         return self.report.bytes_sent / max(1, self.metrics.request_records.count)
 
@@ -198,23 +198,25 @@ class PipelineFacts:
     @property
     def rate(self) -> float:
         """Bytes per second that one task sent."""
-        return self.report.bytes_sent / self.busy if self.busy else 0.0
+        return self.report.bytes_sent / self.busy_s if self.busy_s else 0.0
 
     @property
     def ceiling(self) -> float:
         """Maximum bytes per second of a task with all allowed requests in flight."""
         in_flight = self.number(IN_FLIGHT) * self.leaders
-        return in_flight * self.request / self.quick_round_trip if self.quick_round_trip else 0.0
+        return (
+            in_flight * self.request_bytes / self.quick_round_trip if self.quick_round_trip else 0.0
+        )
 
     @property
-    def compressing(self) -> float:
+    def compressing_share(self) -> float:
         """Share of the time in which the codec thread was working."""
-        return self.metrics.compression_time.total / MICROS / self.busy if self.busy else 0.0
+        return self.metrics.compression_time.total / MICROS / self.busy_s if self.busy_s else 0.0
 
     @property
-    def blocked(self) -> float:
+    def blocked_share(self) -> float:
         """Share of the time in which write() waited for buffer memory."""
-        return self.metrics.buffer_wait / MICROS / self.busy if self.busy else 0.0
+        return self.metrics.buffer_wait / MICROS / self.busy_s if self.busy_s else 0.0
 
     @property
     def is_idempotent(self) -> bool:
@@ -233,26 +235,26 @@ class PipelineFacts:
     @property
     def waits_for_kafka(self) -> bool:
         """True if rows wait for Kafka, so that receiving rows sooner would not help."""
-        return self.blocked >= 0.2
+        return self.blocked_share >= 0.2
 
     @property
     def has_large_rows(self) -> bool:
         """True if some rows are far larger than the mean: alone in a batch, or rejected."""
         largest = max((topic.batch_size.high for topic in self.metrics.topics), default=0)
         oversized = any(count.reason == "OVERSIZED" for count in self.report.poison)
-        return oversized or largest > max(self.number("batch.size"), 16 * self.batch)
+        return oversized or largest > max(self.number("batch.size"), 16 * self.batch_bytes)
 
     @property
     def is_delayed_by_batches(self) -> bool:
         """True if batches cost time because they wait to be sent, block rows, or are too many."""
-        each_second = self.batches / self.busy if self.busy else 0.0
+        each_second = self.batches / self.busy_s if self.busy_s else 0.0
         waits = self.wait_after_close >= self.round_trip / 2
-        return waits or self.blocked >= WORTHWHILE or each_second >= MANY_BATCHES
+        return waits or self.blocked_share >= WORTHWHILE or each_second >= MANY_BATCHES
 
     @property
-    def throttled(self) -> float:
+    def throttled_share(self) -> float:
         """Share of the time in which brokers throttled the producers."""
-        return self.report.throttle_ms / 1000 / self.busy if self.busy else 0.0
+        return self.report.throttle_ms / 1000 / self.busy_s if self.busy_s else 0.0
 
     def largest_partition(self, batches: int = 0) -> tuple[PartitionReport, float] | None:
         """Return the largest partition of topics with several partitions, and its excess.

@@ -128,8 +128,8 @@ def write_report(
         ReportError: the text cannot be written there, or not within the time limit.
     """
     location, data = ReportLocation.of(path, subject), text.encode()
-    what = f"{subject} cannot be written to"
-    _attempt(what, path, timeout_s, lambda: _write(location, data), folder)
+    problem = f"{subject} cannot be written to"
+    _attempt(problem, path, timeout_s, lambda: _write(location, data), folder)
 
 
 def delete_local_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> None:
@@ -140,8 +140,8 @@ def delete_local_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | N
     with suppress(ReportError):
         file = ReportLocation.of(path).local
         if file is not None:
-            what = "the delivery report cannot be deleted from"
-            _attempt(what, path, timeout_s, lambda: _delete(file), folder)
+            problem = "the delivery report cannot be deleted from"
+            _attempt(problem, path, timeout_s, lambda: _delete(file), folder)
 
 
 def _delete(file: Path) -> None:
@@ -228,12 +228,12 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     """
     folder, query = split_query(path)
     location = ReportLocation.of(f"{folder.rstrip('/')}/{_PROBE}{query}")
-    what = "the delivery report cannot be written to"
-    _attempt(what, path, timeout_s, lambda: _probe(location), path)
+    problem = "the delivery report cannot be written to"
+    _attempt(problem, path, timeout_s, lambda: _probe(location), path)
 
 
 def _attempt(
-    what: str, path: str, timeout_s: float, call: Callable[[], T], folder: str | None = None
+    problem: str, path: str, timeout_s: float, call: Callable[[], T], folder: str | None = None
 ) -> T:
     try:
         return within(timeout_s, ReportLocation.of(path).storage(folder), call)
@@ -242,7 +242,7 @@ def _attempt(
         # Arrow's messages contain the URI, or URLs made of its parts, including credentials.
         reason = redact_uris(str(error).replace(path, shown))
         cause = error if reason == str(error) else None
-        raise ReportError(f"{what} {shown}: {reason}", hint=_HINT) from cause
+        raise ReportError(f"{problem} {shown}: {reason}", hint=_HINT) from cause
 
 
 def _arrow_error() -> type[Exception]:

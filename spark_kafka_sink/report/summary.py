@@ -55,7 +55,7 @@ def _batches(report: DeliveryCounters) -> str:
     """Describe the mean batch size relative to batch.size, and why the batches were closed."""
     facts, metrics = PipelineFacts(report), report.metrics
     limit = facts.number("batch.size")
-    fill = f" ({facts.batch / limit:.0%} of batch.size)" if limit else ""
+    fill = f" ({facts.batch_bytes / limit:.0%} of batch.size)" if limit else ""
     reasons = (
         (metrics.closed_full, "full"),
         (metrics.closed_linger, "after linger.ms"),
@@ -64,7 +64,9 @@ def _batches(report: DeliveryCounters) -> str:
     )
     closed = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
     records = report.as_intended / report.batches
-    return f"mean {size_text(facts.batch)}{fill}, {plural(records, 'record')}; closed {closed}"
+    return (
+        f"mean {size_text(facts.batch_bytes)}{fill}, {plural(records, 'record')}; closed {closed}"
+    )
 
 
 def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:

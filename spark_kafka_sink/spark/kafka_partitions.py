@@ -159,7 +159,7 @@ def _partition_counts_of_brokers(config: ProducerConfig, names: Collection[str])
     with borrowed_client(config) as client:
         deadline = client.deadline(config.max_block_ms / 1000)
         retry_until = client.deadline(_RETRY_TIMEOUT_S)
-        client.metadata.want(names)
+        client.metadata.add_topics(names)
         while True:
             client.refresh_metadata(deadline)
             cluster = client.cluster

@@ -253,7 +253,12 @@ def _brought(requirements: list[str]) -> str:
 
 
 _USUAL = RejectionFacts(
-    idempotent=True, head=True, records=2, ambiguous=False, expired=False, attempts_left=True
+    is_idempotent=True,
+    is_head=True,
+    records=2,
+    is_ambiguous=False,
+    is_expired=False,
+    has_attempts_left=True,
 )
 """A batch of several records of an idempotent producer, unambiguous and not expired."""
 _DOES = {
@@ -294,7 +299,7 @@ def render_broker_errors() -> str:
         if code.value != 0 and action in names:
             names[action].append(f"`{error_name(code.value)}`")
     gap = ErrorCode.out_of_order_sequence_number.value
-    behind = next_step(gap, replace(_USUAL, head=False))
+    behind = next_step(gap, replace(_USUAL, is_head=False))
     names[behind.action].append(f"`{error_name(gap)}` while an earlier batch is unanswered")
     rows = [(", ".join(names), _DOES[action]) for action, names in names.items() if names]
     return table(("error", "what the producer does"), rows)

@@ -25,7 +25,7 @@ from kio.static.primitive import i16, i32Timedelta
 with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.config.enums import Codec
-    from spark_kafka_sink.kafka.client.channel.transport import State
+    from spark_kafka_sink.kafka.client.channel.transport import ChannelState
     from spark_kafka_sink.kafka.client.connection import Connection
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.kafka.protocol.codec import decode, encode
@@ -84,7 +84,7 @@ def fuzz_frames(data: bytes) -> None:
 def fuzz_connection(data: bytes) -> None:
     """Feed a connection with arbitrary bytes, or with frames that look like its responses."""
     connection = Connection("fuzz")
-    connection.move(State.CONNECTING)
+    connection.change_state(ChannelState.CONNECTING)
     connection.start_handshake(0.0)
     if data[:1] >= b"\x40":
         _drain(connection, _answer(1, _VERSIONS))
@@ -98,7 +98,7 @@ def fuzz_connection(data: bytes) -> None:
 
 
 def _drain(connection: Connection, data: bytes) -> None:
-    for _ in connection.received(data, 0.0):
+    for _ in connection.receive_data(data, 0.0):
         pass
 
 

@@ -70,7 +70,7 @@ class Elections:
         for partition in self._topics.partitions():
             first = partition.replicas[0]
             if partition.leader != first and first in partition.in_sync:
-                self._lead(partition, first)
+                self._change_leader(partition, first)
 
     def elect(self, partition: Partition, *, unclean: bool) -> ErrorCode:
         """Run an election requested by ElectLeaders (KIP-460).
@@ -85,7 +85,7 @@ class Elections:
         if not unclean:
             if first not in partition.in_sync or not self._nodes[first].is_active:
                 return ErrorCode.preferred_leader_not_available
-            self._lead(partition, first)
+            self._change_leader(partition, first)
             return _led_by(partition, first)
         active = [node for node in partition.replicas if self._nodes[node].is_active]
         if not active:
@@ -123,7 +123,7 @@ class Elections:
         partition.replica_states.ends[node] = partition.log.end_offset
         if node not in partition.in_sync:
             partition.in_sync = [*partition.in_sync, node]
-        self._lead(partition, node)
+        self._change_leader(partition, node)
 
     def reassigned(self) -> list[Partition]:
         """Return the partitions that are being reassigned."""
@@ -197,11 +197,11 @@ class Elections:
             partition.truncate(partition.replica_states.ends[node])
         except OSError:
             return False
-        self._lead(partition, node)
+        self._change_leader(partition, node)
         return True
 
     def _elect(self, partition: Partition) -> None:
-        self._lead(partition, self._candidate(partition))
+        self._change_leader(partition, self._candidate(partition))
 
     def _candidate(self, partition: Partition) -> int:
         """Return the first active in-sync replica, or `NO_LEADER`."""
@@ -212,7 +212,7 @@ class Elections:
         )
         return next(candidates, NO_LEADER)
 
-    def _lead(self, partition: Partition, node: int) -> None:
+    def _change_leader(self, partition: Partition, node: int) -> None:
         old = partition.leader
         if node == old:
             return

@@ -105,10 +105,10 @@ class ErrorLog(RepeatLog):
                 f": {reason}" if reason else "",
             )
 
-    def log_disconnect(self, connection: ClientConnection, why: object) -> None:
+    def log_disconnect(self, connection: ClientConnection, reason: object) -> None:
         """Log that the broker closes a connection, and the reason."""
-        kind = ("disconnected", type(why), str(why))
-        self.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, why)
+        kind = ("disconnected", type(reason), str(reason))
+        self.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, reason)
 
     def log_failure(self, connection: ClientConnection, error: Exception) -> None:
         """Log the error of a request, for which the broker closes its connection."""

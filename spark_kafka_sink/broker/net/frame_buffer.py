@@ -29,7 +29,7 @@ class FrameBuffer:
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._reader = FrameReader(limit)
         self._frame: memoryview | None = None
-        self._at = 0
+        self._received = 0
         self._size = 0
 
     def set_limit(self, limit: int) -> None:
@@ -38,7 +38,7 @@ class FrameBuffer:
 
     def room(self, shared: memoryview) -> memoryview:
         """Return the buffer for received bytes: an incomplete large frame's buffer, or `shared`."""
-        return shared if self._frame is None else self._frame[self._at :]
+        return shared if self._frame is None else self._frame[self._received :]
 
     def add(self, room: memoryview, count: int) -> list[memoryview]:
         """Process `count` bytes that were received into `room`; return the complete frames.
@@ -51,8 +51,8 @@ class FrameBuffer:
             frames = self._reader.feed(bytes(room[:count]))
             self._begin_frame()
             return frames
-        self._at += count
-        if self._at < self._size:
+        self._received += count
+        if self._received < self._size:
             self._grow(self._frame)
             return []
         frame, self._frame = self._frame, None
@@ -66,12 +66,12 @@ class FrameBuffer:
         self._size = len(begun) + missing
         self._frame = _memory(min(self._size, len(begun) + _FIRST_ROOM))
         self._frame[: len(begun)] = begun
-        self._at = len(begun)
+        self._received = len(begun)
 
     def _grow(self, frame: memoryview) -> None:
-        if self._at == len(frame):
+        if self._received == len(frame):
             self._frame = _memory(min(self._size, 4 * len(frame)))
-            self._frame[: self._at] = frame
+            self._frame[: self._received] = frame
 
 
 def _memory(size: int) -> memoryview:

@@ -214,7 +214,7 @@ class RedisConnection:
                 f"the data with the prefix {self._location.prefix!r} of {self._address} was "
                 "deleted, or another broker has used it. Restart the broker"
             )
-        if _found(_REPLICATION_ID, replication) != self._replication_id:
+        if _value_in(replication, _REPLICATION_ID) != self._replication_id:
             raise OSError("it may have loaded the state of another server")
         return replies
 
@@ -229,7 +229,7 @@ class RedisConnection:
             return
         self._connection.connect()
         server, replication = self._exchange_allowed([("INFO", "server"), _REPLICATION])
-        self._replication_id = _found(_REPLICATION_ID, replication)
+        self._replication_id = _value_in(replication, _REPLICATION_ID)
         if self._name is not None:
             _, own_id, clients, owner = self._exchange_allowed(
                 [
@@ -249,7 +249,7 @@ class RedisConnection:
             )
             if self._owned is not None:
                 self._correct(self._owned)
-        self.server = _found(_RUN_ID, server)
+        self.server = _value_in(server, _RUN_ID)
         self._is_open = True
 
     def _check_streams(self) -> None:
@@ -291,10 +291,10 @@ class RedisConnection:
         self._is_open = False
         self._connection.disconnect()
 
-    def _failed(self, why: str) -> RedisFailedError:
+    def _failed(self, reason: str) -> RedisFailedError:
         """Return an error for a failure. Of consecutive failures, only the first is logged."""
-        self._warn(f"{self._address} {why}")
-        return RedisFailedError(f"{self._address} {why}")
+        self._warn(f"{self._address} {reason}")
+        return RedisFailedError(f"{self._address} {reason}")
 
     def _warn(self, text: str) -> None:
         if not self._is_failing:
@@ -312,8 +312,8 @@ class RedisConnection:
         if isinstance(done, list):
             self._is_failing = False
             return done
-        why = next((reply for reply in replies if isinstance(reply, Exception)), done)
-        raise self._failed(f"rejected a transaction: {why}")
+        reason = next((reply for reply in replies if isinstance(reply, Exception)), done)
+        raise self._failed(f"rejected a transaction: {reason}")
 
     def _reply(self) -> Any:
         try:
@@ -326,9 +326,9 @@ class RedisConnection:
         self._disconnect()
 
 
-def _found(pattern: re.Pattern[bytes], info: bytes) -> bytes | None:
-    """Return the value that the pattern finds in the reply to INFO, or None."""
-    match = pattern.search(info)
+def _value_in(reply: bytes, pattern: re.Pattern[bytes]) -> bytes | None:
+    """Return the value that the pattern matches in the reply to INFO, or None."""
+    match = pattern.search(reply)
     return match and match[1]
 
 

@@ -462,9 +462,9 @@ def _keys(connection: RedisConnection, pattern: str) -> Iterator[bytes]:
             return
 
 
-def _not_a_journal(name: str, why: str) -> ConfigError:
+def _not_a_journal(name: str, reason: str) -> ConfigError:
     return ConfigError(
-        f"the key {name} was not written by this broker: {why}", hint=_ANOTHER_PREFIX
+        f"the key {name} was not written by this broker: {reason}", hint=_ANOTHER_PREFIX
     )
 
 

@@ -138,8 +138,8 @@ def _check_users(sasl: object, named: Sequence[str] | None) -> None:
     if sasl is not None and not isinstance(sasl, Mapping):
         raise ConfigError(f"sasl is a {type(sasl).__name__}, not a dict", hint=_USERS)
     if not sasl and (needs_users or named is None):
-        what = f"sasl_mechanisms contains {needs_users[0]}" if needs_users else "sasl is set"
-        raise ConfigError(f"{what}, but there are no users, so nobody can log in", hint=_USERS)
+        problem = f"sasl_mechanisms contains {needs_users[0]}" if needs_users else "sasl is set"
+        raise ConfigError(f"{problem}, but there are no users, so nobody can log in", hint=_USERS)
     for user, password in (sasl or {}).items():
         if not isinstance(user, str) or not isinstance(password, str):
             raise ConfigError("sasl has a user or a password that is not a string", hint=_USERS)

@@ -166,8 +166,8 @@ class DataDir(StorageBackend):
         paths = _own_files(folder, _LOG_FILE)
         for number, path in enumerate(paths):
             if (base := int(path.stem)) < end:
-                why = f"its first offset is below {end}, the end of the log"
-                raise _damaged(path, why, _TRUNCATE)
+                reason = f"its first offset is below {end}, the end of the log"
+                raise _damaged(path, reason, _TRUNCATE)
             if number and base > max(end, start):
                 self._check_gap(folder, end, base)
             segment = self._new_segment(folder, config)(base, is_new=False)
@@ -198,10 +198,12 @@ class DataDir(StorageBackend):
         Raises:
             ConfigError: the records were removed after the broker was stopped cleanly.
         """
-        why = f"the offsets {end} to {recovery_point - 1} are missing"
+        reason = f"the offsets {end} to {recovery_point - 1} are missing"
         if self.was_clean:
-            raise _damaged(folder, why, _NO_MARK.format(f"continue {folder.name} at offset {end}"))
-        _LOG.warning("%s is damaged: %s", folder, why)
+            raise _damaged(
+                folder, reason, _NO_MARK.format(f"continue {folder.name} at offset {end}")
+            )
+        _LOG.warning("%s is damaged: %s", folder, reason)
 
     def _check_gap(self, folder: Path, end: int, base: int) -> None:
         """Reject missing segments. After a crash, keep the later segments, as Kafka does.
@@ -209,11 +211,11 @@ class DataDir(StorageBackend):
         Raises:
             ConfigError: the segments were removed after the broker was stopped cleanly.
         """
-        gap, why = f"{folder.name} {base}", f"the offsets {end} to {base - 1} are missing"
+        gap, reason = f"{folder.name} {base}", f"the offsets {end} to {base - 1} are missing"
         if self.was_clean and gap not in self._known_gaps:
             effect = f"start without the records of {folder.name} at them"
-            raise _damaged(folder, why, _NO_MARK.format(effect))
-        _LOG.warning("%s is damaged: %s", folder, why)
+            raise _damaged(folder, reason, _NO_MARK.format(effect))
+        _LOG.warning("%s is damaged: %s", folder, reason)
         self._gaps.append(gap)
 
     def _truncate_log(self, segment: DiskSegment, later: list[Path]) -> None:
@@ -325,8 +327,8 @@ def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     return [folder / name for name in sorted(files) if pattern.fullmatch(name)]
 
 
-def _damaged(path: Path, why: str, remedy: str) -> ConfigError:
+def _damaged(path: Path, reason: str, remedy: str) -> ConfigError:
     return ConfigError(
-        f"{path} is damaged: {why}",
+        f"{path} is damaged: {reason}",
         hint=f"Nothing was changed. Restore the files from a backup, or {remedy}.",
     )

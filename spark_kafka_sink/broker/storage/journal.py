@@ -286,8 +286,8 @@ def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], 
     raise _not_a_journal(path, f"line {number} cannot be read")
 
 
-def _not_a_journal(path: Path, why: str) -> ConfigError:
+def _not_a_journal(path: Path, reason: str) -> ConfigError:
     return ConfigError(
-        f"{path} is damaged or was not written by this broker: {why}",
+        f"{path} is damaged or was not written by this broker: {reason}",
         hint="Nothing was changed. Set another data_dir, or repair or move the file.",
     )

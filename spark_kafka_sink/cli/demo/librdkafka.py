@@ -109,9 +109,9 @@ def _revealed(secrets: dict[str, Secret | None]) -> dict[str, str]:
     return {name: secret.reveal() for name, secret in secrets.items() if secret is not None}
 
 
-def _unsupported(what: str) -> ConfigError:
+def _unsupported(feature: str) -> ConfigError:
     return ConfigError(
-        f"the demo reads the records with librdkafka, which does not support {what}", hint=_HINT
+        f"the demo reads the records with librdkafka, which does not support {feature}", hint=_HINT
     )
 
 
@@ -251,9 +251,9 @@ class DemoTopic:
                 )
         return received
 
-    def _stopped(self, why: str) -> BrokerUnavailableError:
+    def _stopped(self, reason: str) -> BrokerUnavailableError:
         return BrokerUnavailableError(
-            f"the records cannot be read back: {why}", topic=self.name, broker=self._servers
+            f"the records cannot be read back: {reason}", topic=self.name, broker=self._servers
         )
 
 

@@ -291,10 +291,10 @@ class _JaasReader:
             self._flag(next(self._tokens, None))
             yield token.text, dict(self._options())
 
-    def problem(self, what: str, hint: str = "") -> ConfigError:
+    def problem(self, text: str, hint: str = "") -> ConfigError:
         """Return the error for a text that is not in the expected form."""
         return ConfigError(
-            f"option {self._option} {what}",
+            f"option {self._option} {text}",
             hint=hint or f"Use the form {FORM} (ending with a semicolon).",
         )
 

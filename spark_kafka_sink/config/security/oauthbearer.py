@@ -171,7 +171,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
     """
     handler = login_handler(values)
     extensions = _extensions(values, options)
-    token = _given_token(values, options)
+    token = _static_token(values, options)
     if token is not None:
         return TokenLogin(token=token, extensions=extensions)
     url = values.text(_URL) or options.text(_STRIMZI_URL)
@@ -185,7 +185,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
     return _from_issuer(values, options, url, extensions)
 
 
-def _given_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
+def _static_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
     """Return the token or a reference to its file, from Java's URL option or Strimzi's options."""
     for name in _STRIMZI_REJECTED:
         if options.text(name) is not None:

@@ -3,7 +3,6 @@
 In reading order:
 
 - `scope_client`: fence, read, append, end and describe
-- `stopwatch`: the durations of the driver's steps
 - `alive_checks`: whether the tasks' transactions last until they are committed
 - `commit`: the commit of a batch
 - `rejections`: the errors for batches that must not be written

@@ -144,7 +144,7 @@ def _commit(call: _CommitCall) -> CommitOutcome:
                 return _outcome(scope_client, step.decided, CommitStatus.COMMITTED)
             return _decide(call, owner, step.decided)
         if isinstance(step, decision_rules.AlreadyDone) and record is not None:
-            _append_found(scope_client, owner, record, step.done)
+            _append_details(scope_client, owner, record, step.done)
     except UnclearFenceError:
         raise
     except (FencedError, UnknownTopicError):
@@ -156,7 +156,7 @@ def _commit(call: _CommitCall) -> CommitOutcome:
     return _already_done(scope_client, state, rolled, record, call.tasks)
 
 
-def _append_found(
+def _append_details(
     scope_client: ScopeClient,
     owner: OpenTransaction,
     record: DecisionRecord,
@@ -219,7 +219,7 @@ def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) ->
     try:
         check()
         record = DecisionRecord.of(decided, scope_client.client.wall_ms())
-        owner = _append_decision(scope_client, owner, record, check.again)
+        owner = _append_decision(scope_client, owner, record, check.repeat)
         call.may_be_decided = True
         scope_client.confirm()
     except TransactionError:
@@ -256,7 +256,7 @@ class _AliveCheck:
             self.failed = True
             raise
 
-    def again(self) -> None:
+    def repeat(self) -> None:
         """Repeat the check after the decision has been appended."""
         self(_SECOND_CHECK_SECONDS)
 

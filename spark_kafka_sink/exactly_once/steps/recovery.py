@@ -117,13 +117,13 @@ def _result(
     if waiting:
         name, code = next(iter(waiting.items()))
         others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        return scope_client.client.unavailable(f"EndTxn of {name}{others}", code)
+        return scope_client.client.unavailable_error(f"EndTxn of {name}{others}", code)
     try:
         fates = _fates(scope_client, decided, own, deadline)
     except KafkaProdError as error:
         return error
     if Fate.UNKNOWN in fates and scope_client.client.now() >= deadline:
-        return scope_client.client.unavailable(
+        return scope_client.client.unavailable_error(
             "reading the outcomes of transactions from the topics"
         )
     return fates
@@ -341,14 +341,14 @@ def recover_runs(scope_client: ScopeClient) -> None:
     the caller.
     """
     records = scope_client.read(create=True)
-    decided, over = _other_runs(scope_client, records)
+    decided, finished = _other_runs(scope_client, records)
     deadline = scope_client.client.deadline(scope_client.max_block_s)
     if decided:
         # The remaining time is for appending to the log.
         commit_deadline = scope_client.client.deadline(scope_client.max_block_s * 0.75)
         for scope, result in commit_others(scope_client, decided, commit_deadline).items():
             _append_run_outcome(scope_client.of(scope, deadline), records, decided[scope], result)
-    for scope in over:
+    for scope in finished:
         if scope_client.client.now() < deadline:
             _remove_run(scope_client.of(scope, deadline), records)
     scope_client.restart()
@@ -359,7 +359,7 @@ def _other_runs(
 ) -> tuple[dict[Scope, DecidedBatch], list[Scope]]:
     """Return the runs with an unfinished decision, and the runs whose record can be removed."""
     decided: dict[Scope, DecidedBatch] = {}
-    over = []
+    finished = []
     for scope in list(records.scopes(scope_client.scope.prefix)):
         record = records.latest(scope)
         if scope.kind is not ScopeKind.RUN or scope == scope_client.scope:
@@ -369,8 +369,8 @@ def _other_runs(
         if isinstance(record.state, decision_rules.Decided):
             decided[scope] = record.state
         elif scope_client.client.wall_ms() - record.at_ms > RUN_KEPT_MS:
-            over.append(scope)
-    return decided, over
+            finished.append(scope)
+    return decided, finished
 
 
 def _remove_run(scope_client: ScopeClient, records: DecisionRecords) -> None:

@@ -21,7 +21,6 @@ from spark_kafka_sink.exactly_once import decision_messages, decision_record
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
 from spark_kafka_sink.exactly_once.steps.alive_checks import check_alive
-from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     abort_flag_id,
@@ -64,6 +63,30 @@ _UNRELIABLE: Final = (
     "Run the write again. If it fails again, these brokers do not keep Kafka's rules for "
     "transactions, and cannot be used with deliveryGuarantee=exactly-once."
 )
+
+
+class Stopwatch:
+    """Measures the durations of named steps; several steps may have the same name."""
+
+    __slots__ = ("_now", "_steps")
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._steps: list[tuple[str, float]] = []
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Measure the duration of the block, even if the block raises an error."""
+        began = self._now()
+        try:
+            yield
+        finally:
+            self._steps.append((name, 1000 * (self._now() - began)))
+
+    @property
+    def steps(self) -> tuple[tuple[str, float], ...]:
+        """The name of each step so far and its duration in milliseconds, in order."""
+        return tuple(self._steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +179,7 @@ class ScopeClient:
             codes = self.admin.end([owner], commit=False, deadline=self._deadline)
             code = codes[owner.transactional_id]
             if not is_ended(code):
-                raise self.client.unavailable(f"aborting {owner.transactional_id}", code)
+                raise self.client.unavailable_error(f"aborting {owner.transactional_id}", code)
             if not owner.version.bumps_epoch and commit_outcome(code) is not EndOutcome.FENCED:
                 with suppress(FencedError):
                     self.admin.init_producer_id(

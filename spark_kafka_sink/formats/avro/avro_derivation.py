@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
 from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
-from spark_kafka_sink.formats.columns.names import Names
+from spark_kafka_sink.formats.columns.name_rules import NameRules
 from spark_kafka_sink.formats.encoder_spec import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NAMES: Final = Names(
+_NAMES: Final = NameRules(
     "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
 )
 _DERIVED: Final[dict[Shape, Any]] = {

@@ -3,7 +3,7 @@
 In reading order:
 
 - `column`: the types of columns at any depth, and their paths
-- `names`: the names that a format allows
+- `name_rules`: the names that a format allows
 - `row_faults`: faults of rows that do not fit a schema
 - `cells`: the entries of a column in a batch
 - `decimal_cells`: decimals as pairs of 64-bit numbers

@@ -58,7 +58,7 @@ def write_digits(out: RowWriter, values: Words) -> None:
 
 
 def write_last_digits(out: RowWriter, values: Words, sizes: Numbers, max_digits: int) -> None:
-    """Append the last digits of numbers below 10**most, in groups of eight.
+    """Append the last digits of numbers below 10**max_digits, in groups of eight.
 
     `sizes` is the number of digits in each row.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
-from spark_kafka_sink.formats.columns.names import Names
+from spark_kafka_sink.formats.columns.name_rules import NameRules
 from spark_kafka_sink.formats.encoder_spec import Source
 from spark_kafka_sink.formats.protobuf.protobuf_numbers import FieldType, Versions, numbering
 from spark_kafka_sink.formats.protobuf.protobuf_schema import (
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-_NAMES: Final = Names(
+_NAMES: Final = NameRules(
     "Protobuf", re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII), "a letter at the start"
 )
 _FILES: Final = {

@@ -159,7 +159,7 @@ class Registry:
         Raises:
             SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
         """
-        registered = self._as_given(subject, candidate) or self._call(
+        registered = self._verbatim(subject, candidate) or self._call(
             f"register the schema of subject {subject}",
             self._client.register_schema_full_response,
             subject,
@@ -174,7 +174,7 @@ class Registry:
         Raises:
             SchemaRegistryError: the subject does not contain it, or see `_fail`.
         """
-        registered = self._as_given(subject, candidate) or self._call(
+        registered = self._verbatim(subject, candidate) or self._call(
             f"find the schema in subject {subject}",
             self._client.lookup_schema,
             subject,
@@ -206,10 +206,10 @@ class Registry:
         if len(identifier) == _ID_BYTES:
             return self._by_id(int.from_bytes(identifier), "", format_).text
         guid = str(UUID(bytes=identifier))
-        what = f"read the schema with GUID {guid}"
+        action = f"read the schema with GUID {guid}"
 
         def fetch(form: str | None) -> _Response:
-            return 0, guid, self._call(what, self._client.get_schema_by_guid, guid, fmt=form)
+            return 0, guid, self._call(action, self._client.get_schema_by_guid, guid, fmt=form)
 
         return self._read("", f"with GUID {guid}", format_, fetch).text
 
@@ -219,10 +219,10 @@ class Registry:
         Raises:
             SchemaRegistryError: see `_fail`.
         """
-        schema, what = self._schema(candidate, self._find_import), f"read subject {subject}"
+        schema, action = self._schema(candidate, self._find_import), f"read subject {subject}"
         normalize = self._config.normalize
         lookup = self._client.lookup_schema
-        return self._find(what, lookup, subject, schema, normalize_schemas=normalize) is not None
+        return self._find(action, lookup, subject, schema, normalize_schemas=normalize) is not None
 
     def protobuf_versions(self, subject: str) -> Iterator[str]:
         """Yield a subject's Protobuf schemas, newest version first. Each is read when needed.
@@ -230,8 +230,8 @@ class Registry:
         Raises:
             SchemaRegistryError: a schema cannot be read, or see `_fail`.
         """
-        what = f"read the versions of subject {subject}"
-        versions = self._find(what, self._client.get_versions, subject) or ()
+        action = f"read the versions of subject {subject}"
+        versions = self._find(action, self._client.get_versions, subject) or ()
         for version in sorted(versions, reverse=True):
             fetch = partial(self._version, subject, version)
             schema = fetch()
@@ -245,23 +245,23 @@ class Registry:
         Raises:
             SchemaRegistryError: see `_fail`.
         """
-        what = f"read the latest version of subject {subject}"
-        return self._find(what, self._client.get_latest_version, subject) is not None
+        action = f"read the latest version of subject {subject}"
+        return self._find(action, self._client.get_latest_version, subject) is not None
 
     def _latest(self, subject: str, format_: Format) -> Registered:
-        what = f"read the latest version of subject {subject}"
+        action = f"read the latest version of subject {subject}"
 
         def fetch(form: str | None) -> _Response:
-            latest = self._call(what, self._client.get_latest_version, subject, fmt=form)
+            latest = self._call(action, self._client.get_latest_version, subject, fmt=form)
             return latest.schema_id, latest.guid, latest.schema
 
         return self._read(subject, f"of subject {subject}", format_, fetch)
 
     def _by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
-        what = f"read the schema with id {schema_id}"
+        action = f"read the schema with id {schema_id}"
 
         def fetch(form: str | None) -> _Response:
-            return schema_id, None, self._call(what, self._client.get_schema, schema_id, fmt=form)
+            return schema_id, None, self._call(action, self._client.get_schema, schema_id, fmt=form)
 
         return self._read(subject, f"with id {schema_id}", format_, fetch)
 
@@ -272,7 +272,7 @@ class Registry:
             SchemaRegistryError: the schema is incompatible with the latest version, or see `_fail`.
         """
         latest = f"the latest version of subject {subject}"
-        if self._as_given(subject, candidate) is not None:
+        if self._verbatim(subject, candidate) is not None:
             return f"subject {subject} has the schema"
         try:
             schema = self._schema(candidate, self._existing_import)
@@ -280,14 +280,14 @@ class Registry:
             return f"the import {error} does not exist in the registry yet"
         if self._config.is_mock:  # The subject accepts any schema.
             return f"the schema is compatible with {latest}"
-        what, normalize = f"check the schema of subject {subject}", self._config.normalize
+        action, normalize = f"check the schema of subject {subject}", self._config.normalize
         compatible = self._find(
-            what, self._client.test_compatibility, subject, schema, normalize=normalize
+            action, self._client.test_compatibility, subject, schema, normalize=normalize
         )
         if compatible is None:
             return f"subject {subject} does not exist yet"
         if not compatible:
-            reasons = self._call(what, self._incompatibilities, subject, schema)
+            reasons = self._call(action, self._incompatibilities, subject, schema)
             raise SchemaRegistryError(
                 f"the schema is incompatible with {latest}{reasons}", hint=_INCOMPATIBLE_HINT
             )
@@ -305,7 +305,7 @@ class Registry:
         reasons = rest_client.post(path, body=schema.to_dict()).get("messages") or ()
         return "".join(f": {_printable(str(reason))}" for reason in reasons[:1])
 
-    def _as_given(self, subject: str, candidate: Candidate) -> Any:
+    def _verbatim(self, subject: str, candidate: Candidate) -> Any:
         """Find a Protobuf schema with the texts in the options, or return None.
 
         Schemas that the sink registers have the text that Java's serializer derives from a message;
@@ -313,12 +313,12 @@ class Registry:
         """
         if not candidate.texts:
             return None
-        what, normalize = f"find the schema in subject {subject}", self._config.normalize
+        action, normalize = f"find the schema in subject {subject}", self._config.normalize
         # A registry can reject a text that protoc accepts; other errors occur again.
         with suppress(SchemaRegistryError, _UnregisteredImportError):
             schema = self._schema(candidate, self._existing_import, as_given=True)
             lookup = self._client.lookup_schema
-            return self._find(what, lookup, subject, schema, normalize_schemas=normalize)
+            return self._find(action, lookup, subject, schema, normalize_schemas=normalize)
         return None
 
     def _schema(
@@ -369,13 +369,13 @@ class Registry:
     def _find_import(self, name: str, schemas: Sequence[Any]) -> int:
         with suppress(_UnregisteredImportError):
             return self._existing_import(name, schemas)
-        what = f"find the import {name}"
-        return int(self._call(what, self._client.lookup_schema, name, schemas[-1]).version)
+        action = f"find the import {name}"
+        return int(self._call(action, self._client.lookup_schema, name, schemas[-1]).version)
 
     def _existing_import(self, name: str, schemas: Sequence[Any]) -> int:
         for schema in schemas:
-            what = f"find the import {name}"
-            registered = self._find(what, self._client.lookup_schema, name, schema)
+            action = f"find the import {name}"
+            registered = self._find(action, self._client.lookup_schema, name, schema)
             if registered is not None:
                 return int(registered.version)
         raise _UnregisteredImportError(name)
@@ -383,8 +383,8 @@ class Registry:
     def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
         """Return a registered schema after checking its rules, which require a request by id."""
         self._client.clear_caches()
-        what = f"read the schema with id {schema_id}"
-        schema = self._call(what, self._client.get_schema, schema_id, subject)
+        action = f"read the schema with id {schema_id}"
+        schema = self._call(action, self._client.get_schema, schema_id, subject)
         _reject_rules(schema, f"of subject {subject}")
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
@@ -457,26 +457,26 @@ class Registry:
 
     def _version(self, subject: str, version: int, fmt: str | None = None) -> Any:
         """Return the schema of a version."""
-        what = f"read version {version} of subject {subject}"
-        return self._call(what, self._client.get_version, subject, version, fmt=fmt).schema
+        action = f"read version {version} of subject {subject}"
+        return self._call(action, self._client.get_version, subject, version, fmt=fmt).schema
 
-    def _call(self, what: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _call(self, action: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Return the result of a request; see `_fail`."""
         try:
             return request(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-            self._fail(what, error)
+            self._fail(action, error)
 
-    def _find(self, what: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _find(self, action: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Return the result of a request, or None for the HTTP status 404; see `_fail`."""
         try:
             return request(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
             if getattr(error, "http_status_code", None) != _NOT_FOUND:
-                self._fail(what, error)
+                self._fail(action, error)
             return None
 
-    def _fail(self, what: str, error: Exception) -> NoReturn:
+    def _fail(self, action: str, error: Exception) -> NoReturn:
         """Raise the error of a failed request.
 
         Raises:
@@ -489,13 +489,13 @@ class Registry:
         if status is None:
             reason = _printable(str(error) or type(error).__name__)
             raise SchemaRegistryError(
-                f"cannot {what}: the schema registry at {urls} cannot be reached: {reason}",
+                f"cannot {action}: the schema registry at {urls} cannot be reached: {reason}",
                 hint=f"Check {URL}, and that the driver can reach it.",
             ) from None
         code = getattr(error, "error_code", -1)
         message = _printable(str(getattr(error, "error_message", "") or "no message"))
         raise SchemaRegistryError(
-            f"cannot {what}: the schema registry at {urls} returned HTTP status {status}, code "
+            f"cannot {action}: the schema registry at {urls} returned HTTP status {status}, code "
             f"{code}: {message}",
             hint=_HINTS.get(code) or _HINTS.get(status),
         ) from None

@@ -32,13 +32,13 @@ def source_of(part: PartFormat, type_: pa.StructType) -> Source:
         ColumnError: a column cannot be represented in the format.
         ConfigError: the schema in the options cannot be read.
     """
-    source = given_source(part)
+    source = configured_source(part)
     if source is not None:
         return source
     return derive_schema(part.format, type_, part.record_name, part.record_namespace)
 
 
-def given_source(part: PartFormat) -> Source | None:
+def configured_source(part: PartFormat) -> Source | None:
     """Return the schema that the options contain as text or file, or None if they have no schema.
 
     Raises:

@@ -241,19 +241,19 @@ class ApiDriver(Generic[K, V]):
             if not self.is_done:
                 client.abandon()
 
-    def complete(self, deadline: float | None, what: str) -> dict[K, KeyResult[V]]:
+    def complete(self, deadline: float | None, action: str) -> dict[K, KeyResult[V]]:
         """Return the final result of every key.
 
         Args:
             deadline: see `run`.
-            what: the action, such as "describing transactions"; shown in errors.
+            action: the action, such as "describing transactions"; shown in errors.
 
         Raises:
             AuthenticationError, ProtocolError: see `run`.
             BrokerUnavailableError: the deadline has passed.
         """
         if not self.run(deadline):
-            raise self._client.unavailable(what, self.latest_code)
+            raise self._client.unavailable_error(action, self.latest_code)
         return self.results
 
     def step(self, now: float) -> None:
@@ -350,7 +350,7 @@ class ApiDriver(Generic[K, V]):
 
 
 def request_one(
-    client: BlockingClient, handler: ApiHandler[K, V], key: K, deadline: float | None, what: str
+    client: BlockingClient, handler: ApiHandler[K, V], key: K, deadline: float | None, action: str
 ) -> KeyResult[V]:
     """Return the final result of a single key; see `ApiDriver.complete`."""
-    return ApiDriver(client, handler, (key,)).complete(deadline, what)[key]
+    return ApiDriver(client, handler, (key,)).complete(deadline, action)[key]

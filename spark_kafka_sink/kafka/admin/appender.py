@@ -25,7 +25,7 @@ from spark_kafka_sink.kafka.admin.api_driver import (
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
     CallOutcome,
-    denied,
+    denied_error,
     on_topic,
 )
 from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
@@ -245,11 +245,11 @@ class TransactionalAppender:
     def _add_partition(
         self, owner: OpenTransaction, topic_partition: TopicPartition, deadline: float | None
     ) -> None:
-        what, name = "AddPartitionsToTxn", owner.transactional_id
+        action, name = "AddPartitionsToTxn", owner.transactional_id
         handler = AddPartitionsHandler(owner, topic_partition)
-        result = request_one(self._client, handler, name, deadline, f"{what} of {name}")
+        result = request_one(self._client, handler, name, deadline, f"{action} of {name}")
         if result.code:
-            raise self._rejection(what, owner, topic_partition, result)
+            raise self._rejection(action, owner, topic_partition, result)
 
     def _produce(
         self,
@@ -266,16 +266,18 @@ class TransactionalAppender:
         is_new = all(topic_partition != other for _, _, other in self._sequences)
         retry_s = _UNKNOWN_TOPIC_RETRY_S if is_new else MAX_WAIT_S
         handler = ProduceHandler(client, batch, owner, unknown_topic_retry_s=retry_s)
-        what = f"Produce to {topic_partition.topic}-{topic_partition.partition}"
-        result = request_one(client, handler, topic_partition, deadline, what)
+        action = f"Produce to {topic_partition.topic}-{topic_partition.partition}"
+        result = request_one(client, handler, topic_partition, deadline, action)
         if result.code not in {ErrorCode.none, ErrorCode.duplicate_sequence_number}:
             raise self._rejection("Produce", owner, topic_partition, result)
         self._sequences[producer_and_partition] = next_sequence(sequence, len(records))
 
     def _commit(self, owner: OpenTransaction, deadline: float | None) -> OpenTransaction:
         client, name = self._client, owner.transactional_id
-        handler, what = EndTxnHandler([owner], commit=True), f"committing {name}"
-        result = request_one(client, handler, name, deadline, f"{what} (which may have succeeded)")
+        handler, action = EndTxnHandler([owner], commit=True), f"committing {name}"
+        result = request_one(
+            client, handler, name, deadline, f"{action} (which may have succeeded)"
+        )
         try:
             return self._following(owner, result, handler, deadline)
         except FencedError as error:
@@ -308,7 +310,7 @@ class TransactionalAppender:
 
     def _rejection(
         self,
-        what: str,
+        action: str,
         owner: OpenTransaction,
         topic_partition: TopicPartition | None,
         result: KeyResult[V],
@@ -317,15 +319,15 @@ class TransactionalAppender:
         code, name = result.code, owner.transactional_id
         if code in _FENCED:
             return FencedError(
-                f"{what} of {name}: a newer producer with this id has fenced this producer, or "
+                f"{action} of {name}: a newer producer with this id has fenced this producer, or "
                 "its transaction was aborted",
                 error=error_name(code),
             )
         if topic_partition is None:
-            return self._admin.rejection(what, name, code)
+            return self._admin.rejection(action, name, code)
         topic, partition = topic_partition
         if code == ErrorCode.topic_authorization_failed:
-            return denied(self._client, what, code, on_topic(AclOperation.WRITE, topic))
+            return denied_error(self._client, action, code, on_topic(AclOperation.WRITE, topic))
         if code == ErrorCode.unknown_topic_or_partition:
             return errors.UnknownTopicError(
                 "the topic does not exist", topic=topic, error=error_name(code)
@@ -339,10 +341,10 @@ class TransactionalAppender:
                 hint="Raise its max.message.bytes.",
             )
         if code == ErrorCode.transactional_id_authorization_failed:
-            return self._admin.rejection(what, name, code)
+            return self._admin.rejection(action, name, code)
         reason = f": {result.message}" if result.message else ""
         return errors.TransactionError(
-            f"{what} of {name} was rejected{reason}",
+            f"{action} of {name} was rejected{reason}",
             topic=topic,
             partition=partition,
             broker=None if result.node is None else str(result.node),

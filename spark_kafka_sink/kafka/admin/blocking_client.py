@@ -5,7 +5,7 @@
   provided by the `client` package.
 - `borrowed_client` reuses clients between calls, because Spark's planning and commit processes
   exist as long as a query and are used once per micro-batch.
-- `denied` creates the error for an unauthorized request. The error contains the missing ACL.
+- `denied_error` creates the error for an unauthorized request. The error contains the missing ACL.
 
 Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
 """
@@ -275,7 +275,7 @@ class BlockingClient:
         while True:
             now = self.now()
             if deadline is not None and now >= deadline:
-                raise self.unavailable("waiting for the brokers")
+                raise self.unavailable_error("waiting for the brokers")
             if now >= end:
                 return
             self.run_once((end if deadline is None else min(end, deadline)) - now)
@@ -297,11 +297,11 @@ class BlockingClient:
         """True if no call is queued or in flight, and the brokers accept this client."""
         return not self._queues and not self._in_flight and self.failures.fatal is None
 
-    def unavailable(self, what: str, code: int | None = None) -> BrokerUnavailableError:
+    def unavailable_error(self, action: str, code: int | None = None) -> BrokerUnavailableError:
         """Return an error for an action that exceeded its deadline.
 
         Args:
-            what: the action, such as "describing transactions".
+            action: the action, such as "describing transactions".
             code: the latest retriable error code, or None.
         """
         reasons = sorted(self._network.failures.reasons.items())
@@ -309,7 +309,7 @@ class BlockingClient:
         throttled = self._throttles()
         hint = "Check that the brokers of kafka.bootstrap.servers are running and reachable."
         return BrokerUnavailableError(
-            f"{what} exceeded its deadline"
+            f"{action} exceeded its deadline"
             + (f": a quota throttles this client ({throttled})" if throttled else "")
             + (f". Tried {tried}" if tried else ""),
             error=None if code is None else error_name(code),
@@ -402,12 +402,12 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
     POOL.keep(client, None)
 
 
-def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> AuthorizationError:
+def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> AuthorizationError:
     """Return an error for a request that failed with an authorization error code.
 
     Args:
         client: the client that sent the request.
-        what: the request, such as "InitProducerId".
+        action: the request, such as "InitProducerId".
         code: Kafka's error code.
         acl: the missing ACL.
     """
@@ -415,7 +415,7 @@ def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> Authorizat
     guide = AclGuide(config.security, config.bootstrap_servers[0])
     topic = acl.name if acl.resource is ResourceType.TOPIC else None
     return AuthorizationError(
-        f"{what} was rejected: {acl} is denied to {guide.principal}",
+        f"{action} was rejected: {acl} is denied to {guide.principal}",
         topic=topic,
         error=error_name(code),
         hint=capitalized(guide.grant(acl)),

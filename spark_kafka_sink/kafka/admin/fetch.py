@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyRe
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
     CallOutcome,
-    denied,
+    denied_error,
     on_topic,
 )
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
@@ -198,7 +198,7 @@ def request_of_leader(
     topic_partition: TopicPartition,
     handler: ApiHandler[TopicPartition, V],
     deadline: float | None,
-    what: str,
+    action: str,
 ) -> V | None:
     """Return the leader's result, or None if the topic was recreated or the offset is out of range.
 
@@ -207,7 +207,7 @@ def request_of_leader(
         topic_partition: the partition.
         handler: the API.
         deadline: time limit in seconds of the client's clock, or None.
-        what: the name of the API, for errors.
+        action: the name of the API, for errors.
 
     Raises:
         UnknownTopicError: the topic does not exist.
@@ -219,27 +219,27 @@ def request_of_leader(
         client, handler, (topic_partition,), LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
     )
     result = driver.complete(
-        deadline, f"{what} of {topic_partition.topic}-{topic_partition.partition}"
+        deadline, f"{action} of {topic_partition.topic}-{topic_partition.partition}"
     )[topic_partition]
     if result.code in _RESTART:
         if result.code in TOPIC_RECREATED:
             client.refresh_metadata(deadline)
         return None
     if result.code:
-        raise _rejection(client, topic_partition, what, result.code)
+        raise _rejection(client, topic_partition, action, result.code)
     return result.value
 
 
 def _rejection(
-    client: BlockingClient, topic_partition: TopicPartition, what: str, code: int
+    client: BlockingClient, topic_partition: TopicPartition, action: str, code: int
 ) -> KafkaProdError:
     topic, partition = topic_partition
     if code == ErrorCode.topic_authorization_failed:
-        return denied(client, what, code, on_topic(AclOperation.READ, topic))
+        return denied_error(client, action, code, on_topic(AclOperation.READ, topic))
     if code == ErrorCode.unknown_topic_or_partition:
         return UnknownTopicError(
             "the topic does not exist", topic=topic, partition=partition, error=error_name(code)
         )
     return ProtocolError(
-        f"{what} was rejected", topic=topic, partition=partition, error=error_name(code)
+        f"{action} was rejected", topic=topic, partition=partition, error=error_name(code)
     )

@@ -239,10 +239,10 @@ class LogReader:
         )
 
     def _request(
-        self, handler: ApiHandler[TopicPartition, V], deadline: float | None, what: str
+        self, handler: ApiHandler[TopicPartition, V], deadline: float | None, action: str
     ) -> V | None:
         """Return the leader's result, or None if reading must restart."""
-        return request_of_leader(self._client, self._topic_partition, handler, deadline, what)
+        return request_of_leader(self._client, self._topic_partition, handler, deadline, action)
 
 
 def _take(fetched: Fetched, committed: CommittedRecords, fetch_from: FetchFrom) -> FetchFrom:

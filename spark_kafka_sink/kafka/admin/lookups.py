@@ -113,7 +113,7 @@ class LeaderLookup(Lookup[TopicPartition]):
     def look_up(self, keys: Sequence[TopicPartition]) -> None:
         """See `Lookup`."""
         metadata = self._client.metadata
-        metadata.want(key.topic for key in keys)
+        metadata.add_topics(key.topic for key in keys)
         for key in keys:
             self._unknown.setdefault(key, (self._client.now(), metadata.requests))
 

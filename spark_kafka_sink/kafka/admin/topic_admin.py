@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied, on_topic
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied_error, on_topic
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, LeaderLookup
 from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_handlers import (
@@ -141,8 +141,8 @@ class TopicAdmin:
 
     def names(self, deadline: float | None) -> tuple[str, ...]:
         """Return the names of the topics that this client can describe, except internal topics."""
-        handler, what = ListTopicsHandler(), "listing the topics"
-        return request_one(self._client, handler, ALL_TOPICS, deadline, what).value or ()
+        handler, action = ListTopicsHandler(), "listing the topics"
+        return request_one(self._client, handler, ALL_TOPICS, deadline, action).value or ()
 
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None
@@ -180,8 +180,8 @@ class TopicAdmin:
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
         """Return a topic's config, or None if it is missing or this client may not read it."""
         handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC)
-        what = f"reading {name} of topic {topic}"
-        value = request_one(self._client, handler, topic, deadline, what).value
+        action = f"reading {name} of topic {topic}"
+        value = request_one(self._client, handler, topic, deadline, action).value
         return None if value is None else value.get(name)
 
     def broker_config(self, name: str, deadline: float | None) -> str | None:
@@ -199,7 +199,7 @@ class TopicAdmin:
         driver = ApiDriver(client, handler, client.cluster.nodes, BrokerLookup(client))
         soon = client.deadline(_BROKERS_TIMEOUT_S)
         if not driver.run(soon if deadline is None else min(soon, deadline)) and not driver.results:
-            raise client.unavailable(f"reading {name} from the brokers", driver.latest_code)
+            raise client.unavailable_error(f"reading {name} from the brokers", driver.latest_code)
         settings = [result.value or {} for result in driver.results.values()]
         values = [value for setting in settings if (value := setting.get(name)) is not None]
         return min(values, key=_as_number, default=None)
@@ -209,14 +209,14 @@ class TopicAdmin:
         return not self._describe((name,), deadline, f"describing topic {name}")[name].code
 
     def _describe(
-        self, topics: Sequence[str], deadline: float | None, what: str
+        self, topics: Sequence[str], deadline: float | None, action: str
     ) -> dict[str, KeyResult[TopicDescription]]:
-        return ApiDriver(self._client, DescribeTopicsHandler(), topics).complete(deadline, what)
+        return ApiDriver(self._client, DescribeTopicsHandler(), topics).complete(deadline, action)
 
     def _create(self, topic: NewTopic, deadline: float | None) -> bool:
         """Create a topic; return False if it already exists."""
-        handler, what = CreateTopicsHandler([topic]), f"creating topic {topic.name}"
-        result = request_one(self._client, handler, topic.name, deadline, what)
+        handler, action = CreateTopicsHandler([topic]), f"creating topic {topic.name}"
+        result = request_one(self._client, handler, topic.name, deadline, action)
         exists = result.code == ErrorCode.topic_already_exists
         if result.code and not exists:
             raise self._rejection(topic.name, result.code, result.message)
@@ -234,7 +234,7 @@ class TopicAdmin:
         driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (topic_partition,), leaders)
         code = driver.complete(deadline, f"waiting for topic {name}")[topic_partition].code
         if code == ErrorCode.topic_authorization_failed:
-            raise denied(client, "ListOffsets", code, on_topic(AclOperation.DESCRIBE, name))
+            raise denied_error(client, "ListOffsets", code, on_topic(AclOperation.DESCRIBE, name))
         if code not in {ErrorCode.none, ErrorCode.unknown_topic_or_partition}:
             raise ProtocolError(
                 "the topic's leader rejected ListOffsets", topic=name, error=error_name(code)
@@ -243,10 +243,12 @@ class TopicAdmin:
 
     def _rejection(self, name: str, code: int, message: str | None) -> KafkaProdError:
         if code == ErrorCode.topic_authorization_failed:
-            return denied(self._client, "CreateTopics", code, on_topic(AclOperation.CREATE, name))
+            return denied_error(
+                self._client, "CreateTopics", code, on_topic(AclOperation.CREATE, name)
+            )
         if code == ErrorCode.cluster_authorization_failed:
             acl = Acl(AclOperation.CREATE, ResourceType.CLUSTER)
-            return denied(self._client, "CreateTopics", code, acl)
+            return denied_error(self._client, "CreateTopics", code, acl)
         error = ConfigError if code in error_codes.INVALID_TOPIC_SETTINGS else ProtocolError
         reason = f": {message}" if message else ""
         return error(f"the topic cannot be created{reason}", topic=name, error=error_name(code))

@@ -26,7 +26,7 @@ def topics_to_create(config: SinkConfig) -> tuple[NewTopic, ...]:
     creation, letters = config.topic_creation, config.dead_letters.dead_letter_topic
     if not creation.create:
         return ()
-    topics = [] if config.topic is None else [_wanted_topic(config.topic, creation)]
+    topics = [] if config.topic is None else [_new_topic(config.topic, creation)]
     if letters not in {None, config.topic}:
         # Without the configs, because compaction could delete rows.
         replication = creation.replication_factor
@@ -34,7 +34,7 @@ def topics_to_create(config: SinkConfig) -> tuple[NewTopic, ...]:
     return tuple(topics)
 
 
-def _wanted_topic(name: str, creation: TopicCreation) -> NewTopic:
+def _new_topic(name: str, creation: TopicCreation) -> NewTopic:
     return NewTopic(
         name=name,
         partitions=creation.partitions,
@@ -53,7 +53,7 @@ class TopicCreator:
 
     def __init__(self, config: ProducerConfig, creation: TopicCreation) -> None:
         self._config = config
-        self._wanted = creation
+        self._creation = creation
         self._seen: set[str] = set()
 
     def create_missing(self, names: Iterable[str]) -> dict[str, KafkaProdError]:
@@ -73,7 +73,7 @@ class TopicCreator:
             return {}
         with borrowed_client(self._config) as client:
             deadline = client.deadline(self._config.max_block_ms / 1000)
-            topics = [_wanted_topic(name, self._wanted) for name in new]
+            topics = [_new_topic(name, self._creation) for name in new]
             rejected = TopicAdmin(client).create_missing(topics, deadline)
         self._seen.update(new)
         return rejected

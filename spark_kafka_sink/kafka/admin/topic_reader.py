@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.kafka.admin.api_driver import request_one
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied, on_topic
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied_error, on_topic
 from spark_kafka_sink.kafka.admin.fetch import (
     FetchFrom,
     FetchHandler,
@@ -95,10 +95,12 @@ class TopicReader:
             BrokerUnavailableError: no broker has responded in time.
         """
         client, topic = self._client, self._topic
-        handler, what = DescribeTopicsHandler(), f"describing topic {topic}"
-        result = request_one(client, handler, topic, self._deadline(), what)
+        handler, action = DescribeTopicsHandler(), f"describing topic {topic}"
+        result = request_one(client, handler, topic, self._deadline(), action)
         if result.code == ErrorCode.topic_authorization_failed:
-            raise denied(client, "Metadata", result.code, on_topic(AclOperation.DESCRIBE, topic))
+            raise denied_error(
+                client, "Metadata", result.code, on_topic(AclOperation.DESCRIBE, topic)
+            )
         if result.code == ErrorCode.unknown_topic_or_partition:
             hint = did_you_mean(topic, TopicAdmin(client).names(self._deadline()))
             raise UnknownTopicError("the topic does not exist", topic=topic, hint=hint)

@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.admin.api_driver import (
     KeyResult,
     request_one,
 )
-from spark_kafka_sink.kafka.admin.blocking_client import denied, on_topic, on_transactional_id
+from spark_kafka_sink.kafka.admin.blocking_client import denied_error, on_topic, on_transactional_id
 from spark_kafka_sink.kafka.admin.coordinator_lookup import TransactionCoordinatorLookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import (
     ActiveProducer,
@@ -96,11 +96,11 @@ class TransactionAdmin:
             BrokerUnavailableError: the deadline has passed.
         """
         known = None if current is None else {transactional_id: current}
-        handler, what = (
+        handler, action = (
             InitProducerIdHandler(timeout_ms, known),
             f"InitProducerId of {transactional_id}",
         )
-        result = request_one(self._client, handler, transactional_id, deadline, what)
+        result = request_one(self._client, handler, transactional_id, deadline, action)
         if result.value is not None:
             return result.value
         if result.code == ErrorCode.invalid_transaction_timeout:
@@ -184,14 +184,14 @@ class TransactionAdmin:
             AuthorizationError: an ACL is missing; the error contains it.
             BrokerUnavailableError: the deadline has passed.
         """
-        what = "DescribeTransactions"
+        action = "DescribeTransactions"
         driver = ApiDriver(self._client, DescribeTransactionsHandler(), transactional_ids)
         coordinators = {}
-        for name, result in driver.complete(deadline, what).items():
+        for name, result in driver.complete(deadline, action).items():
             if result.value is not None:
                 coordinators[name] = result.value
             elif result.code != ErrorCode.transactional_id_not_found:
-                raise self.rejection(what, name, result.code, AclOperation.DESCRIBE)
+                raise self.rejection(action, name, result.code, AclOperation.DESCRIBE)
         return coordinators
 
     def list(
@@ -254,7 +254,7 @@ class TransactionAdmin:
 
     def rejection(
         self,
-        what: str,
+        action: str,
         transactional_id: str,
         code: int,
         operation: AclOperation = AclOperation.WRITE,
@@ -262,23 +262,23 @@ class TransactionAdmin:
         """Return an error for a final error code of a transactional id.
 
         Args:
-            what: the request, such as "EndTxn".
+            action: the request, such as "EndTxn".
             transactional_id: the transactional id.
             code: Kafka's error code, not 0.
             operation: the operation of the missing ACL, if the code is an authorization error.
         """
         if code == ErrorCode.transactional_id_authorization_failed:
             acl = on_transactional_id(operation, transactional_id, self._prefix)
-            return denied(self._client, what, code, acl)
+            return denied_error(self._client, action, code, acl)
         if code in FENCED:
             return errors.FencedError(
-                f"{what} of {transactional_id}: a newer producer with this id has fenced this "
+                f"{action} of {transactional_id}: a newer producer with this id has fenced this "
                 f"producer",
                 error=error_name(code),
             )
         fatal = ", and all further requests will also be rejected" * (code in FATAL_TO_PRODUCER)
         return errors.TransactionError(
-            f"{what} of {transactional_id} was rejected{fatal}", error=error_name(code)
+            f"{action} of {transactional_id} was rejected{fatal}", error=error_name(code)
         )
 
     def _list(
@@ -289,23 +289,23 @@ class TransactionAdmin:
         deadline: float | None,
     ) -> Sequence[ListedTransaction] | None:
         """Return the transactions that brokers list, or None if a broker rejects the pattern."""
-        what = "ListTransactions"
+        action = "ListTransactions"
         handler = ListTransactionsHandler(states, pattern)
         driver = ApiDriver(self._client, handler, brokers)
-        results = driver.complete(deadline, what).values()
+        results = driver.complete(deadline, action).values()
         if any(result.code == ErrorCode.invalid_regular_expression for result in results):
             return None
         for result in results:
             if result.code not in {0, ErrorCode.broker_not_available}:
                 raise errors.TransactionError(
-                    f"{what} was rejected", broker=str(result.node), error=error_name(result.code)
+                    f"{action} was rejected", broker=str(result.node), error=error_name(result.code)
                 )
         return [listing for result in results for listing in result.value or ()]
 
     def _brokers(self, deadline: float | None) -> frozenset[int]:
         """Return the ids of all brokers, as reported by one broker."""
-        what = "Metadata"
-        result = request_one(self._client, ListBrokersHandler(), what, deadline, what)
+        action = "Metadata"
+        result = request_one(self._client, ListBrokersHandler(), action, deadline, action)
         if result.code or not result.value:
             raise errors.ProtocolError(
                 "the broker listed no brokers in its response to Metadata",
@@ -317,14 +317,17 @@ class TransactionAdmin:
     def _producers(
         self, topic_partition: TopicPartition, result: KeyResult[tuple[ActiveProducer, ...]]
     ) -> tuple[ActiveProducer, ...]:
-        what = "DescribeProducers"
+        action = "DescribeProducers"
         if result.code == ErrorCode.topic_authorization_failed:
-            raise denied(
-                self._client, what, result.code, on_topic(AclOperation.READ, topic_partition.topic)
+            raise denied_error(
+                self._client,
+                action,
+                result.code,
+                on_topic(AclOperation.READ, topic_partition.topic),
             )
         if result.code:
             raise errors.UnknownTopicError(
-                f"{what} was rejected: {result.message or 'the partition does not exist'}",
+                f"{action} was rejected: {result.message or 'the partition does not exist'}",
                 topic=topic_partition.topic,
                 partition=topic_partition.partition,
                 error=error_name(result.code),

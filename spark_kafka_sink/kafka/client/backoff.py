@@ -39,7 +39,7 @@ class RetryTimer:
     """
 
     def __init__(self, config: ProducerConfig, random: Random) -> None:
-        self.at = 0.0
+        self.due_at = 0.0
         """Time of the next attempt, in seconds of the caller's clock."""
         self._config = config
         self._random = random
@@ -47,17 +47,17 @@ class RetryTimer:
 
     def record_failure(self, now: float) -> None:
         """Schedule the next retry after a failure at `now`."""
-        self.at = now + retry_delay(self._config, self._failures, self._random)
+        self.due_at = now + retry_delay(self._config, self._failures, self._random)
         self._failures += 1
 
     def record_success(self, next_at: float = 0.0) -> None:
         """Reset the delay after a success; the next attempt is at `next_at`."""
-        self.at = next_at
+        self.due_at = next_at
         self._failures = 0
 
     def schedule(self, due_at: float) -> None:
         """Set the time of the next attempt; the delay after a further failure does not change."""
-        self.at = due_at
+        self.due_at = due_at
 
     @property
     def is_backing_off(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED, Circumstances
-from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, State, Transport
+from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, ChannelState, Transport
 from spark_kafka_sink.kafka.client.connection import Connection
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class BrokerConnection:
     @property
     def is_ready(self) -> bool:
         """True if requests can be sent."""
-        return self.connection.state is State.READY
+        return self.connection.state is ChannelState.READY
 
     @property
     def is_idle(self) -> bool:
@@ -100,7 +100,7 @@ class BrokerConnection:
     def wants_write(self) -> bool:
         """True if the selector must wait until the socket is writable."""
         connection, transport = self.connection, self.transport
-        if connection.state is State.CONNECTING:
+        if connection.state is ChannelState.CONNECTING:
             return True
         if transport is None:
             return bool(connection.out)
@@ -186,8 +186,8 @@ class BrokerConnection:
         connection, transport = self.connection, self.transport
         if transport is None or not transport.finish_connect():
             return
-        if connection.state is State.CONNECTING and channels.uses_tls:
-            connection.move(State.TLS_HANDSHAKE)
+        if connection.state is ChannelState.CONNECTING and channels.uses_tls:
+            connection.change_state(ChannelState.TLS_HANDSHAKE)
             self.transport = channels.encrypted(transport, self.node.host)
             self.continue_connecting(channels, now)
             return
@@ -213,7 +213,7 @@ class BrokerConnection:
             written = transport.write(buffers)
             if not written:
                 return
-            connection.wrote(written)
+            connection.record_written(written)
             self.bytes_out += written
 
     def receive(self, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
@@ -227,7 +227,7 @@ class BrokerConnection:
             if not data:
                 raise ConnectionResetError(CLOSED)
             self.bytes_in += len(data)
-            yield from self.connection.received(data, now)
+            yield from self.connection.receive_data(data, now)
             self.last_used = now
         self.flush()
 

@@ -31,7 +31,7 @@ class BrokerMeter(Meter):
         self.rtt = HistogramBuilder()
         self.throttle = HistogramBuilder()
 
-    def written(self, api: int, waited: float) -> None:
+    def count_written(self, api: int, waited: float) -> None:
         """Count a request that was completely written after waiting `waited` seconds."""
         self.tx += 1
         self.requests[api] += 1

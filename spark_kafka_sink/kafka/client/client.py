@@ -102,7 +102,7 @@ class Client:
         self._closed = False
         self._thread: Thread | None = None
         """The sender thread, or None before the first `attach`; retained after the thread exits."""
-        self._attached: Loop | None = None
+        self._task_loop: Loop | None = None
         """The task's loop, until it is detached."""
         self._checks = 0
         """Number of checks of the sender thread during its current iteration."""
@@ -156,8 +156,8 @@ class Client:
         self._checks += 1
         if self._checks >= _STALLED_CHECKS and not self.is_dead and self._thread is not None:
             self._stalled = _stalled_error(self._thread)
-        if self.is_dead and self._attached is not None:
-            self._attached.handle_crash(self._stalled or DeliveryError(_DEAD, hint=_DEAD_HINT))
+        if self.is_dead and self._task_loop is not None:
+            self._task_loop.handle_crash(self._stalled or DeliveryError(_DEAD, hint=_DEAD_HINT))
 
     def attach(self, loop: Loop) -> None:
         """Make the sender thread run `loop`; the first call starts the thread.
@@ -191,7 +191,7 @@ class Client:
 
     def _switch(self, loop: Loop | None) -> bool:
         """Switch to `loop`. Return False if the client is closed or the sender thread has died."""
-        self._attached = loop
+        self._task_loop = loop
         if self._thread is None:
             self._run_loop(loop)
             return not self._closed
@@ -208,7 +208,7 @@ class Client:
         while not self._closed:
             self._checks = 0
             self._take_switches()
-            self._turn()
+            self._run_iteration()
         self._take_switches()
         if self._stalled is not None:
             self.network.close(self.clock.monotonic())
@@ -231,7 +231,7 @@ class Client:
         else:
             self.network.report_to(loop.broker_meters, loop.backlog)
 
-    def _turn(self) -> None:
+    def _run_iteration(self) -> None:
         loop = self._loop
         try:
             if loop is None:

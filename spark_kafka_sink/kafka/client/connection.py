@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.kafka.client.channel.authenticator import Authenticator, SaslLogin, Step
-from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, State
+from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, ChannelState
 from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
@@ -69,7 +69,7 @@ class Connection:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self.state = State.DISCONNECTED
+        self.state = ChannelState.DISCONNECTED
         self.state_since = clock()
         """Time of the latest change of `state`, in seconds."""
         self.login_due: float | None = None
@@ -95,7 +95,7 @@ class Connection:
         self._frames = FrameReader(MAX_HANDSHAKE_FRAME)
         self._correlation_id = 0
 
-    def move(self, state: State) -> None:
+    def change_state(self, state: ChannelState) -> None:
         """Change the state.
 
         Raises:
@@ -107,12 +107,12 @@ class Connection:
 
     def start_handshake(self, now: float) -> None:
         """Start the handshake on an open socket: send ApiVersions."""
-        self.move(State.NEGOTIATING)
+        self.change_state(ChannelState.NEGOTIATING)
         self._request_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
 
     def renew_login(self) -> None:
         """Stop sending requests, and log in again when no requests are in flight (KIP-368)."""
-        self.move(State.DRAINING)
+        self.change_state(ChannelState.DRAINING)
         self.login_due = None
 
     def maybe_log_in(self) -> bool:
@@ -123,7 +123,7 @@ class Connection:
         Returns:
             True if the login was started.
         """
-        if self.state is not State.DRAINING or self.in_flight or self.out:
+        if self.state is not ChannelState.DRAINING or self.in_flight or self.out:
             return False
         self._log_in()
         return True
@@ -176,7 +176,7 @@ class Connection:
         self.unwritten.append(flight)
         return flight
 
-    def wrote(self, count: int) -> None:
+    def record_written(self, count: int) -> None:
         """Remove `count` written bytes from the front of `out`."""
         self._written += count
         while count:
@@ -198,7 +198,7 @@ class Connection:
             written.append(self.unwritten.popleft())
         return written
 
-    def received(self, data: bytes, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
+    def receive_data(self, data: bytes, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
         """Process received bytes; yield each answered request with its decoded response.
 
         Raises:
@@ -211,7 +211,7 @@ class Connection:
             if messages.read_correlation_id(frame) != sent.correlation_id:
                 raise CorrelationError("the broker answered requests out of order")
             self._responses += 1
-            if self.state is State.NEGOTIATING:
+            if self.state is ChannelState.NEGOTIATING:
                 self.in_flight.popleft()
                 self._learn_versions(frame, sent, now)
                 continue
@@ -269,21 +269,21 @@ class Connection:
 
     def _log_in(self) -> None:
         assert self._login is not None
-        self.move(State.SASL_HANDSHAKE)
+        self.change_state(ChannelState.SASL_HANDSHAKE)
         self._authenticator = Authenticator(self._login, self.versions)
 
     def _continue_login(self, authenticator: Authenticator, response: Any, now: float) -> None:
         """Process a response of the login."""
-        if self.state is State.SASL_HANDSHAKE:
+        if self.state is ChannelState.SASL_HANDSHAKE:
             request = authenticator.handle_handshake(response)
-            self.move(State.AUTHENTICATING)
+            self.change_state(ChannelState.AUTHENTICATING)
             self.enqueue(request, now)
         else:
             authenticator.handle_authenticate(response)
 
     def _become_ready(self) -> None:
         self._frames.set_limit(MAX_FRAME)
-        self.move(State.READY)
+        self.change_state(ChannelState.READY)
 
 
 def _lower_version(frame: memoryview, version: int) -> int:

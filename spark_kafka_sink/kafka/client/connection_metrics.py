@@ -97,7 +97,7 @@ class ConnectionMetrics:
         meter = self.meters.of(broker.node)
         for flight in broker.connection.take_written():
             flight.written_at = now
-            meter.written(flight.request.api, now - flight.sent_at)
+            meter.count_written(flight.request.api, now - flight.sent_at)
         meter.tx_bytes += traffic.bytes_out
         meter.rx_bytes += traffic.bytes_in
         meter.rx += traffic.responses

@@ -62,12 +62,12 @@ class Metadata:
         ]
         random.shuffle(self._bootstrap)
         self._lock = Lock()
-        """Guards the replacement of `wanted` and `_assumed` by any thread."""
+        """Guards the replacement of `session_topics` and `_assumed` by any thread."""
 
         # These are replaced as a whole under the lock, so any thread can read them without the
         # lock.
-        self.wanted: frozenset[str] = frozenset()
-        """The topics passed to `want` in this session."""
+        self.session_topics: frozenset[str] = frozenset()
+        """The topics passed to `add_topics` in this session."""
         self._assumed: tuple[tuple[str, int], ...] = ()
         """Topics that the session assumes to exist, with their partition counts."""
 
@@ -112,7 +112,7 @@ class Metadata:
             else None
         )
 
-    def want(self, topics: Iterable[str]) -> None:
+    def add_topics(self, topics: Iterable[str]) -> None:
         """Add topics that the snapshot must contain; any thread can call this.
 
         The caller must wake the sender thread, which requests the topics in its next iteration.
@@ -121,19 +121,19 @@ class Metadata:
         metadata until the next response.
         """
         with self._lock:
-            self.wanted = self.wanted.union(topics)
+            self.session_topics = self.session_topics.union(topics)
 
     def assume(self, topics: tuple[tuple[str, int], ...]) -> None:
         """Assume until the session ends that missing topics exist with these partition counts.
 
-        A dry run, which does not send records, calls this before `want`.
+        A dry run, which does not send records, calls this before `add_topics`.
         """
         with self._lock:
             self._assumed = topics
 
-    def _take_wanted(self) -> None:
+    def _schedule_new_topics(self) -> None:
         """Schedule a request immediately if a required topic is neither known nor requested."""
-        topics = self.wanted
+        topics = self.session_topics
         if topics is self._topics:
             return
         if any(name not in self.cluster.topics for name in topics - self._topics):
@@ -147,9 +147,9 @@ class Metadata:
         deleted since then and recreated with fewer partitions.
         """
         with self._lock:
-            self.wanted = frozenset()
+            self.session_topics = frozenset()
             assumed, self._assumed = dict(self._assumed), ()
-        self._topics = self.wanted
+        self._topics = self.session_topics
         is_fresh = self.updated_at is not None and now - self.updated_at < _MAX_REUSE_AGE_S
         known = self.cluster.topics.keys() - assumed.keys() if is_fresh else ()
         self.cluster = self.cluster.only(known)
@@ -163,13 +163,13 @@ class Metadata:
 
     def maybe_send(self, network: NetworkClient, now: float) -> None:
         """Send the next request if it is due and a broker is ready."""
-        self._take_wanted()
+        self._schedule_new_topics()
         if self._rebootstrap_timer.is_due(now):
             self._rebootstrap_timer.restart_timer(now)
             self._rebootstrap(network, now)
         if self._refresh_requested and not self._retry.is_backing_off:
             self._retry.record_failure(now)
-        if self._in_flight or now < self._retry.at:
+        if self._in_flight or now < self._retry.due_at:
             return
         self._rebootstrap_timer.start_timer(now)
         node = self.any_node(network, now)
@@ -215,7 +215,7 @@ class Metadata:
         If the attempt takes too long, a second broker is tried in parallel, so that an address that
         never responds does not use up max.block.ms.
         """
-        if network.connecting(now - _PARALLEL_AFTER_S):
+        if network.is_connecting(now - _PARALLEL_AFTER_S):
             return
         known = list(self.cluster.nodes.values())
         self._random.shuffle(known)
@@ -228,13 +228,13 @@ class Metadata:
         """Return the seconds until `maybe_send` must be called, unless a connection opens."""
         if self._in_flight:
             return 1.0
-        return _BLOCKED_WAIT if self._blocked else max(0.0, self._retry.at - now)
+        return _BLOCKED_WAIT if self._blocked else max(0.0, self._retry.due_at - now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
         """Process the response to a request of `maybe_send`, or schedule a retry."""
         self._in_flight = False
         response = completion.response
-        if response is None or not self._is_good(response):
+        if response is None or not self._accept(response):
             self._retry.record_failure(now)
             return
         try:
@@ -260,8 +260,8 @@ class Metadata:
             # A retry for missing topics must not delay topics that were added after the request.
             self._retry.schedule(now)
 
-    def _is_good(self, response: Any) -> bool:
-        """Return True if the response is usable and from the same cluster as earlier responses."""
+    def _accept(self, response: Any) -> bool:
+        """Return True if the response is usable; set `failure` if it is from another cluster."""
         if code := int(getattr(response, "error_code", 0)):
             if code == ErrorCode.rebootstrap_required:
                 self._rebootstrap_timer.require()

@@ -21,7 +21,7 @@ from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures, diagnose
 from spark_kafka_sink.kafka.client.channel.transport import (
     OPENING,
-    State,
+    ChannelState,
     TcpTransport,
     literal,
     resolve,
@@ -43,17 +43,18 @@ if TYPE_CHECKING:
     """Function that starts to connect, given an address and the buffer sizes in bytes."""
 
 _TIMEOUT_MESSAGES = {
-    State.LOADING_STORES: "timeout while reading the truststore or the keystore: does the file "
-    "system respond (kafka.ssl.truststore.location, kafka.ssl.keystore.location)?",
-    State.RESOLVING: "timeout while resolving the host name",
-    State.CONNECTING: "timeout while connecting",
-    State.TLS_HANDSHAKE: "timeout during the TLS handshake: is there a TLS listener on this port "
-    "(kafka.security.protocol)?",
-    State.NEGOTIATING: "timeout while waiting for the response to ApiVersions",
-    State.SASL_HANDSHAKE: "timeout while getting a token or ticket, or waiting for the response to "
-    "SaslHandshake",
-    State.AUTHENTICATING: "timeout during the SASL login",
-    State.DRAINING: "timeout before the login was renewed: earlier requests were not completed",
+    ChannelState.LOADING_STORES: "timeout while reading the truststore or the keystore: does the "
+    "file system respond (kafka.ssl.truststore.location, kafka.ssl.keystore.location)?",
+    ChannelState.RESOLVING: "timeout while resolving the host name",
+    ChannelState.CONNECTING: "timeout while connecting",
+    ChannelState.TLS_HANDSHAKE: "timeout during the TLS handshake: is there a TLS listener on this "
+    "port (kafka.security.protocol)?",
+    ChannelState.NEGOTIATING: "timeout while waiting for the response to ApiVersions",
+    ChannelState.SASL_HANDSHAKE: "timeout while getting a token or ticket, or waiting for the "
+    "response to SaslHandshake",
+    ChannelState.AUTHENTICATING: "timeout during the SASL login",
+    ChannelState.DRAINING: "timeout before the login was renewed: earlier requests were not "
+    "completed",
 }
 """Timeout messages by state.
 
@@ -137,14 +138,14 @@ class NetworkClient:
             clock = self.metrics.clock
             broker = BrokerConnection(node, self.client_id, login, self._random, clock)
             self._brokers[node.node_id] = broker
-        if broker.connection.state is State.DISCONNECTED and now >= broker.retry_at:
+        if broker.connection.state is ChannelState.DISCONNECTED and now >= broker.retry_at:
             self._open(broker, now)
         elif broker.is_ready and broker.is_login_due(now):
             broker.connection.renew_login()
             broker.limit_step(self._deadline(now) + self._config.request_timeout_ms / 1000)
             self._continue_login(broker, now)
 
-    def connecting(self, since: float) -> bool:
+    def is_connecting(self, since: float) -> bool:
         """Return True if a connection attempt that started after `since` is in progress."""
         return any(
             broker.connection.state in OPENING and broker.last_used > since
@@ -156,7 +157,7 @@ class NetworkClient:
         broker = self._brokers.get(node.node_id)
         if broker is None:
             return True
-        if broker.connection.state is State.DISCONNECTED:
+        if broker.connection.state is ChannelState.DISCONNECTED:
             return now >= broker.retry_at
         return broker.is_ready and broker.is_login_due(now)
 
@@ -270,9 +271,9 @@ class NetworkClient:
     def _open(self, broker: BrokerConnection, now: float) -> None:
         """Start to connect; with TLS, reload changed certificate files first."""
         if not self._channels.uses_tls:
-            self._dial(broker, now)
+            self._connect_or_resolve(broker, now)
             return
-        broker.connection.move(State.LOADING_STORES)
+        broker.connection.change_state(ChannelState.LOADING_STORES)
         broker.start_step(now, self._deadline(now))
         self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
 
@@ -280,7 +281,7 @@ class NetworkClient:
         """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""
         return now + self._config.socket_connection_setup_timeout_ms / 1000
 
-    def _dial(self, broker: BrokerConnection, now: float) -> None:
+    def _connect_or_resolve(self, broker: BrokerConnection, now: float) -> None:
         """Connect to the next address of the broker, or resolve its name first."""
         broker.start_step(now, self._deadline(now))
         host, port = broker.node.host, broker.node.port
@@ -289,16 +290,16 @@ class NetworkClient:
             if broker.addresses:
                 self._connect_next(broker, now)
             else:
-                broker.connection.move(State.RESOLVING)
+                broker.connection.change_state(ChannelState.RESOLVING)
                 self._lookups.run((host, port), partial(resolve, host, port), self.wakeup)
         except OSError as error:
             self._fail(broker, error, now)
 
     def _take_addresses(self, now: float) -> None:
         """Connect to the brokers whose names have been resolved."""
-        for result in self._lookups.results():
+        for result in self._lookups.take_results():
             for broker in self.brokers():
-                is_resolving = broker.connection.state is State.RESOLVING
+                is_resolving = broker.connection.state is ChannelState.RESOLVING
                 if not is_resolving or (broker.node.host, broker.node.port) != result.owner:
                     continue
                 try:
@@ -312,7 +313,7 @@ class NetworkClient:
     def _connect_next(self, broker: BrokerConnection, now: float) -> None:
         """Start to connect to the next address; raise OSError if this fails immediately."""
         config, address = self._config, broker.next_address()
-        broker.connection.move(State.CONNECTING)
+        broker.connection.change_state(ChannelState.CONNECTING)
         self.metrics.on_opening(broker, address[1])
         transport = self._connect(address, config.send_buffer_bytes, config.receive_buffer_bytes)
         broker.start_step(now, self._deadline(now))
@@ -323,7 +324,7 @@ class NetworkClient:
         if broker.transport is None:
             return
         try:
-            if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
+            if broker.connection.state in {ChannelState.CONNECTING, ChannelState.TLS_HANDSHAKE}:
                 broker.continue_connecting(self._channels, now)
             elif events & selectors.EVENT_READ:
                 # Read before writing, because a TLS alert is more useful than EPIPE.
@@ -366,7 +367,7 @@ class NetworkClient:
             self._logins.run(broker.connection, step, self.wakeup)
 
     def _take_login_steps(self, now: float) -> None:
-        for result in self._logins.results():
+        for result in self._logins.take_results():
             for broker in self.brokers():
                 if broker.connection is result.owner:
                     self._resume(broker, result, now)
@@ -376,8 +377,8 @@ class NetworkClient:
         try:
             if (failure := result.failure) is not None:
                 raise failure
-            if broker.connection.state is State.LOADING_STORES:
-                self._dial(broker, now)
+            if broker.connection.state is ChannelState.LOADING_STORES:
+                self._connect_or_resolve(broker, now)
                 return
             broker.connection.resume_login(result.value, now)
             broker.flush()

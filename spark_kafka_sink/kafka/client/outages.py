@@ -38,7 +38,7 @@ class Outage:
 
     since: float
     times: int = 0
-    logged: bool = False
+    is_logged: bool = False
 
 
 @dataclass(slots=True)
@@ -54,14 +54,14 @@ class Outages:
     _logged_at: dict[str, float] = field(default_factory=dict)
     _lines: list[float] = field(default_factory=list)
 
-    def observe(self, what: str, now: float, min_s: float = 0.0) -> Outage | None:
+    def observe(self, outage_key: str, now: float, min_s: float = 0.0) -> Outage | None:
         """Record a failure; return the outage if it should be logged now.
 
         `min_s` is the minimum duration in seconds of an outage that is logged.
         """
-        outage = self._open.setdefault(what, Outage(now))
+        outage = self._open.setdefault(outage_key, Outage(now))
         outage.times += 1
-        logged_at = self._logged_at.get(what)
+        logged_at = self._logged_at.get(outage_key)
         if now - outage.since < min_s:
             return None
         if logged_at is not None and now - logged_at < INTERVAL:
@@ -71,18 +71,18 @@ class Outages:
             self.omitted += 1
             return None
         self._lines.append(now)
-        self._logged_at[what] = now
-        outage.logged = True
+        self._logged_at[outage_key] = now
+        outage.is_logged = True
         return outage
 
     def __bool__(self) -> bool:
         """Return True if there is an outage."""
         return bool(self._open)
 
-    def end(self, what: str) -> Outage | None:
+    def end(self, outage_key: str) -> Outage | None:
         """Record a recovery; return the outage that has ended, if it was logged."""
-        outage = self._open.pop(what, None)
-        return outage if outage is not None and outage.logged else None
+        outage = self._open.pop(outage_key, None)
+        return outage if outage is not None and outage.is_logged else None
 
     def take_omitted_note(self) -> str:
         """Return a text about the messages that were dropped since the last call, or "" if none."""
@@ -118,16 +118,16 @@ class OutageLog:
             return
         if lost:
             oldest = now - min(flight.sent_at for flight in lost)
-            what = f"the connection was lost with {plural(len(lost), 'request')} in flight, "
-            what += f"the oldest for {oldest:.1f} s"
+            text = f"the connection was lost with {plural(len(lost), 'request')} in flight, "
+            text += f"the oldest for {oldest:.1f} s"
         elif outage.times == 1:
-            what = "no connection"
+            text = "no connection"
         else:
-            what = (
+            text = (
                 f"no connection for {now - outage.since:.1f} s, {plural(outage.times, 'failure')}"
             )
         plan = f"retrying in {delay:.2f} s if needed"
-        self._log(broker, f"{what}: {reason}; {plan}", now)
+        self._log(broker, f"{text}: {reason}; {plan}", now)
 
     def on_unresponsive(
         self, broker: BrokerConnection, oldest: float, timeout: float, now: float
@@ -138,16 +138,16 @@ class OutageLog:
         if self._outages.observe(_no_response(broker), now) is None:
             return
         waiting = plural(len(broker.connection.in_flight), "request")
-        what = f"no response for {now - oldest:.1f} s, {waiting} in flight"
+        text = f"no response for {now - oldest:.1f} s, {waiting} in flight"
         plan = f"the connection will be closed after request.timeout.ms = {timeout * 1000:.0f}"
-        self._log(broker, f"{what}; {plan}", now)
+        self._log(broker, f"{text}; {plan}", now)
 
     def on_throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
         """Log throttling by a broker after it has lasted for `NO_RESPONSE_S` seconds."""
-        what = f"{_key(broker)} throttled"
+        text = f"{_key(broker)} throttled"
         if now - broker.throttled_until > NO_RESPONSE_S:
-            self._outages.end(what)  # The previous throttling has ended, and a new one has started.
-        if self._outages.observe(what, now, NO_RESPONSE_S) is not None:
+            self._outages.end(text)  # The previous throttling has ended, and a new one has started.
+        if self._outages.observe(text, now, NO_RESPONSE_S) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",
                 _name(broker),
@@ -188,7 +188,7 @@ def _no_response(broker: BrokerConnection) -> str:
 
 def _name(broker: BrokerConnection) -> str:
     node = broker.node
-    what = "Kafka bootstrap server" if node.node_id < 0 else f"Kafka broker {node.node_id} at"
+    prefix = "Kafka bootstrap server" if node.node_id < 0 else f"Kafka broker {node.node_id} at"
     if broker.address is None or broker.address[1][0] == node.host.strip("[]"):
-        return f"{what} {node}"
-    return f"{what} {node} ({broker.address[1][0]})"
+        return f"{prefix} {node}"
+    return f"{prefix} {node} ({broker.address[1][0]})"

@@ -28,15 +28,15 @@ class BatchSizeLimits:
     """Detected batch size limits. The sender thread updates them, and any thread can read them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, float]] = {}
+        self._limits: dict[str, tuple[int, float]] = {}
         """The limit of each topic in bytes, and the time at which it was detected."""
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._limits)
 
     def of(self, topic: str, now: float) -> int | None:
         """Return a topic's maximum uncompressed batch size in bytes with header, or None."""
-        known = self._known.get(topic)
+        known = self._limits.get(topic)
         if known is None:
             return None
         size, learned_at = known
@@ -52,7 +52,7 @@ class BatchSizeLimits:
             The new limit in uncompressed bytes.
         """
         limit = min(half(size), self.of(topic, now) or size)
-        self._known[topic] = limit, now
+        self._limits[topic] = limit, now
         return limit
 
 

@@ -223,10 +223,10 @@ def response_type(api: int, version: int) -> type[Any]:
     return _schema(load_response_schema, "response", api, version)
 
 
-def _schema(load: Callable[[int, int], Any], what: str, api: int, version: int) -> type[Any]:
+def _schema(load: Callable[[int, int], Any], direction: str, api: int, version: int) -> type[Any]:
     try:
         message_class: type[Any] = load(api, version)
     except KioIndexError as error:
         name = ApiKey(api).name if api in ApiKey.__members__.values() else str(api)
-        raise ProtocolError(f"API {name} does not define {what} version {version}") from error
+        raise ProtocolError(f"API {name} does not define {direction} version {version}") from error
     return message_class

@@ -113,7 +113,7 @@ class AdmissionControl:
             broken = {topic.name: self.broken(topic) for topic in chunk.topics}
         return Admission(broken, self._full(chunk.size))
 
-    def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
+    def in_quota_order(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
         """Yield the chunk; if some partitions have used up their quota, yield their rows last.
 
         The rows for other partitions are yielded first.

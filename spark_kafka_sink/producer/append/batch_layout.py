@@ -55,15 +55,15 @@ class BatchLimits:
 
 
 def ranges_within(
-    sizes: NDArray[np.int64], most_bytes: int, most_rows: int = MAX_BATCH_RECORDS
+    sizes: NDArray[np.int64], max_bytes: int, max_rows: int = MAX_BATCH_RECORDS
 ) -> Iterator[tuple[int, int]]:
     """Yield ranges of consecutive rows within these limits; a larger row gets its own range."""
     ends = sizes.cumsum()
     start = 0
     while start < len(sizes):
         before = int(ends[start - 1]) if start else 0
-        stop = int(ends.searchsorted(before + most_bytes, side="right"))
-        stop = max(min(stop, start + most_rows), start + 1)
+        stop = int(ends.searchsorted(before + max_bytes, side="right"))
+        stop = max(min(stop, start + max_rows), start + 1)
         yield start, stop
         start = stop
 

@@ -53,7 +53,7 @@ class ChunkEncoder:
         own = chunk.rows.columns.timestamps
         timestamps = arrived_ms if own is None else own
         names = self._names_of(chunk.route)
-        open_batch = self._accumulator.begin()
+        open_batch = self._accumulator.begin_layout()
         layout = lay_out(
             chunk.route.targets,
             chunk.sizes,

@@ -35,19 +35,19 @@ seconds."""
 
 @dataclass(slots=True)
 class Bucket:
-    """A token bucket: `rate` tokens per second, `level` tokens at time `at` (may be negative).
+    """A token bucket: `rate` tokens per second, `level` tokens at `refilled_at` (may be negative).
 
     If the rate is 0, there is no limit.
     """
 
     rate: float
     level: float = 0.0
-    at: float = 0.0
+    refilled_at: float = 0.0
 
     def refill(self, now: float, factor: float) -> None:
-        """Add the tokens since `at`, at `factor` times the rate."""
-        gained = max(0.0, now - self.at) * self.rate * factor
-        self.level, self.at = min(self.level + gained, self.rate * _BURST), now
+        """Add the tokens since `refilled_at`, at `factor` times the rate."""
+        gained = max(0.0, now - self.refilled_at) * self.rate * factor
+        self.level, self.refilled_at = min(self.level + gained, self.rate * _BURST), now
 
     def take(self, amount: float) -> None:
         """Remove `amount` tokens."""
@@ -98,13 +98,13 @@ class RateLimiter:
     """
 
     def __init__(self, limits: RateLimits, now: float) -> None:
-        self._records = Bucket(limits.records, at=now)
-        self._bytes = Bucket(limits.size, at=now)
-        self._given = self.limited
+        self._records = Bucket(limits.records, refilled_at=now)
+        self._bytes = Bucket(limits.size, refilled_at=now)
+        self._is_configured = self.limited
         self._speed = RateMeter()
         self._normal_rate: float | None = None
         """Rate before the latest errors, in bytes per second; it is not measured during a ramp."""
-        self._now = now
+        self._refilled_at = now
         self._factor = 1.0
         self._next_step = float("inf")
 
@@ -120,13 +120,13 @@ class RateLimiter:
     def refill(self, now: float, ramp: Ramp) -> None:
         """Refill the buckets up to `now` at the rates that the ramp allows."""
         factor = ramp.factor(now)
-        if not self._given:
+        if not self._is_configured:
             self._follow(factor, now)
         self._records.refill(now, factor)
         self._bytes.refill(now, factor)
-        self._now = now
+        self._refilled_at = now
         self._factor = factor
-        self._next_step = ramp.next_step(now)
+        self._next_step = ramp.seconds_until_step(now)
 
     @property
     def seconds_until_due(self) -> float:
@@ -144,7 +144,7 @@ class RateLimiter:
     def acquire(self, rows: int, size: int) -> None:
         """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""
         if not self.limited:
-            self._speed.add(size, self._now)
+            self._speed.add(size, self._refilled_at)
         self._records.take(rows)
         self._bytes.take(size)
 
@@ -155,4 +155,4 @@ class RateLimiter:
         elif not self._bytes.rate:
             self._normal_rate = self._speed.rate() or self._normal_rate
             self._speed.clear()
-            self._bytes = Bucket(self._normal_rate or 0.0, at=now)
+            self._bytes = Bucket(self._normal_rate or 0.0, refilled_at=now)

@@ -67,7 +67,7 @@ class TopicMetadata:
 
     def expect(self, names: tuple[str, ...]) -> None:
         """Start the max.block.ms timeout of unknown topics; wait only if it has already expired."""
-        self.want(names)
+        self.add_topics(names)
         cluster = self._client.metadata.cluster
         missing = tuple(name for name in names if name not in cluster.topics)
         if not missing:
@@ -142,7 +142,7 @@ class TopicMetadata:
         snapshot: a topic known from an earlier session may be missing from the next response, if
         that response was requested before this session needed the topic.
         """
-        self.want(names)
+        self.add_topics(names)
         cluster = self._client.metadata.cluster
 
         def is_done() -> bool:
@@ -172,11 +172,11 @@ class TopicMetadata:
 
         return self._state.wait_for(done, seconds, since)
 
-    def want(self, names: tuple[str, ...]) -> None:
+    def add_topics(self, names: tuple[str, ...]) -> None:
         """Include these topics in metadata requests, without waiting."""
         if not self._wanted.issuperset(names):
             self._wanted.update(names)
-            self._client.metadata.want(names)
+            self._client.metadata.add_topics(names)
             self._client.network.wakeup()
 
     def _remaining_s(self, names: tuple[str, ...]) -> float:

@@ -79,9 +79,9 @@ class UserPartitioner:
             )
         return result
 
-    def _invalid(self, what: str, topic: TopicInfo) -> ColumnError:
+    def _invalid(self, problem: str, topic: TopicInfo) -> ColumnError:
         return ColumnError(
-            f"the partitioner {self.name} {what}",
+            f"the partitioner {self.name} {problem}",
             topic=topic.name,
             hint="Correct the function, or remove kafka.partitioner.",
         )

@@ -79,7 +79,7 @@ class RowValidator:
         return self._writable(Chunk(letters, topics, size_bounds(letters.columns)))
 
     def _reject_bad_rows(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
-        self._bad_rows.seen(len(rows))
+        self._bad_rows.count_rows(len(rows))
         results = self._topics.find(rows.topics)
         if out_of_range(rows, results) is not None and self._topics.update():
             results = self._topics.find(rows.topics)

@@ -54,7 +54,7 @@ A working broker completes a chunk much earlier.
 """
 
 
-class Contents(NamedTuple):
+class BatchTotals(NamedTuple):
     """Records and uncompressed bytes in a partition's open batch and in its closed batches."""
 
     open_records: int = 0
@@ -122,7 +122,7 @@ class Accumulator:
     # Only the writer thread calls the methods below.
 
     def open_batch(self, topic_partition: TopicPartition) -> OpenBatch | None:
-        """Return the properties of a partition's open batch, valid from `begin` to `append`."""
+        """Return the properties of a partition's open batch, valid during a layout."""
         with self._lock:
             batch = self._open.get(topic_partition)
             if batch is None:
@@ -165,7 +165,7 @@ class Accumulator:
         with self._lock:
             return topic in self._assigned_topics
 
-    def begin(self) -> Callable[[TopicPartition], ProducerBatch | None]:
+    def begin_layout(self) -> Callable[[TopicPartition], ProducerBatch | None]:
         """Start a layout; return the lookup of open batches, which do not change until `append`.
 
         The lookup needs no lock, because `close_due` closes no batch during a layout.
@@ -211,7 +211,7 @@ class Accumulator:
         if wakes_sender:
             self.state.wake_sender()
 
-    def give_up(self, reserved: int) -> None:
+    def cancel_layout(self, reserved: int) -> None:
         """Free the reservation for rows that will not be appended.
 
         After this, `close_due` can close open batches again.
@@ -342,14 +342,14 @@ class Accumulator:
         with self._lock:
             return list(self._open.items())
 
-    def contents(self) -> tuple[dict[TopicPartition, Contents], int]:
+    def contents(self) -> tuple[dict[TopicPartition, BatchTotals], int]:
         """Return the contents of each partition's batches, and the number of incomplete batches."""
-        contents: dict[TopicPartition, Contents] = {}
+        contents: dict[TopicPartition, BatchTotals] = {}
         with self._lock:
             for partition, batch in self._open.items():
-                contents[partition] = Contents(batch.records, batch.raw_size)
+                contents[partition] = BatchTotals(batch.records, batch.raw_size)
             for batch in self.queues.batches():
-                earlier = contents.get(batch.topic_partition, Contents())
+                earlier = contents.get(batch.topic_partition, BatchTotals())
                 contents[batch.topic_partition] = earlier._replace(
                     queued_records=earlier.queued_records + batch.records,
                     queued_bytes=earlier.queued_bytes + batch.raw_size,

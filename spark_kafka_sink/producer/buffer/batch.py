@@ -218,7 +218,7 @@ class ProducerBatch:
         """Assign the batch's number among those sent to its partition; splits add to it."""
         self.order = (number,)
 
-    def succeed(self, batch: ProducerBatch, *index: int) -> None:
+    def take_place_of(self, batch: ProducerBatch, *index: int) -> None:
         """Take the place of `batch`; `index` is the number of a piece, which is unsent."""
         self.label, self.order = (*batch.label, *index), (*batch.order, *index)
         if not index:

@@ -46,7 +46,7 @@ class BatchQueues:
             queue = self._queues.pop(topic_partition, None)
             self._queues[topic_partition] = deque() if queue is None else queue
 
-    def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+    def take_first(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove and return the first batches of each queue for which `unwanted` returns True."""
         taken: list[ProducerBatch] = []
         with self._lock:

@@ -190,7 +190,7 @@ class CircuitBreakers:
 
     # Only the sender thread calls the methods below.
 
-    def avoid(self, unavailable: frozenset[int]) -> None:
+    def set_unavailable(self, unavailable: frozenset[int]) -> None:
         """Replace the brokers that get no rows whose partition can be chosen."""
         self.unavailable = unavailable
 
@@ -216,7 +216,7 @@ class CircuitBreakers:
             self._failing.add(topic_partition)
             if self._is_storm(now):
                 self.ramp = Ramp(now)
-        if self._config.each.enabled:
+        if self._config.target.enabled:
             for target in (topic_partition,) if node_id is None else (topic_partition, node_id):
                 self._breaker(target).record(outcome, now)
         if self._config.job.enabled and self._job.record(outcome, now):
@@ -233,12 +233,12 @@ class CircuitBreakers:
         """Return True if the partition's or its leader's breaker is open."""
         return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
 
-    def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:
-        """Return True if the breaker is closed, or if it is half-open and `busy` is False."""
+    def may_send(self, target: TopicPartition | int, is_busy: bool, now: float) -> bool:
+        """Return True if the breaker is closed, or if it is half-open and `is_busy` is False."""
         if not self._by_target:
             return True
         state = self._state(target, now)
-        return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
+        return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not is_busy)
 
     def is_probing(self, target: TopicPartition | int, now: float) -> bool:
         """Return True if the breaker is half-open, which allows only one trial batch."""
@@ -267,7 +267,7 @@ class CircuitBreakers:
     def _breaker(self, target: TopicPartition | int) -> Breaker:
         breaker = self._by_target.get(target)
         if breaker is None:
-            breaker = self._by_target[target] = Breaker(self._config, self._config.each)
+            breaker = self._by_target[target] = Breaker(self._config, self._config.target)
         return breaker
 
     def _reason(self, now: float) -> DeliveryError:

@@ -14,7 +14,7 @@ from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_kafka_sink.common.debug_log import Context
+    from spark_kafka_sink.common.debug_log import DebugContext
     from spark_kafka_sink.common.delivery_status import DeliveryStatus
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
     from spark_kafka_sink.kafka.client.request import Completion
@@ -34,7 +34,7 @@ class ProducerEvents(BatchListener):
 
     __slots__ = ("_debug", "session")
 
-    def __init__(self, session: str = "", contexts: Iterable[Context] = ()) -> None:
+    def __init__(self, session: str = "", contexts: Iterable[DebugContext] = ()) -> None:
         self.session = session
         self._debug = Debug(contexts, session=session)
 

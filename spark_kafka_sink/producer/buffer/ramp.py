@@ -21,7 +21,7 @@ class Ramp:
         doublings = int(max(0.0, now - self.troubled_at) / _DOUBLING)
         return min(1.0, _START * 2.0 ** min(doublings, 8))
 
-    def next_step(self, now: float) -> float:
+    def seconds_until_step(self, now: float) -> float:
         """Return the seconds until the factor increases; infinite at full rate."""
         if self.troubled_at is None or self.factor(now) >= 1.0:
             return float("inf")

@@ -19,7 +19,7 @@ from spark_kafka_sink.common.recreated_topics import recreated_topic_error
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.producer.send import batch_failure
-from spark_kafka_sink.producer.transactions.state import mark_uncommittable
+from spark_kafka_sink.producer.transactions.producer_transaction import mark_uncommittable
 
 if TYPE_CHECKING:
     import uuid
@@ -134,7 +134,7 @@ class BatchCompleter:
             return removed.remaining(*batch.topic_partition, now) is not None
 
         waiting = self.partitions.take_retries(is_removed)
-        for batch in waiting + self.accumulator.queues.take_while(is_removed):
+        for batch in waiting + self.accumulator.queues.take_first(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.topic_partition, now) or 0
             self.fail_session(batch_failure.removed_partition_error(batch, remaining))
@@ -153,7 +153,7 @@ class BatchCompleter:
     def renumber(self, state: PartitionState) -> None:
         """Assign new sequences to a partition's batches; fail batches for which this is unsafe."""
         renumbering = state.renumber(self.producer_state)
-        if renumbering.torn:
+        if renumbering.is_torn:
             # The log may contain later batches of the epoch, and one-epoch forbids a new epoch.
             for batch in renumbering.lost:
                 self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
@@ -180,7 +180,7 @@ class BatchCompleter:
         expired = self.partitions.take_retries(is_expired)
         # A late response finds no batch; these batches therefore become ambiguous.
         expired += self.partitions.take_in_flight(is_expired)
-        expired += self.accumulator.queues.take_while(is_expired)
+        expired += self.accumulator.queues.take_first(is_expired)
         if not expired:
             return
         failures = dict(self.client.network.failures.reasons)

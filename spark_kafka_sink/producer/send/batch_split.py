@@ -47,7 +47,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
             columns.slice(start, stop),
             None if rows is None else rows.slice(start, stop),
         )
-        piece.succeed(batch, number)
+        piece.take_place_of(batch, number)
         if batch.is_ambiguous:
             piece.mark_ambiguous()
         if sequence != NO_SEQUENCE:

@@ -44,8 +44,8 @@ class Drained:
 
     - `room`: bytes that can be added to each broker's request; 0 if it cannot be sent now.
     - `unready`: brokers that batches wait for, but that are not connected.
-    - `more`: more batches may be sent in later requests.
-    - `stale`: a partition has no leader.
+    - `has_more`: more batches may be sent in later requests.
+    - `needs_metadata`: a partition has no leader.
     - `to_renumber`: partitions that need new sequences before more batches are sent.
     - `new_partitions`: partitions that must be added to the transaction first.
     """
@@ -54,8 +54,8 @@ class Drained:
     now: float
     unready: Collection[int] = ()
     requests: dict[int, list[DrainedBatch]] = field(default_factory=dict)
-    more: bool = False
-    stale: bool = False
+    has_more: bool = False
+    needs_metadata: bool = False
     to_renumber: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     new_partitions: list[TopicPartition] = field(default_factory=list)
     _taken: set[TopicPartition] = field(default_factory=set)
@@ -79,7 +79,7 @@ class Drained:
         """Close the request to a leader, because a batch did not fit; no more batches are added."""
         self.room[leader] = 0
 
-    def taken(self, topic: str) -> set[int]:
+    def partitions_of(self, topic: str) -> set[int]:
         """Return the partitions of a topic that already have a batch in a request."""
         return {partition for name, partition in self._taken if name == topic}
 
@@ -118,7 +118,7 @@ class Drainer:
     def drain(self, now: float) -> Drained:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
-        self._breakers.avoid(self._unavailable_brokers(now))
+        self._breakers.set_unavailable(self._unavailable_brokers(now))
         queues = self._accumulator.queues.waiting(self._partitions.with_retries())
         if not queues:
             return Drained({}, now)
@@ -130,15 +130,15 @@ class Drainer:
         for queue, led in waiting:
             leader = led.get(queue.partition)
             if queue.partition == UNASSIGNED:  # design.md: unassigned-queue
-                drained.stale |= not led and queue.topic in cluster.topics
-                drained.more |= self._drain_unassigned(queue, led, drained)
+                drained.needs_metadata |= not led and queue.topic in cluster.topics
+                drained.has_more |= self._drain_unassigned(queue, led, drained)
             elif leader is None:
                 # Metadata of unknown topics is already being requested.
-                drained.stale |= queue.topic in cluster.topics
+                drained.needs_metadata |= queue.topic in cluster.topics
             elif room[leader] > 0:
-                drained.more |= self._drain_partition(queue, leader, drained)
+                drained.has_more |= self._drain_partition(queue, leader, drained)
             else:
-                drained.more |= leader in drained.requests
+                drained.has_more |= leader in drained.requests
         return drained
 
     def _led(self, cluster: ClusterSnapshot, name: str) -> dict[int, int]:
@@ -286,7 +286,7 @@ class Drainer:
 
     def _drawn(self, topic: str, leaders: dict[int, int], drained: Drained) -> Iterator[int]:
         """Yield the partitions that might be ready for a batch, in random order."""
-        room, taken = drained.room, drained.taken(topic)
+        room, taken = drained.room, drained.partitions_of(topic)
         partitions = [
             partition
             for partition in candidates(leaders, self._breakers.unavailable)

@@ -7,8 +7,8 @@
     FATAL_TO_PRODUCER                            FATAL
     INVALID_METADATA                             REFRESH_AND_RETRY
     RETRIABLE_AT_LEADER                          RETRY
-    OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `head`, else FAIL
-    UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY unless `ambiguous`, else FAIL
+    OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `is_head`, else FAIL
+    UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY unless `is_ambiguous`, else FAIL
     CONCURRENT_TRANSACTIONS**                    RETRY
     any other                                    FAIL
 
@@ -51,29 +51,28 @@ class BatchAction(Enum):
 class RejectionFacts:
     """The facts that determine the next step, besides the error code.
 
-    - `idempotent`: the producer is idempotent.
-    - `head`: no earlier batch of the partition is incomplete or has left a gap.
+    - `is_idempotent`: the producer is idempotent.
+    - `is_head`: no earlier batch of the partition is incomplete or has left a gap.
     - `records`: number of records in the batch.
-    - `ambiguous`: an earlier attempt got no conclusive response, so the log may contain the batch.
-      The batch may be retried only with its original sequences, so that the broker detects a
-      duplicate.
-    - `expired`: delivery.timeout.ms has passed.
-    - `attempts_left`: `retries` is not used up.
-    - `gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
+    - `is_ambiguous`: an earlier attempt got no conclusive response, so the log may contain the
+      batch, which may be retried only with its original sequences: the broker detects a duplicate.
+    - `is_expired`: delivery.timeout.ms has passed.
+    - `has_attempts_left`: `retries` is not used up.
+    - `is_gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
       failed batch unless the batch expired.
-    - `transactional`: the records are part of a transaction, so the epoch cannot be bumped.
-    - `own_epoch`: the producer has incremented the batch's epoch without InitProducerId.
+    - `is_transactional`: the records are part of a transaction, so the epoch cannot be bumped.
+    - `is_own_epoch`: the producer has incremented the batch's epoch without InitProducerId.
     """
 
-    idempotent: bool
-    head: bool
+    is_idempotent: bool
+    is_head: bool
     records: int
-    ambiguous: bool
-    expired: bool
-    attempts_left: bool
-    gapless: bool = False
-    transactional: bool = False
-    own_epoch: bool = False
+    is_ambiguous: bool
+    is_expired: bool
+    has_attempts_left: bool
+    is_gapless: bool = False
+    is_transactional: bool = False
+    is_own_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +85,25 @@ class BatchStep:
 
 def next_step(code: int, facts: RejectionFacts) -> BatchStep:
     """Return the next step for a batch with this result: a Kafka error or a `ClientErrorCode`."""
-    if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
+    if code == ErrorCode.none or (
+        code == ErrorCode.duplicate_sequence_number and facts.is_idempotent
+    ):
         return BatchStep(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
     if code == ErrorCode.message_too_large:
         return _too_large(code, facts)
-    if code in error_codes.FENCED and facts.own_epoch and not (facts.ambiguous or facts.expired):
+    if (
+        code in error_codes.FENCED
+        and facts.is_own_epoch
+        and not (facts.is_ambiguous or facts.is_expired)
+    ):
         # The broker knows only epochs that it has returned.
         return BatchStep(BatchAction.BUMP_AND_RETRY)
     if code in error_codes.FATAL_TO_PRODUCER:
         return BatchStep(BatchAction.FATAL, _status(code, facts))
     action = _retriable(code, facts)
-    if action is not None and not facts.expired and facts.attempts_left:
+    if action is not None and not facts.is_expired and facts.has_attempts_left:
         return BatchStep(action)
-    if facts.gapless and not (action is not None and facts.expired):
+    if facts.is_gapless and not (action is not None and facts.is_expired):
         return BatchStep(BatchAction.FATAL, _status(code, facts))
     return BatchStep(BatchAction.FAIL, _status(code, facts))
 
@@ -109,9 +114,9 @@ def _too_large(code: int, facts: RejectionFacts) -> BatchStep:
     The log may contain an ambiguous batch. Its pieces keep its sequence numbers: a broker that has
     appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
     """
-    if facts.records > 1 and not facts.expired:
+    if facts.records > 1 and not facts.is_expired:
         return BatchStep(BatchAction.SPLIT)
-    gap = facts.gapless and not facts.expired
+    gap = facts.is_gapless and not facts.is_expired
     return BatchStep(BatchAction.FATAL if gap else BatchAction.FAIL, _status(code, facts))
 
 
@@ -120,13 +125,13 @@ def _retriable(code: int, facts: RejectionFacts) -> BatchAction | None:
         return BatchAction.REFRESH_AND_RETRY
     if code in error_codes.RETRIABLE_AT_LEADER:
         return BatchAction.RETRY
-    if not facts.idempotent:
+    if not facts.is_idempotent:
         return None
-    if code == ErrorCode.out_of_order_sequence_number and not facts.head:
+    if code == ErrorCode.out_of_order_sequence_number and not facts.is_head:
         return BatchAction.RETRY
-    if facts.transactional:
+    if facts.is_transactional:
         return BatchAction.RETRY if code == ErrorCode.concurrent_transactions else None
-    if code == ErrorCode.unknown_producer_id and not facts.ambiguous:
+    if code == ErrorCode.unknown_producer_id and not facts.is_ambiguous:
         return BatchAction.BUMP_AND_RETRY
     return None
 
@@ -137,6 +142,6 @@ def is_unclear(code: int) -> bool:
 
 
 def _status(code: int, facts: RejectionFacts) -> DeliveryStatus:
-    if facts.ambiguous or is_unclear(code):
+    if facts.is_ambiguous or is_unclear(code):
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED

@@ -20,11 +20,14 @@ from spark_kafka_sink.common.errors import text_of
 from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.common.logs import visible_logger
 from spark_kafka_sink.common.secret import redacted, split_query
-from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.transactions.state import FAILED, ProducerTransactionState
+from spark_kafka_sink.producer.transactions.producer_transaction import (
+    FAILED,
+    ProducerTransactionState,
+)
 from spark_kafka_sink.report.export.java_metrics import client_values
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_storage import write_report
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import InFlightRequest
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator, Contents
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator, BatchTotals
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.send.partition_states import PartitionStates
@@ -53,16 +56,16 @@ PART_BYTES = 4 << 20
 _MAX_PARTS = 2
 """Maximum number of files waiting to be written; after that, new lines are dropped."""
 _STATES = {
-    State.DISCONNECTED: "DOWN",
-    State.LOADING_STORES: "TRY_CONNECT",
-    State.RESOLVING: "TRY_CONNECT",
-    State.CONNECTING: "CONNECT",
-    State.TLS_HANDSHAKE: "SSL_HANDSHAKE",
-    State.NEGOTIATING: "APIVERSION_QUERY",
-    State.SASL_HANDSHAKE: "AUTH_HANDSHAKE",
-    State.AUTHENTICATING: "AUTH_REQ",
-    State.READY: "UP",
-    State.DRAINING: "REAUTH",
+    ChannelState.DISCONNECTED: "DOWN",
+    ChannelState.LOADING_STORES: "TRY_CONNECT",
+    ChannelState.RESOLVING: "TRY_CONNECT",
+    ChannelState.CONNECTING: "CONNECT",
+    ChannelState.TLS_HANDSHAKE: "SSL_HANDSHAKE",
+    ChannelState.NEGOTIATING: "APIVERSION_QUERY",
+    ChannelState.SASL_HANDSHAKE: "AUTH_HANDSHAKE",
+    ChannelState.AUTHENTICATING: "AUTH_REQ",
+    ChannelState.READY: "UP",
+    ChannelState.DRAINING: "REAUTH",
 }
 _IDEMPOTENCE_STATES = {
     ProducerIdState.MISSING: "RequestPID",
@@ -243,7 +246,10 @@ class Statistics:
         }
 
     def _totals(
-        self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], incomplete: int
+        self,
+        report: DeliveryReport,
+        waiting: Mapping[TopicPartition, BatchTotals],
+        incomplete: int,
     ) -> dict[str, Any]:
         brokers, memory = report.metrics.brokers, self.accumulator.pool
         sent = [batch for state in self.partitions for batch in (*state.in_flight, *state.retries)]
@@ -285,7 +291,10 @@ class Statistics:
         return {str(partition): partition._asdict() for partition in led}
 
     def _topics(
-        self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], now: float
+        self,
+        report: DeliveryReport,
+        waiting: Mapping[TopicPartition, BatchTotals],
+        now: float,
     ) -> dict[str, Any]:
         parts = {part.key: part for part in report.partitions}
         for topic, partition in (*waiting, *(state.topic_partition for state in self.partitions)):
@@ -312,7 +321,7 @@ class Statistics:
         }
 
     def _partition(
-        self, part: PartitionReport, waiting: Mapping[TopicPartition, Contents]
+        self, part: PartitionReport, waiting: Mapping[TopicPartition, BatchTotals]
     ) -> dict[str, Any]:
         topic_partition = TopicPartition(part.topic, part.partition)
         open_records, open_bytes, records, size = waiting.get(topic_partition, (0, 0, 0, 0))

@@ -147,7 +147,7 @@ class RecordErrorHandler:
         if not kept:
             return [], rejected
         remaining = piece_of(batch, kept, _without(batch.row_numbers(), bad))
-        remaining.succeed(batch)
+        remaining.take_place_of(batch)
         recompress(remaining, batch.codec, self.config.compression_level)
         return [remaining], rejected
 
@@ -209,7 +209,7 @@ class RecordErrorHandler:
     def _replacement(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
         """Return a batch with the sequences of `batch`, which has the same number of records."""
         piece = piece_of(batch, records)
-        piece.succeed(batch, 0)
+        piece.take_place_of(batch, 0)
         piece.number(batch.producer_id, batch.epoch, batch.sequence)
         recompress(piece, batch.codec, self.config.compression_level)
         return piece

@@ -157,15 +157,15 @@ class ResponseHandler:
     def _facts(self, result: BatchResult, now: float) -> RejectionFacts:
         batch = result.batch
         return RejectionFacts(
-            idempotent=self.client.config.enable_idempotence,
-            head=result.state.is_head(batch),
+            is_idempotent=self.client.config.enable_idempotence,
+            is_head=result.state.is_head(batch),
             records=batch.records,
-            ambiguous=batch.is_ambiguous,
-            expired=self.timeout.is_expired(batch, now),
-            attempts_left=batch.attempts <= self.client.config.retries,
-            gapless=self.client.config.enable_gapless_guarantee,
-            transactional=self.transaction_manager is not None,
-            own_epoch=self.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
+            is_ambiguous=batch.is_ambiguous,
+            is_expired=self.timeout.is_expired(batch, now),
+            has_attempts_left=batch.attempts <= self.client.config.retries,
+            is_gapless=self.client.config.enable_gapless_guarantee,
+            is_transactional=self.transaction_manager is not None,
+            is_own_epoch=self.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
         )
 
     def _record_outcome(
@@ -228,7 +228,7 @@ class ResponseHandler:
             return batch.topic_partition.topic in topics and batch.is_ready
 
         waiting = self.partitions.take_retries(is_rejected)
-        for batch in waiting + self.accumulator.queues.take_while(is_rejected):
+        for batch in waiting + self.accumulator.queues.take_first(is_rejected):
             partition = batch.topic_partition
             state = self.partitions.get(partition) or PartitionState(partition)
             result = BatchResult(state, batch, _DENIED)

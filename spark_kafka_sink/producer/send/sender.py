@@ -21,7 +21,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
 from spark_kafka_sink.producer.send.produce_request import produce_request
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
-from spark_kafka_sink.producer.transactions.state import cancelled_error
+from spark_kafka_sink.producer.transactions.producer_transaction import cancelled_error
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
@@ -142,7 +142,7 @@ class Sender:
         finally:
             self.accumulator.state.fail(failure)
             if self.transaction_manager is not None:
-                self.transaction_manager.over.set()
+                self.transaction_manager.ended.set()
 
     def finish(self) -> None:
         """Write the last statistics after the last iteration."""
@@ -159,7 +159,7 @@ class Sender:
             for node_id, batches in drained.requests.items():
                 self._send(node_id, batches, now)
             self._act_on(drained, now)
-            has_more = drained.more or bool(drained.to_renumber)
+            has_more = drained.has_more or bool(drained.to_renumber)
 
     def _may_send(self) -> bool:
         if self.completer.has_failed:
@@ -169,7 +169,7 @@ class Sender:
 
     def _act_on(self, drained: Drained, now: float) -> None:
         """Handle the drainer's findings other than batches."""
-        if drained.stale:
+        if drained.needs_metadata:
             self.client.metadata.refresh()
         for state in drained.to_renumber.values():
             self.completer.renumber(state)
@@ -339,14 +339,14 @@ class Sender:
         return max(0.0, min(wait, self.partitions.seconds_until_retry(now)))
 
 
-def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:
+def _waiting(batches: list[ProducerBatch], resource: str, timeout: str, now: float) -> str:
     """Return a text about these batches; `timeout` is the option that limits the wait."""
     if not batches:
         return ""
     age = now - min(batch.created_at for batch in batches)
     records = sum(batch.records for batch in batches)
     return (
-        f"; waiting for {what}: {plural(records, 'record')} in "
+        f"; waiting for {resource}: {plural(records, 'record')} in "
         f"{plural(len(batches), 'batch', 'batches')}, for up to {age:.1f} s; they fail after "
         f"{timeout}"
     )

@@ -5,8 +5,8 @@ commit. Source: KIP-98, KIP-890, KIP-939; Kafka's ``TransactionManager``.
 
 In reading order:
 
-- `state`: the settings, the states and their transitions, and errors of the whole transaction;
-  partitions to add (transactions V1)
+- `producer_transaction`: the settings, the states and their transitions, and errors of the whole
+  transaction; partitions to add (transactions V1)
 - `manager`: drives the transaction from the sender's loop
 - `coordinator`: finds the coordinator, builds requests to it, and decides how to handle its errors
 """

@@ -32,7 +32,7 @@ from spark_kafka_sink.kafka.protocol import error_codes, transactions
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange, negotiate
-from spark_kafka_sink.producer.transactions.state import RUN_AGAIN
+from spark_kafka_sink.producer.transactions.producer_transaction import RUN_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.connection import Connection
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-    from spark_kafka_sink.producer.transactions.state import TransactionSettings
+    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 _FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
 _MESSAGES: Mapping[int, str] = {
@@ -214,10 +214,10 @@ class CoordinatorLookup:
         """
         if self._is_requested:
             return 1.0
-        return max(0.02, self._retry.at - now)
+        return max(0.02, self._retry.due_at - now)
 
     def _maybe_request(self, now: float, context: object) -> None:
-        if self._is_requested or now < self._retry.at:
+        if self._is_requested or now < self._retry.due_at:
             return
         network = self._network
         node = self._client.metadata.any_node(network, now)

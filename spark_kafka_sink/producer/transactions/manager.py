@@ -20,14 +20,19 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCo
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.transactions import coordinator, state
+from spark_kafka_sink.producer.transactions import coordinator
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
-from spark_kafka_sink.producer.transactions.state import (
+from spark_kafka_sink.producer.transactions.producer_transaction import (
     ENDED,
     FAILED,
+    FIRST_EPOCH,
     AddState,
     ProducerTransactionState,
     TransactionPartitions,
+    aborted_write_error,
+    next_state,
+    second_attempt_error,
+    timed_out_error,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +45,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.transactions.producer_transaction import (
+        JoinedTransaction,
+        TransactionSettings,
+    )
 
 _LOG = logging.getLogger(__name__)
 _ADD_BACKOFF = 0.02
@@ -70,7 +79,7 @@ class TransactionManager:
         self,
         client: Client,
         producer_state: ProducerState,
-        settings: state.TransactionSettings,
+        settings: TransactionSettings,
         acls: AclAdvisor,
     ) -> None:
         self.settings = settings
@@ -82,7 +91,7 @@ class TransactionManager:
         self._abort_requested = False
 
         # Set by the sender thread; any thread may wait for it.
-        self.over = Event()
+        self.ended = Event()
         """Set when no more requests follow, because the transaction has ended or this client cannot
         end it.
         """
@@ -181,7 +190,7 @@ class TransactionManager:
         """
         self._check_timeout(now)
         self._closed.forget_restarted(self._client.network)
-        if self._in_flight or now < self._retry.at or not self._is_due(has_records=has_records):
+        if self._in_flight or now < self._retry.due_at or not self._is_due(has_records=has_records):
             return
         node = self._coordinator.ready_node(now, self)
         if node is None:
@@ -229,7 +238,7 @@ class TransactionManager:
         } or (self._checks_flag or self.partitions.in_state(AddState.NEW))
         if self._in_flight or not waits_for_coordinator:
             return 1.0
-        return max(self._retry.at - now, self._coordinator.seconds_until_due(now))
+        return max(self._retry.due_at - now, self._coordinator.seconds_until_due(now))
 
     def _is_due(self, *, has_records: bool) -> bool:
         if self._abort_requested:
@@ -300,7 +309,7 @@ class TransactionManager:
             return
         age, timeout = now - self._started, self.settings.timeout_ms / 1000
         if age >= timeout:
-            raise state.timed_out_error(self.settings)
+            raise timed_out_error(self.settings)
         if age >= timeout / 2 and not self._has_warned:
             self._has_warned = True
             _LOG.warning(
@@ -350,7 +359,7 @@ class TransactionManager:
         elif code:
             self._retry_or_raise(completion, code, now)
         elif self.state is ProducerTransactionState.INITIALIZING:
-            raise state.aborted_write_error(self.settings.transactional_id)
+            raise aborted_write_error(self.settings.transactional_id)
 
     def _accept_producer(self) -> None:
         """Allow the sender to write with the producer id."""
@@ -367,13 +376,13 @@ class TransactionManager:
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
             return coordinator.opened(response, self.settings, connection)
-        if int(response.producer_epoch) != state.FIRST_EPOCH:
+        if int(response.producer_epoch) != FIRST_EPOCH:
             self._producer_state.transition_to(ProducerIdState.MISSING)
-            raise state.second_attempt_error(joined.claim_id)
+            raise second_attempt_error(joined.claim_id)
         self._coordinate(joined)
         return joined.producer
 
-    def _coordinate(self, joined: state.JoinedTransaction) -> None:
+    def _coordinate(self, joined: JoinedTransaction) -> None:
         """Switch to the coordinator of the joined transaction, which may be a different broker."""
         self._coordinator = self._own_coordinator = coordinator.CoordinatorLookup(
             self._client, joined.producer.transactional_id, self._acls
@@ -459,6 +468,6 @@ class TransactionManager:
         self._transition_to(ProducerTransactionState.ABORTING)
 
     def _transition_to(self, after: ProducerTransactionState) -> None:
-        self.state = state.next_state(self.state, after)
+        self.state = next_state(self.state, after)
         if after in ENDED:
-            self.over.set()
+            self.ended.set()

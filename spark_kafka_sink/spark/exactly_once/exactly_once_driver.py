@@ -36,7 +36,7 @@ from spark_kafka_sink.spark.exactly_once.transaction_timeouts import (
     transaction_timeout_ms,
     warn_of_long_transactions,
 )
-from spark_kafka_sink.spark.reports.abort_files import Planned
+from spark_kafka_sink.spark.reports.abort_files import PlanningData
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.log_lines import log_success
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
@@ -108,7 +108,7 @@ def plan_write(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> W
         and not internals.only_errors_are_logged()
     ):
         log_success(_WITHOUT_BATCH_ID, watched=internals.is_watched())
-    end = ExactlyOnceEnd(config, origin, scope, Planned(nonce=plan.nonce, shared=plan.shared))
+    end = ExactlyOnceEnd(config, origin, scope, PlanningData(nonce=plan.nonce, shared=plan.shared))
     return WriteJob(task, end)
 
 
@@ -125,7 +125,7 @@ def plan_micro_batch(
     scope = stream_scope(config)
     plan = _plan(config, scope)
     # Only the checkpoint identifies the query: Spark never runs two queries with one checkpoint.
-    last = origin.plan_file.read_unended() if origin.checkpoint else Planned()
+    last = origin.plan_file.read_unended() if origin.checkpoint else PlanningData()
     # With a new shared transaction, planning has already fenced the last one.
     if last.nonce is not None and (plan.shared is None or last.shared is None):
         ExactlyOnceEnd(config, origin, scope).give_up(last)
@@ -194,7 +194,11 @@ class ExactlyOnceEnd(WriteEnd):
     """
 
     def __init__(
-        self, config: SinkConfig, origin: WriteOrigin, scope: Scope, planned: Planned | None = None
+        self,
+        config: SinkConfig,
+        origin: WriteOrigin,
+        scope: Scope,
+        planned: PlanningData | None = None,
     ) -> None:
         super().__init__(config, origin)
         self._scope = scope
@@ -255,7 +259,7 @@ class ExactlyOnceEnd(WriteEnd):
         is_aborted = outcome.status is CommitStatus.ABORTED
         publication.fail(report, self._remedy(left) if is_aborted else _VISIBLE)
 
-    def give_up(self, planned: Planned) -> None:
+    def give_up(self, planned: PlanningData) -> None:
         """Abort the transactions of an earlier planning of the query, unless they are decided.
 
         Neither its commit() nor its abort() has completed: stop() may interrupt Spark before it
@@ -279,12 +283,12 @@ class ExactlyOnceEnd(WriteEnd):
         """Return the batch number of a stream, otherwise the name of the scope."""
         return self._scope.name if batch_id is None else str(batch_id)
 
-    def _plan_of(self, tasks: Sequence[TransactionCommitMessage]) -> Planned:
+    def _plan_of(self, tasks: Sequence[TransactionCommitMessage]) -> PlanningData:
         """Return the planning data from the tasks' results, otherwise from the plan file."""
         if self._planned is not None:
             return self._planned
         if tasks:
-            return Planned(nonce=tasks[0].nonce, shared=tasks[0].result.shared)
+            return PlanningData(nonce=tasks[0].nonce, shared=tasks[0].result.shared)
         return self.origin.plan_file.read()
 
     def _describe_open(self, names: Sequence[str], problem: str) -> str:
@@ -358,7 +362,7 @@ class ExactlyOnceEnd(WriteEnd):
     def _abort(
         self,
         tasks: Sequence[TransactionCommitMessage],
-        planned: Planned,
+        planned: PlanningData,
         batch: str,
         *,
         complete: bool,
@@ -387,7 +391,7 @@ def _without_counters(report: DeliveryReport) -> DeliveryReport:
     return type(report)(**{name: getattr(report, name) for name in kept})
 
 
-def _ids(tasks: Sequence[TransactionCommitMessage], planned: Planned) -> list[str]:
+def _ids(tasks: Sequence[TransactionCommitMessage], planned: PlanningData) -> list[str]:
     """Return the transactional ids that are still known after abort() itself has failed."""
     if planned.shared is not None:
         return [planned.shared.transactional_id]

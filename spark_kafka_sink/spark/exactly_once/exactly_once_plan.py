@@ -20,7 +20,10 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     TaskTransactionalId,
     abort_flag_id,
 )
-from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.producer.transactions.producer_transaction import (
+    JoinedTransaction,
+    TransactionSettings,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction

@@ -36,7 +36,7 @@ _MAX_ERROR_CHARS: Final = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlanningData:
     """Data from the planning of a stream's last micro-batch; fields are empty if unknown."""
 
     at: str = ""
@@ -77,7 +77,7 @@ class PlanFile:
         name = hashlib.sha256(f"{stream.digest}\n{prefix}".encode()).hexdigest()[:16]
         return cls(str(folder / f"{name}.planned"))
 
-    def store(self, planned: Planned) -> None:
+    def store(self, planned: PlanningData) -> None:
         """Replace the stored planning data. Never raises."""
         if not self.path:
             return
@@ -90,12 +90,12 @@ class PlanFile:
             with suppress(OSError):  # Outdated planning data must not be used.
                 file.unlink(missing_ok=True)
 
-    def read(self) -> Planned:
+    def read(self) -> PlanningData:
         """Return the planning data of the last micro-batch; its fields are empty if unknown."""
         if self.path:
             with suppress(OSError, ValueError, TypeError, KeyError):
                 return _planned(json.loads(Path(self.path).read_text(encoding="utf-8")))
-        return Planned()
+        return PlanningData()
 
     def end(self, nonce: str | None) -> None:
         """Store that commit() or abort() of a planning has completed. Never raises.
@@ -107,18 +107,18 @@ class PlanFile:
             with suppress(OSError):
                 Path(f"{self.path}-ended").write_text(nonce, encoding="utf-8")
 
-    def read_unended(self) -> Planned:
+    def read_unended(self) -> PlanningData:
         """Return the data of the last planning; empty if its commit() or abort() has completed."""
         planned = self.read()
         with suppress(OSError, ValueError):
             if Path(f"{self.path}-ended").read_text(encoding="utf-8") == planned.nonce:
-                return Planned()
+                return PlanningData()
         return planned
 
 
-def _planned(kept: dict[str, Any]) -> Planned:
+def _planned(kept: dict[str, Any]) -> PlanningData:
     at, shared = kept["at"], kept["shared"]
-    return Planned(
+    return PlanningData(
         at=at and datetime.fromisoformat(at).isoformat(timespec="milliseconds"),
         started_s=float(kept["started_s"]),
         nonce=kept["nonce"],

@@ -104,9 +104,9 @@ def last_report(
     else:
         report = latest(reports)
     if report is None:
-        what = "write" if query is None else f"micro-batch of {_shown(query)}"
+        target = "write" if query is None else f"micro-batch of {_shown(query)}"
         raise ReportError(
-            f"no {what} with format('kafkaprod') has ended in this Spark application yet",
+            f"no {target} with format('kafkaprod') has ended in this Spark application yet",
             hint=_NONE_YET if query is None else _NONE_YET_OF_QUERY,
         )
     return report

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanFile, Planned, now
+from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanFile, PlanningData, now
 from spark_kafka_sink.spark.reports.report_folder import StreamIdentity, query_id
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 
@@ -71,9 +71,9 @@ class WriteOrigin:
         return _starting_now(origin)
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> PlanningData:
         """The data that planning stores for abort(), without those of exactly-once."""
-        return Planned(
+        return PlanningData(
             at=self.started_at, started_s=self.started_s, error_file=self.error_file.path
         )
 

@@ -276,9 +276,9 @@ class WriteProgress(ProgressCounts):
             f"{size_text(self.bytes_sent)}"
         )
         waits = [
-            f"{count:,} wait{'s' if count == 1 else ''} for {what}"
-            for what, count in self.waits_for.items()
-            if count and what is not WaitsFor.NOTHING
+            f"{count:,} wait{'s' if count == 1 else ''} for {cause}"
+            for cause, count in self.waits_for.items()
+            if count and cause is not WaitsFor.NOTHING
         ]
         again = [f"{plural(self.retries, 'batch', 'batches')} sent again"] if self.retries else []
         return "; ".join([f"{self.seconds:,.0f} s: {text}", f"tasks: {tasks}", *waits, *again])

@@ -7,5 +7,5 @@ In reading order:
 - `row_checks`: the errors of the rows of a batch
 - `plain_names`: column names that `mapInArrow` can resolve
 - `serialization`: serializes columns as JSON, Avro or Protobuf
-- `expected`: converts a frame's rows to what a consumer would decode, for tests
+- `expected_rows`: converts a frame's rows to what a consumer would decode, for tests
 """

@@ -31,7 +31,7 @@ class RowChecks:
         self._name = name
         self._errors = np.zeros(rows, np.int8)
 
-    def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
+    def reject(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
         """Record an error of these rows, which are in ascending order.
 
         Raises:

@@ -57,7 +57,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
     keys = read_bytes(pc.struct_field(entries, 0))
     null = keys.is_null() if keys.null_count else None
     if null is not None:
-        checks.found(
+        checks.reject(
             _rows_with(column, null),
             RowError.NULL_HEADER_KEY,
             "a header without a key in",
@@ -66,7 +66,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
     text = _as_text(keys)
     if text is None:
         text, wrong = _repaired(keys)
-        checks.found(
+        checks.reject(
             _rows_with(column, wrong),
             RowError.INVALID_HEADER_KEY,
             "a header key that is not UTF-8 in",
@@ -139,7 +139,7 @@ def read_timestamps(
         millis[np.asarray(column.is_null())] = now_ms
     early = np.flatnonzero(millis < 0)
     if len(early):
-        checks.found(
+        checks.reject(
             early,
             RowError.NEGATIVE_TIMESTAMP,
             f"a timestamp before 1970 ({int(millis[early[0]])} ms) in",
@@ -158,7 +158,7 @@ def read_topics(
     """
     encoded = read_bytes(column).dictionary_encode()
     numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
-    checks.found(
+    checks.reject(
         np.flatnonzero(numbers == _NONE),
         RowError.NULL_TOPIC,
         "null topic present in the data, first in",
@@ -169,7 +169,7 @@ def read_topics(
     wrong = [index for index, name in enumerate(names) if name is None]
     if wrong:
         shown = raw[wrong[0]].decode(errors="backslashreplace")[:MAX_VALUE_CHARS]
-        checks.found(
+        checks.reject(
             np.flatnonzero(np.isin(numbers, wrong)),
             RowError.INVALID_TOPIC,
             f"the column `topic` contains {shown!r}, which is not a valid topic name, first in",

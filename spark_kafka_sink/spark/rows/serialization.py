@@ -146,7 +146,7 @@ def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int,
         return
     first = faults.of(int(faults.rows[0]))
     text = f"{_described(part, first)}, first in"
-    checks.found(faults.rows, RowError.UNSERIALIZABLE, text, _HINT)
+    checks.reject(faults.rows, RowError.UNSERIALIZABLE, text, _HINT)
     for fault in faults:
         problems.setdefault(fault.row, _described(part, fault))
 

@@ -24,7 +24,7 @@ _TIME: Final = "%y/%m/%d %H:%M:%S"
 _LOG4J: Final = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 
 
-class LastResort(logging.Handler):
+class LastResortHandler(logging.Handler):
     """Writes to stderr in the format of Spark's log4j2-defaults.properties.
 
     It ignores log records that a different handler receives, even a handler that was added later.
@@ -52,8 +52,8 @@ class LastResort(logging.Handler):
 def install() -> None:
     """Format the sink's lines like Spark's, once per process."""
     logger = logging.getLogger(ROOT)
-    if not any(isinstance(handler, LastResort) for handler in logger.handlers):
-        logger.addHandler(LastResort())
+    if not any(isinstance(handler, LastResortHandler) for handler in logger.handlers):
+        logger.addHandler(LastResortHandler())
 
 
 def log_success(text: str, *, watched: bool) -> None:
@@ -64,7 +64,9 @@ def log_success(text: str, *, watched: bool) -> None:
         watched: True if stderr is visible to a user.
     """
     logger = logging.getLogger(SUMMARY)
-    handlers = [handler for handler in _handlers(SUMMARY) if not isinstance(handler, LastResort)]
+    handlers = [
+        handler for handler in _handlers(SUMMARY) if not isinstance(handler, LastResortHandler)
+    ]
     if handlers or logger.isEnabledFor(logging.INFO):
         logger.info("%s", text)
     elif watched:

@@ -12,7 +12,7 @@ from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import Intent
 from spark_kafka_sink.diagnostics.doctor import Doctor, Produce
-from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from tests.integration.support.servers import (
     close_on_request,
     closed_port,
@@ -67,13 +67,13 @@ def examine_options(
     produce: Produce = Produce.PROBE,
     has_key: bool | None = None,
     seconds: float = 30.0,
-) -> dict[Step, Finding]:
+) -> dict[CheckStep, Finding]:
     intent = Intent(config=SinkConfig.parse(options), has_key=has_key)
     doctor = Doctor(intent=intent, produce=produce, seconds=seconds)
     return {finding.step: finding for finding in doctor.examine()}
 
 
-def most_severe(findings: dict[Step, Finding]) -> Finding:
+def most_severe(findings: dict[CheckStep, Finding]) -> Finding:
     order = list(Severity)
     return max(findings.values(), key=lambda finding: order.index(finding.severity))
 
@@ -82,53 +82,53 @@ def test_no_problems_and_no_writes(secured: EmbeddedBroker) -> None:
     findings = examine_options(login(secured))
     assert {finding.severity for finding in findings.values()} == {Severity.OK}, findings
     assert list(findings) == [
-        Step.CONNECT,
-        Step.TLS,
-        Step.VERSIONS,
-        Step.LOGIN,
-        Step.METADATA,
-        Step.BROKERS,
-        Step.TOPIC,
-        Step.SETTINGS,
-        Step.PERMISSIONS,
-        Step.PRODUCE,
+        CheckStep.CONNECT,
+        CheckStep.TLS,
+        CheckStep.VERSIONS,
+        CheckStep.LOGIN,
+        CheckStep.METADATA,
+        CheckStep.BROKERS,
+        CheckStep.TOPIC,
+        CheckStep.SETTINGS,
+        CheckStep.PERMISSIONS,
+        CheckStep.PRODUCE,
     ]
-    assert "TLSv1" in findings[Step.TLS].text
-    assert findings[Step.LOGIN].text == "SCRAM-SHA-512 as User:alice"
+    assert "TLSv1" in findings[CheckStep.TLS].text
+    assert findings[CheckStep.LOGIN].text == "SCRAM-SHA-512 as User:alice"
     assert sum(secured.end_offsets("events")) == 0
 
 
 def test_write_one_record_on_request(plain: EmbeddedBroker) -> None:
     options = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events"}
     findings = examine_options(options, produce=Produce.RECORD)
-    assert findings[Step.PRODUCE].severity is Severity.OK
+    assert findings[CheckStep.PRODUCE].severity is Severity.OK
     assert sum(plain.end_offsets("events")) == 1
 
 
 @pytest.mark.parametrize(
     ("changed", "step", "message", "hint"),
     [
-        ({"kafka_sasl_password": "wrong"}, Step.LOGIN, "rejected the login", "sasl.password"),
-        ({"kafka_sasl_mechanism": "PLAIN"}, Step.LOGIN, "does not offer", "sasl.mechanism"),
+        ({"kafka_sasl_password": "wrong"}, CheckStep.LOGIN, "rejected the login", "sasl.password"),
+        ({"kafka_sasl_mechanism": "PLAIN"}, CheckStep.LOGIN, "does not offer", "sasl.mechanism"),
         (
             {"kafka_security_protocol": "SASL_PLAINTEXT", "kafka_ssl_ca_pem": ""},
-            Step.VERSIONS,
+            CheckStep.VERSIONS,
             "the port uses TLS",
             "SASL_SSL",
         ),
-        ({"topic": "secret"}, Step.PERMISSIONS, "Describe on topic secret", "kafka-acls"),
-        ({"topic": "readonly"}, Step.PERMISSIONS, "Write on topic readonly", "kafka-acls"),
-        ({"topic": "new"}, Step.PERMISSIONS, "not authorized to create it", "kafka-acls"),
+        ({"topic": "secret"}, CheckStep.PERMISSIONS, "Describe on topic secret", "kafka-acls"),
+        ({"topic": "readonly"}, CheckStep.PERMISSIONS, "Write on topic readonly", "kafka-acls"),
+        ({"topic": "new"}, CheckStep.PERMISSIONS, "not authorized to create it", "kafka-acls"),
         (
             {"topic": "missing", "kafka_allow_auto_create_topics": "false"},
-            Step.TOPIC,
+            CheckStep.TOPIC,
             "topic missing does not exist",
             "kafka-topics",
         ),
     ],
 )
 def test_problems_that_fail_every_task(
-    changed: dict[str, str], step: Step, message: str, hint: str, secured: EmbeddedBroker
+    changed: dict[str, str], step: CheckStep, message: str, hint: str, secured: EmbeddedBroker
 ) -> None:
     options = login(secured, **changed)
     finding = most_severe(
@@ -143,7 +143,7 @@ def test_untrusted_certificate_is_a_finding(secured: EmbeddedBroker) -> None:
     with EmbeddedBroker(tls=True) as other:
         options = login(secured, kafka_ssl_ca_pem=other.ca_certificate)
         finding = most_severe(examine_options(options))
-    assert (finding.severity, finding.step) == (Severity.ERROR, Step.TLS)
+    assert (finding.severity, finding.step) == (Severity.ERROR, CheckStep.TLS)
     assert "certificate" in finding.text
 
 
@@ -154,9 +154,9 @@ def test_conflicting_settings_are_findings(
     topic: str, message: str, secured: EmbeddedBroker
 ) -> None:
     findings = examine_options(login(secured, topic=topic))
-    assert findings[Step.PRODUCE].severity is Severity.OK
-    assert findings[Step.SETTINGS].severity is Severity.WARNING
-    assert message in findings[Step.SETTINGS].text
+    assert findings[CheckStep.PRODUCE].severity is Severity.OK
+    assert findings[CheckStep.SETTINGS].severity is Severity.WARNING
+    assert message in findings[CheckStep.SETTINGS].text
 
 
 def test_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
@@ -168,31 +168,31 @@ def test_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
         "topic.partitions": "2",
     }
     findings = examine_options(options)
-    assert findings[Step.TOPIC].severity is Severity.NOTE
-    assert "the write will create it" in findings[Step.TOPIC].text
+    assert findings[CheckStep.TOPIC].severity is Severity.NOTE
+    assert "the write will create it" in findings[CheckStep.TOPIC].text
     assert most_severe(findings).severity is not Severity.ERROR
     finding = most_severe(examine_options({**options, "topic.replication.factor": "3"}))
-    assert (finding.severity, finding.step) == (Severity.ERROR, Step.TOPIC)
+    assert (finding.severity, finding.step) == (Severity.ERROR, CheckStep.TOPIC)
 
 
 def test_unreachable_servers_are_named(plain: EmbeddedBroker) -> None:
     topic = {"topic": "events"}
     closed = examine_options({"kafka.bootstrap.servers": closed_port(), **topic})
-    assert most_severe(closed).step is Step.CONNECT
+    assert most_severe(closed).step is CheckStep.CONNECT
     assert "Connection refused" in most_severe(closed).text
     unknown = most_severe(
         examine_options({"kafka.bootstrap.servers": "no-such.invalid:9092", **topic})
     )
-    assert unknown.step is Step.RESOLVE
+    assert unknown.step is CheckStep.RESOLVE
     with listening(never_respond) as unresponsive:
         black = most_severe(
             examine_options({"kafka.bootstrap.servers": unresponsive, **topic}, seconds=0.3)
         )
-    assert (black.step, black.local) == (Step.VERSIONS, True)
+    assert (black.step, black.local) == (CheckStep.VERSIONS, True)
     assert "no response within 0.3 s" in black.text
     with listening(close_on_request) as other:
         mute = most_severe(examine_options({"kafka.bootstrap.servers": other, **topic}))
-    assert mute.step is Step.VERSIONS
+    assert mute.step is CheckStep.VERSIONS
     both = f"{closed_port()},{plain.bootstrap_servers}"
     severities = [
         finding.severity
@@ -212,7 +212,7 @@ def test_plaintext_instead_of_tls(plain: EmbeddedBroker) -> None:
         "topic": "events",
     }
     finding = most_severe(examine_options(options))
-    assert (finding.severity, finding.step) == (Severity.ERROR, Step.TLS)
+    assert (finding.severity, finding.step) == (Severity.ERROR, CheckStep.TLS)
 
 
 def test_unreachable_advertised_address() -> None:
@@ -221,7 +221,7 @@ def test_unreachable_advertised_address() -> None:
     ) as kafka:
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
         finding = most_severe(examine_options(options))
-    assert (finding.severity, finding.step) == (Severity.ERROR, Step.BROKERS)
+    assert (finding.severity, finding.step) == (Severity.ERROR, CheckStep.BROKERS)
     assert "kafka-1.invalid:9092" in finding.text
     assert "advertised.listeners" in (finding.hint or "")
 
@@ -278,7 +278,7 @@ def test_schemas_are_checked_but_not_registered(
         write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
         registry_finding = examine_options(
             {**write, "schema.registry.url": registry.url, **options}
-        )[Step.REGISTRY]
+        )[CheckStep.REGISTRY]
         assert (
             registry_finding.severity,
             message in registry_finding.text,
@@ -294,6 +294,6 @@ def test_schemas_are_checked_but_not_registered(
 def test_unreachable_registry_is_a_finding(plain: EmbeddedBroker) -> None:
     write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
     findings = examine_options({**write, "schema.registry.url": f"http://{closed_port()}"})
-    assert findings[Step.PRODUCE].severity is OK
-    assert findings[Step.REGISTRY].severity is ERROR
-    assert "cannot be reached" in findings[Step.REGISTRY].text
+    assert findings[CheckStep.PRODUCE].severity is OK
+    assert findings[CheckStep.REGISTRY].severity is ERROR
+    assert "cannot be reached" in findings[CheckStep.REGISTRY].text

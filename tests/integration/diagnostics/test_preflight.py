@@ -9,7 +9,7 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownT
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import Intent, connect
 from spark_kafka_sink.diagnostics.doctor import Doctor
-from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.preflight import examine
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from tests.integration.support.servers import closed_port, listening, never_respond
@@ -25,7 +25,7 @@ def findings_with(servers: str, options: dict[str, str], *, has_key: bool = True
     return examine(Intent(config=SinkConfig.parse(settings), has_key=has_key))
 
 
-def problems(findings: list[Finding]) -> list[tuple[Step, Severity, bool]]:
+def problems(findings: list[Finding]) -> list[tuple[CheckStep, Severity, bool]]:
     fine = {Severity.OK, Severity.NOTE}
     return [
         (finding.step, finding.severity, finding.local)
@@ -40,11 +40,15 @@ def test_problems_found_before_a_write() -> None:
         servers = kafka.bootstrap_servers
         assert problems(findings_of(servers)) == []
         assert problems(findings_of(f"{closed_port()},{servers}")) == []
-        no_key = [(Step.SETTINGS, Severity.ERROR, False)]
+        no_key = [(CheckStep.SETTINGS, Severity.ERROR, False)]
         assert problems(findings_of(servers, has_key=False, topic="c")) == no_key
-        assert problems(findings_of(servers, topic="gone")) == [(Step.TOPIC, Severity.ERROR, False)]
+        assert problems(findings_of(servers, topic="gone")) == [
+            (CheckStep.TOPIC, Severity.ERROR, False)
+        ]
         letters = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": "gone"}
-        assert problems(findings_with(servers, letters)) == [(Step.TOPIC, Severity.ERROR, False)]
+        assert problems(findings_with(servers, letters)) == [
+            (CheckStep.TOPIC, Severity.ERROR, False)
+        ]
 
 
 @pytest.mark.parametrize("dry_run", ["true", "false"])
@@ -96,7 +100,7 @@ def test_permissions_on_transactional_ids(operation: str) -> None:
             for finding in findings_with(servers, expected)
             if finding.severity is Severity.ERROR
         )
-        assert denied.step is Step.PERMISSIONS
+        assert denied.step is CheckStep.PERMISSIONS
         assert "--transactional-id x/ --resource-pattern-type prefixed" in (denied.hint or "")
 
 
@@ -168,10 +172,10 @@ def test_findings_based_on_responses_apply_to_all_hosts() -> None:
     }
     with EmbeddedBroker(topics={"t": 1}, sasl={"alice": "secret"}) as kafka:
         servers = kafka.bootstrap_servers
-        assert problems(findings_with(servers, login)) == [(Step.LOGIN, Severity.ERROR, False)]
+        assert problems(findings_with(servers, login)) == [(CheckStep.LOGIN, Severity.ERROR, False)]
     with EmbeddedBroker(topics={"t": 1}, tls=True) as kafka:
         [untrusted] = findings_with(kafka.bootstrap_servers, {"kafka.security.protocol": "SSL"})
-        assert (untrusted.step, untrusted.local) == (Step.TLS, True)
+        assert (untrusted.step, untrusted.local) == (CheckStep.TLS, True)
 
 
 @pytest.mark.parametrize("unresponsive", [False, True], ids=["refused", "no response"])

@@ -23,7 +23,10 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.producer.transactions.producer_transaction import (
+    JoinedTransaction,
+    TransactionSettings,
+)
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.exactly_once.simulated_writes import (
     ROWS,

@@ -29,7 +29,7 @@ class FakeLookups:
     def cancel(self, owner: Any) -> None:
         self._open = [lookup for lookup in self._open if lookup != owner]
 
-    def results(self) -> list[CallResult]:
+    def take_results(self) -> list[CallResult]:
         call_results = []
         for owner in [lookup for lookup in self._open if lookup[0] in self.known]:
             self._open.remove(owner)

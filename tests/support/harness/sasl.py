@@ -88,7 +88,7 @@ class ManualSteps:
     def cancel(self, owner: object) -> None:
         self.waiting = [(waiting, step) for waiting, step in self.waiting if waiting is not owner]
 
-    def results(self) -> list[CallResult]:
+    def take_results(self) -> list[CallResult]:
         if self.holding:
             return []
         waiting, self.waiting = self.waiting, []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import SecurityConfig
     from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.session_context import SessionSettings
-    from spark_kafka_sink.producer.transactions.state import TransactionSettings
+    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class World:
     def load_metadata(self, topics: tuple[str, ...] | None = None) -> None:
         """Run until the client has the metadata of `topics`, or of all topics."""
         names = tuple(self.cluster.ids) if topics is None else topics
-        self.session._topics.want(names)
+        self.session._topics.add_topics(names)
         self.run(lambda: all(name in self.client.metadata.cluster.topics for name in names))
 
     def step(self, tick: float = TICK) -> None:

@@ -6,20 +6,20 @@ import sys
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import Context, Debug
+from spark_kafka_sink.common.debug_log import Debug, DebugContext
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import ProducerConfig
 
 
-def contexts(text: str) -> tuple[Context, ...]:
+def contexts(text: str) -> tuple[DebugContext, ...]:
     options = {"kafka.bootstrap.servers": "a:1", "kafka.debug": text}
     return ProducerConfig.parse(options).debug
 
 
 def test_contexts_are_a_list_in_any_case_and_order() -> None:
     assert contexts("") == ()
-    assert contexts(" eos, MSG,msg ,") == (Context.MSG, Context.EOS)
-    assert contexts("msg,all") == tuple(Context)
+    assert contexts(" eos, MSG,msg ,") == (DebugContext.MSG, DebugContext.EOS)
+    assert contexts("msg,all") == tuple(DebugContext)
 
 
 def test_unknown_context_error_has_a_suggestion() -> None:
@@ -36,18 +36,18 @@ def test_every_librdkafka_name_is_accepted() -> None:
         "generic,broker,topic,metadata,feature,queue,msg,protocol,cgrp,security,fetch,interceptor,"
         "plugin,consumer,admin,eos,mock,assignor,conf,telemetry"
     )
-    assert contexts(names) == contexts("all") == tuple(Context)
-    assert contexts("generic,feature,auth") == (Context.BROKER, Context.SECURITY)
+    assert contexts(names) == contexts("all") == tuple(DebugContext)
+    assert contexts("generic,feature,auth") == (DebugContext.BROKER, DebugContext.SECURITY)
     assert contexts("generic,cgrp") == ()
 
 
 def test_disabled_context_has_no_emitter() -> None:
-    debug = Debug([Context.MSG], session="s1")
-    assert [context for context in Context if getattr(debug, context)] == [Context.MSG]
+    debug = Debug([DebugContext.MSG], session="s1")
+    assert [context for context in DebugContext if getattr(debug, context)] == [DebugContext.MSG]
 
 
 def test_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCaptureFixture) -> None:
-    debug = Debug([Context.MSG], session="s1")
+    debug = Debug([DebugContext.MSG], session="s1")
     assert debug.msg is not None
     debug.msg("append", partition="t-0", records=3)
     (record,) = caplog.records
@@ -57,9 +57,9 @@ def test_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCapture
 
 def test_events_go_to_stderr_without_logging_configuration() -> None:
     code = (
-        "from spark_kafka_sink.common.debug_log import Context, Debug\n"
-        "Debug([Context.EOS]).eos('bump', epoch=3)\n"
-        "Debug([Context.EOS]).eos('bump', epoch=4)\n"
+        "from spark_kafka_sink.common.debug_log import DebugContext, Debug\n"
+        "Debug([DebugContext.EOS]).eos('bump', epoch=3)\n"
+        "Debug([DebugContext.EOS]).eos('bump', epoch=4)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = done.stderr.splitlines()

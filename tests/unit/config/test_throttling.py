@@ -25,7 +25,7 @@ def test_nothing_is_limited_by_default() -> None:
     assert parse().throttling == ThrottlingConfig(
         buffer_share=50, rates=RateLimits(0.0, 0.0), breaker=BreakerConfig()
     )
-    assert not parse().throttling.breaker.each.enabled
+    assert not parse().throttling.breaker.target.enabled
     assert not parse().throttling.breaker.job.enabled
 
 
@@ -68,7 +68,7 @@ def test_breaker_options_are_parsed() -> None:
         errors__breaker__openMs=1_500,
     ).throttling.breaker
     assert breaker == BreakerConfig(
-        each=Thresholds(40, 3), job=Thresholds(60, 9), min_batches=5, window=2.5, open_for=1.5
+        target=Thresholds(40, 3), job=Thresholds(60, 9), min_batches=5, window=2.5, open_for=1.5
     )
     assert Thresholds(1, 0).enabled
     assert Thresholds(0, 1).enabled

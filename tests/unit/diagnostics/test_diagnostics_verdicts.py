@@ -8,13 +8,13 @@ from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.connection_checks import judge_connection, judge_unreachable
-from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.topic_checks import judge_permissions, judge_topic
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 from spark_kafka_sink.diagnostics.topic_settings import judge_buffer, judge_settings
 from spark_kafka_sink.kafka.admin.topic_handlers import PartitionDescription, TopicDescription
 from spark_kafka_sink.kafka.client.channel.connection_failures import Circumstances, diagnose
-from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError
 
@@ -70,7 +70,7 @@ def test_conflicting_settings_are_warned_about(
     settings: dict[str, str], options: dict[str, str], says: str
 ) -> None:
     finding = only(judge_settings(facts(settings), config(**options), True))
-    assert (finding.step, finding.severity) == (Step.SETTINGS, Severity.WARNING)
+    assert (finding.step, finding.severity) == (CheckStep.SETTINGS, Severity.WARNING)
     assert says in finding.text
     assert finding.hint
 
@@ -225,7 +225,7 @@ def test_missing_permission_bits_are_findings(
     assert judge_permissions(about, config().producer).severity is severity
 
 
-def _failure(error: Exception, state: State) -> Finding:
+def _failure(error: Exception, state: ChannelState) -> Finding:
     at = Circumstances(broker="kafka:9092", security=SecurityConfig(), state=state)
     return judge_connection("kafka:9092", diagnose(error, at))
 
@@ -233,15 +233,25 @@ def _failure(error: Exception, state: State) -> Finding:
 @pytest.mark.parametrize(
     ("error", "state", "step", "local"),
     [
-        (socket.gaierror(socket.EAI_NONAME, "unknown"), State.RESOLVING, Step.RESOLVE, True),
-        (socket.gaierror(socket.EAI_AGAIN, "later"), State.RESOLVING, Step.RESOLVE, True),
-        (ConnectionRefusedError(111, "refused"), State.CONNECTING, Step.CONNECT, True),
-        (TimeoutError("no connection"), State.CONNECTING, Step.CONNECT, True),
-        (OSError(113, "No route to host"), State.CONNECTING, Step.CONNECT, True),
+        (
+            socket.gaierror(socket.EAI_NONAME, "unknown"),
+            ChannelState.RESOLVING,
+            CheckStep.RESOLVE,
+            True,
+        ),
+        (
+            socket.gaierror(socket.EAI_AGAIN, "later"),
+            ChannelState.RESOLVING,
+            CheckStep.RESOLVE,
+            True,
+        ),
+        (ConnectionRefusedError(111, "refused"), ChannelState.CONNECTING, CheckStep.CONNECT, True),
+        (TimeoutError("no connection"), ChannelState.CONNECTING, CheckStep.CONNECT, True),
+        (OSError(113, "No route to host"), ChannelState.CONNECTING, CheckStep.CONNECT, True),
     ],
 )
 def test_error_is_attributed_to_its_step(
-    error: Exception, state: State, step: Step, local: bool
+    error: Exception, state: ChannelState, step: CheckStep, local: bool
 ) -> None:
     finding = _failure(error, state)
     assert (finding.step, finding.local) == (step, local)
@@ -258,12 +268,12 @@ def test_error_is_attributed_to_its_step(
     ],
 )
 def test_broker_response_applies_to_every_host(error: Exception, local: bool) -> None:
-    assert _failure(error, State.NEGOTIATING).local is local
+    assert _failure(error, ChannelState.NEGOTIATING).local is local
 
 
 def test_one_unresponsive_server_makes_it_uncertain() -> None:
-    refused = _failure(AuthenticationError("rejected", error="X"), State.AUTHENTICATING)
-    silent = _failure(TimeoutError("no connection"), State.CONNECTING)
+    refused = _failure(AuthenticationError("rejected", error="X"), ChannelState.AUTHENTICATING)
+    silent = _failure(TimeoutError("no connection"), ChannelState.CONNECTING)
     assert not judge_unreachable([refused, refused], 2).local
     both = judge_unreachable([refused, silent], 2)
     assert both.local

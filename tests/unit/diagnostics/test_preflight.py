@@ -6,7 +6,7 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, 
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import Intent
-from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.diagnostics.preflight import (
     CHECK_VALID_S,
     FAILED_CHECK_VALID_S,
@@ -16,10 +16,10 @@ from spark_kafka_sink.diagnostics.preflight import (
 from tests.support.clock import ManualClock
 
 ERROR = BrokerUnavailableError("nobody is there")
-FINE = Finding.ok(Step.TOPIC, "all is well")
-DOUBTFUL = Finding.warning(Step.SETTINGS, ERROR)
-CERTAIN = Finding.failure(Step.TOPIC, ERROR)
-HERE_ALONE = Finding.failure(Step.CONNECT, ERROR, local=True)
+FINE = Finding.ok(CheckStep.TOPIC, "all is well")
+DOUBTFUL = Finding.warning(CheckStep.SETTINGS, ERROR)
+CERTAIN = Finding.failure(CheckStep.TOPIC, ERROR)
+HERE_ALONE = Finding.failure(CheckStep.CONNECT, ERROR, local=True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import spark_kafka_sink
-from spark_kafka_sink.common.debug_log import Context
+from spark_kafka_sink.common.debug_log import DebugContext
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.security_names import SECURITY_ALIASES, SECURITY_NAMES
 from tests.unit.docs.page_checks import (
@@ -116,7 +116,7 @@ def test_every_profile_and_settings_file_is_documented() -> None:
 
 def test_every_debug_context_is_documented() -> None:
     text = text_of(DOCS / "metrics.md")
-    assert [context for context in Context if f"| `{context}` |" not in text] == []
+    assert [context for context in DebugContext if f"| `{context}` |" not in text] == []
 
 
 def test_options_named_in_pages_exist() -> None:

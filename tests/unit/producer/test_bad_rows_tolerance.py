@@ -17,7 +17,7 @@ from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 from tests.unit.producer.rejections import DEAD, RejectingLog, cluster, letters, reason, tolerant
 
-ONCE = BreakerConfig(each=Thresholds(failures=1), job=Thresholds(failures=1))
+ONCE = BreakerConfig(target=Thresholds(failures=1), job=Thresholds(failures=1))
 NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
 
 
@@ -72,7 +72,7 @@ def test_job_breaker_fails_the_task_at_its_failure_threshold(threshold: int) -> 
 
 @pytest.mark.parametrize("threshold", [1, 2, 3])
 def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> None:
-    breaker = BreakerConfig(each=Thresholds(failures=threshold), open_for=60.0)
+    breaker = BreakerConfig(target=Thresholds(failures=threshold), open_for=60.0)
     with world(cluster(u=1), tolerant(breaker)) as sim:
         watch = sim.session.context.breakers
         for number in range(threshold):
@@ -94,7 +94,7 @@ def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> Non
 
 
 def test_single_batch_probes_a_broker_after_its_pause() -> None:
-    breaker = BreakerConfig(each=Thresholds(retry_percent=100), min_batches=4, open_for=5.0)
+    breaker = BreakerConfig(target=Thresholds(retry_percent=100), min_batches=4, open_for=5.0)
     with world(cluster(), SessionSettings(throttling=_pressure(breaker))) as sim:
         for partition in range(4):
             sim.send([b"first"], partition)
@@ -326,11 +326,11 @@ def test_new_topic_is_requested_immediately_while_another_is_missing() -> None:
     with world(cluster(), **backoff) as sim:
         seen = sim.cluster.requests
         sim.cluster.create("u", 1)
-        sim.session._topics.want(("gone",))
+        sim.session._topics.add_topics(("gone",))
         for _ in range(6):
             before = len(seen)
             sim.run(lambda before=before: len(seen) > before, 0.1)  # type: ignore[misc]
-        sim.session._topics.want(("u",))
+        sim.session._topics.add_topics(("u",))
         started = sim.clock.monotonic()
         sim.run(lambda: "u" in sim.client.metadata.cluster.topics)
         assert sim.clock.monotonic() - started < 0.2

@@ -148,7 +148,7 @@ def die_silently(session: ProducerSession, error: type[BaseException]) -> None:
     def turn() -> NoReturn:
         raise error
 
-    session.client._turn = turn  # type: ignore[method-assign]
+    session.client._run_iteration = turn  # type: ignore[method-assign]
 
 
 DEATHS = [raise_in_loop, raise_twice, die_silently]
@@ -289,7 +289,7 @@ def test_thread_that_dies_while_loops_change_is_not_waited_for(change: str) -> N
             time.sleep(0.5)  # the change begins before the death
             raise SystemExit
 
-        client._turn = slow_death  # type: ignore[method-assign]
+        client._run_iteration = slow_death  # type: ignore[method-assign]
         assert entered.wait(SOON)
         if change == "detach":
             assert within(client.detach) is None

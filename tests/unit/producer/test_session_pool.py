@@ -26,7 +26,7 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.producer.transactions.state import TransactionSettings
+from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.world import world

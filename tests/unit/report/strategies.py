@@ -85,7 +85,7 @@ def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:
         meters.add_batch(sent, broker)
         meters.add_request(sent.records)
         meters.count_retried(sent.topic, sent.records)
-        broker.written(0, sent.queue_times[0][0])
+        broker.count_written(0, sent.queue_times[0][0])
         broker.rtt.add_time(sent.fill_time)
         broker.throttle.add(sent.wire_bytes)
     meters.buffer_waits, meters.buffer_peak = draw(SMALL), draw(SMALL)

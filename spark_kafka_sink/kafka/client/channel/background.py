@@ -47,7 +47,7 @@ class Calls(Protocol):
     def cancel(self, owner: Hashable) -> None:
         """Drop the owner's call if it has not started."""
 
-    def results(self) -> list[CallResult]:
+    def take_results(self) -> list[CallResult]:
         """Return the results since the last call."""
 
 
@@ -86,7 +86,7 @@ class BackgroundCalls:
             self._waiting = waiting
             self._owners.discard(owner)
 
-    def results(self) -> list[CallResult]:
+    def take_results(self) -> list[CallResult]:
         """Return the results since the last call."""
         results = []
         while not self._done.empty():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
-from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Diagnosis:
     reason: str
     kind: FailureKind = FailureKind.TEMPORARY
     error: errors.KafkaProdError | None = None
-    state: State = State.DISCONNECTED
+    state: ChannelState = ChannelState.DISCONNECTED
     unanswered: bool = False
 
 
@@ -79,7 +79,7 @@ class Circumstances:
 
     broker: str
     security: SecurityConfig
-    state: State
+    state: ChannelState
     has_answered: bool = False
     waiting: bool = False
     is_accepted: bool = False
@@ -160,7 +160,7 @@ def _mismatch(circumstances: Circumstances) -> errors.KafkaProdError | None:
     """Return the error if a Kafka broker would not have closed the connection here, or None."""
     protocol, broker = circumstances.security.protocol, circumstances.broker
     match circumstances.state:
-        case State.TLS_HANDSHAKE:
+        case ChannelState.TLS_HANDSHAKE:
             return errors.TlsError(
                 "the server closed the connection during the TLS handshake: is there a TLS "
                 "listener on this port?",
@@ -169,27 +169,27 @@ def _mismatch(circumstances: Circumstances) -> errors.KafkaProdError | None:
                 "and data may be sent unencrypted, set "
                 f"kafka.security.protocol={_PLAIN[protocol].value}.",
             )
-        case State.NEGOTIATING if protocol.uses_tls:
+        case ChannelState.NEGOTIATING if protocol.uses_tls:
             return errors.TlsError(
                 "the server closed the connection after the TLS handshake, before it answered "
                 "ApiVersions: does it require a client certificate?",
                 broker=broker,
                 hint="If it does, set kafka.ssl.keystore.location.",
             )
-        case State.NEGOTIATING:
+        case ChannelState.NEGOTIATING:
             return errors.BrokerUnavailableError(
                 "the server closed the connection before it answered ApiVersions: is it a Kafka "
                 f"broker, and is its listener {protocol.value}, without TLS?",
                 broker=broker,
                 hint=f"If it uses TLS, set kafka.security.protocol={_ENCRYPTED[protocol].value}.",
             )
-        case State.SASL_HANDSHAKE | State.AUTHENTICATING:
+        case ChannelState.SASL_HANDSHAKE | ChannelState.AUTHENTICATING:
             return errors.AuthenticationError(
                 "the broker closed the connection during the SASL login",
                 broker=broker,
                 hint="Check kafka.sasl.mechanism, kafka.security.protocol and the broker's log.",
             )
-        case State.READY if (
+        case ChannelState.READY if (
             circumstances.waiting and not circumstances.is_accepted and not protocol.uses_sasl
         ):
             return errors.AuthenticationError(

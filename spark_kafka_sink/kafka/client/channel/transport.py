@@ -34,7 +34,7 @@ MAX_BUFFERS = 1024
 """Maximum buffers per sendmsg (IOV_MAX)."""
 
 
-class State(Enum):
+class ChannelState(Enum):
     """The state of a connection."""
 
     DISCONNECTED = auto()
@@ -55,20 +55,21 @@ class State(Enum):
     """
 
 
-NEXT_STATES: dict[State, frozenset[State]] = {
-    State.DISCONNECTED: frozenset({State.LOADING_STORES, State.RESOLVING, State.CONNECTING}),
-    State.LOADING_STORES: frozenset({State.RESOLVING, State.CONNECTING, State.DISCONNECTED}),
-    State.RESOLVING: frozenset({State.CONNECTING, State.DISCONNECTED}),
-    State.CONNECTING: frozenset({State.TLS_HANDSHAKE, State.NEGOTIATING, State.DISCONNECTED}),
-    State.TLS_HANDSHAKE: frozenset({State.NEGOTIATING, State.DISCONNECTED}),
-    State.NEGOTIATING: frozenset({State.SASL_HANDSHAKE, State.READY, State.DISCONNECTED}),
-    State.SASL_HANDSHAKE: frozenset({State.AUTHENTICATING, State.DISCONNECTED}),
-    State.AUTHENTICATING: frozenset({State.READY, State.DISCONNECTED}),
-    State.READY: frozenset({State.DRAINING, State.DISCONNECTED}),
-    State.DRAINING: frozenset({State.SASL_HANDSHAKE, State.DISCONNECTED}),
+_STATE = ChannelState
+NEXT_STATES: dict[ChannelState, frozenset[ChannelState]] = {
+    _STATE.DISCONNECTED: frozenset({_STATE.LOADING_STORES, _STATE.RESOLVING, _STATE.CONNECTING}),
+    _STATE.LOADING_STORES: frozenset({_STATE.RESOLVING, _STATE.CONNECTING, _STATE.DISCONNECTED}),
+    _STATE.RESOLVING: frozenset({_STATE.CONNECTING, _STATE.DISCONNECTED}),
+    _STATE.CONNECTING: frozenset({_STATE.TLS_HANDSHAKE, _STATE.NEGOTIATING, _STATE.DISCONNECTED}),
+    _STATE.TLS_HANDSHAKE: frozenset({_STATE.NEGOTIATING, _STATE.DISCONNECTED}),
+    _STATE.NEGOTIATING: frozenset({_STATE.SASL_HANDSHAKE, _STATE.READY, _STATE.DISCONNECTED}),
+    _STATE.SASL_HANDSHAKE: frozenset({_STATE.AUTHENTICATING, _STATE.DISCONNECTED}),
+    _STATE.AUTHENTICATING: frozenset({_STATE.READY, _STATE.DISCONNECTED}),
+    _STATE.READY: frozenset({_STATE.DRAINING, _STATE.DISCONNECTED}),
+    _STATE.DRAINING: frozenset({_STATE.SASL_HANDSHAKE, _STATE.DISCONNECTED}),
 }
 
-OPENING = frozenset(State) - {State.DISCONNECTED, State.READY, State.DRAINING}
+OPENING = frozenset(ChannelState) - {_STATE.DISCONNECTED, _STATE.READY, _STATE.DRAINING}
 """States of a connection attempt, before READY."""
 
 

@@ -182,11 +182,11 @@ def _check_error(text: str, mechanism: str) -> None:
         raise AuthenticationError(f"the broker rejected the {mechanism} login: {reason}")
 
 
-def _base64(text: str, what: str) -> bytes:
+def _base64(text: str, name: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except binascii.Error as error:
-        raise AuthenticationError(f"the broker's {what} is not base64") from error
+        raise AuthenticationError(f"the broker's {name} is not base64") from error
 
 
 def scram_exchange(

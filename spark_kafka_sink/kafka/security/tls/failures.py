@@ -145,16 +145,16 @@ def _is_broken(error: OSError, reason: str) -> bool:
 
 def _broken(error: OSError, config: TlsConfig) -> Explanation:
     clean = isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError)
-    what = "the broker closed the TLS connection"
+    problem = "the broker closed the TLS connection"
     if not clean:
-        what = f"the TLS connection was lost ({error.strerror})"
+        problem = f"the TLS connection was lost ({error.strerror})"
     advice = "If this persists, check that the port belongs to a TLS listener"
     if config.keystore is None:
         advice += (
             ", and whether the listener requires a client certificate (ssl.client.auth=required): "
             "if so, set kafka.ssl.keystore.location"
         )
-    return Explanation(what, f"{advice}.")
+    return Explanation(problem, f"{advice}.")
 
 
 def _explanation(error: OSError, reason: str, config: TlsConfig) -> Explanation:

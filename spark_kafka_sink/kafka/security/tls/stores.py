@@ -166,9 +166,9 @@ def _block(label: str, body: str, option: str) -> PemBlock:
     return PemBlock(label, headers, data)
 
 
-def _damaged(label: str, option: str, how: str) -> ConfigError:
+def _damaged(label: str, option: str, problem: str) -> ConfigError:
     return ConfigError(
-        f"option {option} contains a PEM block {label} that {how}",
+        f"option {option} contains a PEM block {label} that {problem}",
         hint="Set the option to the unchanged text of the file; line breaks can be replaced by "
         "spaces.",
     )
@@ -486,9 +486,9 @@ def _pem_identity(blocks: list[PemBlock], store: KeyStore, option: str) -> Ident
     return Identity(chain, private_key(keys[0], store.key_password, option), option)
 
 
-def _lacks(what: str, option: str) -> ConfigError:
+def _lacks(content: str, option: str) -> ConfigError:
     return ConfigError(
-        f"option {option} contains no {what}",
+        f"option {option} contains no {content}",
         hint="A keystore must contain the client's certificate chain and its private key.",
     )
 

@@ -71,7 +71,7 @@ class MskIamSource:
             AuthenticationError: no credentials are found, or the role cannot be assumed.
         """
         try:
-            provider = _GivenCredentials(self._credentials())
+            provider = _FixedCredentials(self._credentials())
             sign = MSKAuthTokenProvider.generate_auth_token_from_credentials_provider
             text, expires_ms = sign(self.region, provider)
         except (BotoCoreError, ClientError, ValueError, OSError) as error:
@@ -110,7 +110,7 @@ class MskIamSource:
         return session.client("sts", region_name=region, config=_BOUNDED)
 
 
-class _GivenCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
+class _FixedCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
     """Provider that returns the given credentials. The signer accepts only a provider.
 
     Args:
@@ -119,8 +119,8 @@ class _GivenCredentials(CredentialProvider):  # type: ignore[misc]  # botocore h
 
     def __init__(self, credentials: Credentials) -> None:
         super().__init__()
-        self._given = credentials
+        self._credentials = credentials
 
     def load(self) -> Credentials:
         """See `CredentialProvider`."""
-        return self._given
+        return self._credentials

@@ -29,8 +29,7 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
 )
 from spark_kafka_sink.exactly_once.steps.recovery import APPEND_SECONDS
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
-from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
-from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient, Stopwatch
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
 from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState

@@ -24,7 +24,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.protobuf.protobuf_source import descriptor_set
 from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
-from spark_kafka_sink.formats.registry.schemas_and_subjects import given_source
+from spark_kafka_sink.formats.registry.schemas_and_subjects import configured_source
 from tests.support.protoc import compile_files, message_class
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_features_and_groups_are_encoded_like_google(text: str, row: dict[str, A
     expected = json_format.ParseDict(value, cls())
     assert encoded == [expected.SerializeToString(deterministic=True)]
     assert cls.FromString(encoded[0]).IsInitialized()
-    assert decode(Format.PROTOBUF, given_source(part(schema, "p.E")), encoded[0])
+    assert decode(Format.PROTOBUF, configured_source(part(schema, "p.E")), encoded[0])
 
 
 def part(schema: str | None, name: str | None = None, **more: Any) -> PartFormat:
@@ -212,7 +212,7 @@ def test_descriptors_of_a_registry_with_relative_names_and_without_kinds() -> No
     schema = base64.b64encode(file.SerializeToString()).decode()
     row = {"i": {"x": 4}, "c": "RED", "o": {"s": "y"}}
     encoded, _ = encode(schema, pa.array([row]), "a.b.E")
-    source = given_source(part(schema))
+    source = configured_source(part(schema))
     assert source is not None
     assert source.message == "a.b.E"
     assert decode(Format.PROTOBUF, source, encoded[0]) == row
@@ -236,7 +236,7 @@ def test_decode_well_known_types_and_unusual_names() -> None:
     message.e.number = 3
     message.w.value = ""
     setattr(message, "HasField", 5)  # noqa: B010 - a method for type checkers
-    source = given_source(part(set_in_base64(TYPES_AND_NAMES)))
+    source = configured_source(part(set_in_base64(TYPES_AND_NAMES)))
     row = decode(Format.PROTOBUF, source, type(message).SerializeToString(message))
 
     def value(**kind: Any) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def test_proto_file_with_imports_in_folders_above(tmp_path: Path, scheme: str) -
     folder.mkdir(parents=True)
     for name, text in (("order", MAIN), ("item", ITEM), ("sku", SKU)):
         (folder / f"{name}.proto").write_text(text)
-    source = given_source(part(None, schema_file=f"{scheme}{folder}/order.proto"))
+    source = configured_source(part(None, schema_file=f"{scheme}{folder}/order.proto"))
     assert source is not None
     assert source.name == "shop.v1.Order"
     encoded, faults = encode(source.schema, pa.array([ORDER]), "shop.v1.Order")
@@ -313,7 +313,7 @@ def test_proto_file_with_imports_in_folders_above(tmp_path: Path, scheme: str) -
 )
 def test_errors_of_the_compiler_are_quoted(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
-        given_source(part(text))
+        configured_source(part(text))
     assert "WARNING" not in str(caught.value)
     assert ".. " not in str(caught.value)
 
@@ -359,7 +359,7 @@ def test_names_of_imports_that_cannot_be_files(name: str) -> None:
 def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "grpc_tools", None)
     with pytest.raises(ConfigError, match=r"Protobuf schema as text.*grpc_tools.*\[protobuf\]"):
-        given_source(part('syntax = "proto3"; message Unseen {}'))
+        configured_source(part('syntax = "proto3"; message Unseen {}'))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
@@ -377,7 +377,7 @@ def test_encodings_of_schema_files(
     path = tmp_path / "schema"
     bom = "\ufeff" if encoding == "utf-16-le" else ""
     path.write_text(bom + text, encoding=encoding)
-    source = given_source(PartFormat(part="value", format=format_, schema_file=str(path)))
+    source = configured_source(PartFormat(part="value", format=format_, schema_file=str(path)))
     assert source is not None
     assert source.name == "E"
 
@@ -386,13 +386,13 @@ def test_schema_file_in_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "schema"
     path.write_text('{"title": "Ä"}', encoding="latin-1")
     with pytest.raises(ConfigError, match="cannot read: it is not UTF-8"):
-        given_source(PartFormat(part="value", format=Format.JSON, schema_file=str(path)))
+        configured_source(PartFormat(part="value", format=Format.JSON, schema_file=str(path)))
 
 
 @pytest.mark.parametrize("text", ["", 'syntax = "proto3"; enum E { A = 0; }'])
 def test_schema_without_a_message(text: str) -> None:
     with pytest.raises(ConfigError, match="the Protobuf schema has no message"):
-        given_source(part(text))
+        configured_source(part(text))
 
 
 DAMAGED = E2023 + CLOSED + INNER + "message E { repeated S m = 1; map<string, Color> c = 2; }"
@@ -415,7 +415,7 @@ def test_number_in_the_place_of_a_text_is_a_config_error(field: int) -> None:
     """It is also no length: 2^40 zeros would not fit into the memory."""
     file = sized_field(1, b"m.proto") + number_field(field, 1 << 40)
     with pytest.raises(ConfigError, match="Protobuf"):
-        given_source(part(base64.b64encode(sized_field(1, file)).decode()))
+        configured_source(part(base64.b64encode(sized_field(1, file)).decode()))
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_compiler_that_does_not_run(failure: Exception, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(ConfigError, match="protoc cannot be run"):
-        given_source(part(f'syntax = "proto3"; message {type(failure).__name__} {{}}'))
+        configured_source(part(f'syntax = "proto3"; message {type(failure).__name__} {{}}'))
 
 
 def test_missing_import_of_a_descriptor_is_named() -> None:

@@ -68,7 +68,7 @@ def test_timeout_caused_by_throttling_is_explained() -> None:
         with pytest.raises(BrokerUnavailableError) as caught:
             admin.init_producer_id("orders/stream", 15_000, client.deadline(0.2))
         client.forget_topics()
-        later = client.unavailable("InitProducerId")
+        later = client.unavailable_error("InitProducerId")
     assert "a quota throttles this client (127.0.0.1:4000" in str(caught.value)
     assert " for 60.0 s" in str(caught.value)
     assert "request_percentage" in (caught.value.hint or "")
@@ -79,7 +79,7 @@ def test_metadata_requests_create_no_topics() -> None:
     cluster = Coordination()
     cluster.creates_topics = True
     with blocking_client(cluster) as client:
-        client.metadata.want(["t"])
+        client.metadata.add_topics(["t"])
         client.await_metadata(client.deadline(10))
     assert cluster.requested_topics == [{"t"}]
     assert "t" not in cluster.ids

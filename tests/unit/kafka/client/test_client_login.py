@@ -8,7 +8,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
 from spark_kafka_sink.kafka.client.channel.connection_failures import LASTING_S
-from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.sasl import FakeSasl, password_login
@@ -167,7 +167,7 @@ def test_requests_without_response_are_sent_before_the_login() -> None:
             for broker_connection in sim.client.network.brokers()
             if broker_connection.node.node_id == 1
         )
-        assert broker.connection.state is State.DRAINING
+        assert broker.connection.state is ChannelState.DRAINING
         assert broker.connect_by > sim.clock.monotonic()
         assert len(cluster.sasl.logins) == logins
         del cluster.writable_bytes[1]
@@ -195,7 +195,7 @@ def test_reauthentication_that_never_starts_times_out() -> None:
         broker.connection.out.append(memoryview(b""))  # bytes that are never written
         sim.send_batches(1)
         sim.steps(10, tick=0.1)
-        assert broker.connection.state is State.DRAINING
+        assert broker.connection.state is ChannelState.DRAINING
         sim.finish(tick=0.1)
         assert cluster.logs["t", 0].end == sim.report().persisted == 6
 

@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import MAX_PARTITIONS, Clust
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
-from spark_kafka_sink.producer.transactions.state import TransactionSettings
+from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.clock import ManualClock
 from tests.support.harness import handlers
 from tests.support.harness.fake import FakeCluster, Fault

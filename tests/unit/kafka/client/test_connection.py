@@ -13,7 +13,7 @@ import pytest
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin
-from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, State
+from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, ChannelState
 from spark_kafka_sink.kafka.client.connection import (
     MAX_HANDSHAKE_FRAME,
     Connection,
@@ -72,7 +72,7 @@ UNREADABLE = bytes.fromhex("0023 01 0012 0000 0002 00 00000000")
 def written(connection: Connection) -> list[tuple[ApiKey, int, int]]:
     """Take the queued requests as (api, version, correlation id)."""
     data = b"".join(bytes(part) for part in connection.out)
-    connection.wrote(len(data))
+    connection.record_written(len(data))
     assert not connection.out
     headers = [read_request_header(frame) for frame in FrameReader().feed(data)]
     return [(ApiKey(h.api_key), h.version, h.correlation_id) for h in headers]
@@ -80,7 +80,7 @@ def written(connection: Connection) -> list[tuple[ApiKey, int, int]]:
 
 def connecting() -> Connection:
     connection = Connection("me")
-    connection.move(State.CONNECTING)
+    connection.change_state(ChannelState.CONNECTING)
     connection.start_handshake(1.0)
     return connection
 
@@ -88,8 +88,8 @@ def connecting() -> Connection:
 def ready() -> Connection:
     connection = connecting()
     written(connection)
-    assert list(connection.received(versions(1, produce=(3, 9), metadata=(0, 5)), 1.0)) == []
-    assert connection.state is State.READY
+    assert list(connection.receive_data(versions(1, produce=(3, 9), metadata=(0, 5)), 1.0)) == []
+    assert connection.state is ChannelState.READY
     return connection
 
 
@@ -101,7 +101,7 @@ def test_rejection_in_another_format_is_followed_by_version_0() -> None:
     connection = connecting()
     written(connection)
     body = struct.pack(">i", 1) + UNREADABLE
-    assert list(connection.received(struct.pack(">i", len(body)) + body, 1.0)) == []
+    assert list(connection.receive_data(struct.pack(">i", len(body)) + body, 1.0)) == []
     assert written(connection) == [(ApiKey.API_VERSIONS, 0, 2)]
 
 
@@ -125,7 +125,7 @@ def test_feature_level_of_the_cluster() -> None:
     connection = connecting()
     before = connection.transaction_version
     answer = reply(ApiKey.API_VERSIONS, 4, 1, values)
-    assert list(connection.received(answer, 1.0)) == []
+    assert list(connection.receive_data(answer, 1.0)) == []
     assert connection.features.level("transaction.version") == 2
     after = connection.transaction_version
     assert (before, after) == (TransactionVersion.V1, TransactionVersion.V2)
@@ -145,11 +145,11 @@ def test_highest_common_versions_are_used() -> None:
 def test_older_broker_gets_an_older_version(highest: int | None, retried: int) -> None:
     connection = connecting()
     written(connection)
-    assert list(connection.received(refusal(1, highest), 1.0)) == []
+    assert list(connection.receive_data(refusal(1, highest), 1.0)) == []
     assert written(connection) == [(ApiKey.API_VERSIONS, retried, 2)]
     answer = versions(2, retried, produce=(3, 7), metadata=(0, 5))
-    assert list(connection.received(answer, 1.0)) == []
-    assert connection.state is State.READY
+    assert list(connection.receive_data(answer, 1.0)) == []
+    assert connection.state is ChannelState.READY
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_older_broker_gets_an_older_version(highest: int | None, retried: int) -
 def test_server_without_metadata_is_not_a_broker(ranges: dict[str, Any]) -> None:
     connection = connecting()
     with pytest.raises(ProtocolError, match="METADATA"):
-        list(connection.received(versions(1, **ranges), 1.0))
+        list(connection.receive_data(versions(1, **ranges), 1.0))
 
 
 def test_broker_that_rejects_version_0_is_an_error() -> None:
     connection = connecting()
-    list(connection.received(refusal(1, 0), 1.0))
+    list(connection.receive_data(refusal(1, 0), 1.0))
     with pytest.raises(ProtocolError, match="ApiVersions with UNSUPPORTED_VERSION"):
-        list(connection.received(refusal(2, 0), 1.0))
+        list(connection.receive_data(refusal(2, 0), 1.0))
 
 
 @pytest.mark.parametrize("piece", [1, 3, 1_000])
@@ -177,7 +177,7 @@ def test_responses_arrive_in_any_chunks_and_in_order(piece: int) -> None:
     data = b"".join(reply(ApiKey.METADATA, 5, number, METADATA) for number in (2, 3))
     responses = []
     for at in range(0, len(data), piece):
-        responses += list(connection.received(data[at : at + piece], 3.0))
+        responses += list(connection.receive_data(data[at : at + piece], 3.0))
     assert [(flight.request.context, r.brokers[0].host) for flight, r in responses] == [
         ("a", "h"),
         ("b", "h"),
@@ -193,7 +193,7 @@ def test_request_with_invalid_response_stays_in_flight(data: bytes) -> None:
     connection.enqueue(metadata_request(), 2.0)
     broken = (len(data) - 4).to_bytes(4, "big") + data[4:]
     with pytest.raises(ProtocolError):
-        list(connection.received(broken, 3.0))
+        list(connection.receive_data(broken, 3.0))
     assert [flight.request.context for flight in connection.in_flight] == ["mine"]
 
 
@@ -202,7 +202,7 @@ def test_responses_before_an_invalid_one_count() -> None:
     for context in "ab":
         connection.enqueue(metadata_request(context), 2.0)
     data = reply(ApiKey.METADATA, 5, 2, METADATA) + reply(ApiKey.METADATA, 5, 99, METADATA)
-    answers = connection.received(data, 3.0)
+    answers = connection.receive_data(data, 3.0)
     assert next(answers)[0].request.context == "a"
     with pytest.raises(CorrelationError, match="out of order"):
         next(answers)
@@ -211,7 +211,7 @@ def test_responses_before_an_invalid_one_count() -> None:
 
 def test_response_without_request() -> None:
     with pytest.raises(CorrelationError, match="without a request"):
-        list(ready().received(reply(ApiKey.METADATA, 5, 2, METADATA), 1.0))
+        list(ready().receive_data(reply(ApiKey.METADATA, 5, 2, METADATA), 1.0))
 
 
 def test_partial_writes_keep_the_rest() -> None:
@@ -220,10 +220,10 @@ def test_partial_writes_keep_the_rest() -> None:
     whole = b"".join(bytes(part) for part in connection.out)
     left = b""
     for size in range(1, len(whole)):
-        connection.wrote(1)
+        connection.record_written(1)
         left = b"".join(bytes(part) for part in connection.out)
         assert left == whole[size:]
-    connection.wrote(len(left))
+    connection.record_written(len(left))
     assert not connection.out
 
 
@@ -233,13 +233,13 @@ def test_request_is_written_with_its_last_byte(answered: bool) -> None:
     requests = [replace(metadata_request(), expects_response=answered) for _ in range(2)]
     first, second = [connection.enqueue(request, 2.0) for request in requests]
     size = sum(part.nbytes for part in connection.out) // 2
-    connection.wrote(size - 1)
+    connection.record_written(size - 1)
     assert not connection.has_written(first)
     assert connection.take_fire_and_forget() == []
-    connection.wrote(1)
+    connection.record_written(1)
     assert (connection.has_written(first), connection.has_written(second)) == (True, False)
     assert connection.take_fire_and_forget() == ([] if answered else [first])
-    connection.wrote(size)
+    connection.record_written(size)
     assert connection.has_written(second)
     assert connection.take_fire_and_forget() == ([] if answered else [second])
 
@@ -256,10 +256,12 @@ def test_request_without_response_is_complete_when_written() -> None:
     assert connection.take_fire_and_forget() == []
 
 
-@pytest.mark.parametrize("state", [State.READY, State.NEGOTIATING, State.DISCONNECTED])
-def test_only_allowed_state_transitions(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [ChannelState.READY, ChannelState.NEGOTIATING, ChannelState.DISCONNECTED]
+)
+def test_only_allowed_state_transitions(state: ChannelState) -> None:
     with pytest.raises(AssertionError):
-        Connection("me").move(state)
+        Connection("me").change_state(state)
 
 
 def two_messages() -> SaslExchange:
@@ -293,7 +295,7 @@ def authenticated(number: int, lifetime: timedelta | None = None) -> bytes:
 def sent(connection: Connection) -> list[tuple[ApiKey, int]]:
     """Take the queued requests as (API, correlation id)."""
     data = b"".join(bytes(part) for part in connection.out)
-    connection.wrote(len(data))
+    connection.record_written(len(data))
     headers = [read_request_header(frame) for frame in FrameReader().feed(data)]
     return [(ApiKey(header.api_key), header.correlation_id) for header in headers]
 
@@ -301,10 +303,10 @@ def sent(connection: Connection) -> list[tuple[ApiKey, int]]:
 def feed(connection: Connection, data: bytes) -> None:
     """Feed the data byte by byte and check that no responses reach the sender."""
     for at in range(len(data)):
-        assert list(connection.received(data[at : at + 1], NOW)) == []
+        assert list(connection.receive_data(data[at : at + 1], NOW)) == []
 
 
-def state_of(connection: Connection) -> State:
+def state_of(connection: Connection) -> ChannelState:
     """Read the state anew, so that type checkers do not narrow it."""
     return connection.state
 
@@ -319,7 +321,7 @@ def complete_step(connection: Connection) -> None:
 def negotiating() -> Connection:
     login = SaslLogin(Mechanism.SCRAM_SHA_256, two_messages)
     connection = Connection("me", login, Random(1))
-    connection.move(State.CONNECTING)
+    connection.change_state(ChannelState.CONNECTING)
     connection.start_handshake(NOW)
     assert sent(connection) == [(ApiKey.API_VERSIONS, 1)]
     return connection
@@ -331,20 +333,20 @@ def log_in(connection: Connection, lifetime: timedelta | None = None) -> None:
     ((api, number),) = sent(connection)
     assert api is ApiKey.SASL_HANDSHAKE
     feed(connection, login_reply(ApiKey.SASL_HANDSHAKE, 1, number, {"mechanisms": []}))
-    assert state_of(connection) is State.AUTHENTICATING
+    assert state_of(connection) is ChannelState.AUTHENTICATING
     for _ in range(2):
         ((api, number),) = sent(connection)
         assert api is ApiKey.SASL_AUTHENTICATE
         feed(connection, authenticated(number, lifetime))
-        assert state_of(connection) is State.AUTHENTICATING
+        assert state_of(connection) is ChannelState.AUTHENTICATING
         complete_step(connection)
-    assert state_of(connection) is State.READY
+    assert state_of(connection) is ChannelState.READY
 
 
 def test_every_login_state_byte_by_byte() -> None:
     connection = negotiating()
     feed(connection, sasl_versions(1))
-    assert state_of(connection) is State.SASL_HANDSHAKE
+    assert state_of(connection) is ChannelState.SASL_HANDSHAKE
     assert not connection.out  # a thread creates the first message
     log_in(connection)
     assert connection.login_due is None
@@ -357,7 +359,7 @@ def test_login_is_due_before_the_session_ends() -> None:
     for seed in range(50):
         login = SaslLogin(Mechanism.SCRAM_SHA_256, two_messages)
         connection = Connection("me", login, Random(seed))
-        connection.move(State.CONNECTING)
+        connection.change_state(ChannelState.CONNECTING)
         connection.start_handshake(NOW)
         sent(connection)
         feed(connection, sasl_versions(1))
@@ -372,29 +374,29 @@ def test_large_frames_are_accepted_only_after_login() -> None:
     large = (MAX_HANDSHAKE_FRAME + 1).to_bytes(4, "big")
     connection = negotiating()
     with pytest.raises(ProtocolError, match="524,288"):
-        list(connection.received(large, NOW))
+        list(connection.receive_data(large, NOW))
     connection = negotiating()
     feed(connection, sasl_versions(1))
     with pytest.raises(ProtocolError) as caught:
-        list(connection.received(large, NOW))
+        list(connection.receive_data(large, NOW))
     assert caught.value.hint == "Check that this is the address of a Kafka broker."
     connection = negotiating()
     feed(connection, sasl_versions(1))
     log_in(connection)
-    assert list(connection.received(large, NOW)) == []
+    assert list(connection.receive_data(large, NOW)) == []
 
 
 def test_response_during_a_step_is_an_error() -> None:
     connection = negotiating()
     feed(connection, sasl_versions(1))
     with pytest.raises(CorrelationError):
-        list(connection.received(authenticated(2), NOW))
+        list(connection.receive_data(authenticated(2), NOW))
 
 
 def test_every_state_can_disconnect_and_other_transitions_are_rejected() -> None:
     for state, following in NEXT_STATES.items():
-        assert state is State.DISCONNECTED or State.DISCONNECTED in following
-    assert set(NEXT_STATES) == set(State)
+        assert state is ChannelState.DISCONNECTED or ChannelState.DISCONNECTED in following
+    assert set(NEXT_STATES) == set(ChannelState)
     connection = Connection("me")
     with pytest.raises(AssertionError):
-        connection.move(State.READY)
+        connection.change_state(ChannelState.READY)

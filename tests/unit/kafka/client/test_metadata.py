@@ -93,7 +93,7 @@ def test_topic_added_during_a_request_is_requested_next() -> None:
     sim.clock.advance(MAX_AGE_S)
     sim.cluster.requested_topics.clear()
     sim.step(0.0)  # sends a periodic request while no topic is wanted
-    sim.session._topics.want(("old",))
+    sim.session._topics.add_topics(("old",))
     sim.steps(20, tick=0.001)
     assert sim.cluster.requested_topics == [set(), {"old"}]
     sim.close()
@@ -118,7 +118,7 @@ def test_topic_errors_end_with_the_session() -> None:
     """The next session may have permissions that this one lacked."""
     client = Client(config(bootstrap_servers="127.0.0.1:1"))
     client.attach(_Idle())
-    client.metadata.want({"t", "refused"})
+    client.metadata.add_topics({"t", "refused"})
     client.metadata.cluster = ClusterSnapshot(
         topics=MappingProxyType({"t": topic("t", 1)}), errors=MappingProxyType({"refused": 29})
     )

@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.channel.transport import (
     RECEIVE_SIZE,
-    State,
+    ChannelState,
     TcpTransport,
     resolve,
 )
@@ -336,13 +336,13 @@ class TlsScene:
             config(**options), random=Random(1), connect=self.cluster.connect, logins=logins
         )
 
-    def turn(self) -> State:
+    def turn(self) -> ChannelState:
         self.network.connect(NODE, self.clock.monotonic())
         self.network.wakeup()
         self.network.poll(0.0, self.clock.monotonic)
         return self.network.broker(1).connection.state
 
-    def until(self, state: State) -> None:
+    def until(self, state: ChannelState) -> None:
         """Run the loop until the connection reaches the state."""
         for _ in range(1_000):
             if self.turn() is state:
@@ -360,9 +360,9 @@ def test_loop_continues_while_a_store_is_read(stores: StoreReader, tmp_path: Pat
     stores.answering.clear()
     scene.file.write_text("second one")
     for _ in range(10):  # each would wait for the file
-        assert scene.turn() is State.LOADING_STORES
+        assert scene.turn() is ChannelState.LOADING_STORES
     stores.answering.set()
-    scene.until(State.TLS_HANDSHAKE)
+    scene.until(ChannelState.TLS_HANDSHAKE)
     assert stores.reads == 2
     scene.close()
 
@@ -383,7 +383,7 @@ def test_hanging_store_times_out(stores: StoreReader, tmp_path: Path) -> None:
     steps.holding = False
     scene.clock.advance(1.1)
     scene.turn()
-    assert scene.turn() is State.TLS_HANDSHAKE
+    assert scene.turn() is ChannelState.TLS_HANDSHAKE
     scene.close()
 
 

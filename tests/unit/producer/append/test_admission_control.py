@@ -171,7 +171,7 @@ class ConcurrentTopics(dict[str, TopicInfo]):
     @staticmethod
     def _append_others(sim: World, others: list[TopicInfo]) -> None:
         for info in others:
-            list(sim.session._admission.in_turn(routed(sim, unkeyed(1), info)))
+            list(sim.session._admission.in_quota_order(routed(sim, unkeyed(1), info)))
 
     def __contains__(self, name: object) -> bool:
         if not self._writer.ident:
@@ -325,7 +325,7 @@ def guarded(breaker: BreakerConfig) -> SessionSettings:
 
 
 def test_open_breaker_sends_nothing_until_its_pause_ends() -> None:
-    breaker = BreakerConfig(each=Thresholds(retry_percent=75), min_batches=4, open_for=9.0)
+    breaker = BreakerConfig(target=Thresholds(retry_percent=75), min_batches=4, open_for=9.0)
     with world(settings=guarded(breaker)) as sim:
         sim.send_batches(1)
         sim.finish()
@@ -355,7 +355,7 @@ def test_job_breaker_fails_session_with_its_reason() -> None:
 
 
 def test_rows_of_partition_with_open_breaker_are_known() -> None:
-    with stalled_cluster(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (sim, _):
+    with stalled_cluster(guarded(BreakerConfig(target=Thresholds(failures=1)))) as (sim, _):
         info = sim.client.metadata.cluster.topics["t"]
         rows = numbered_rows(0, 8)
         assert broken_rows(sim, rows) is None
@@ -370,7 +370,7 @@ def test_rows_of_partition_with_open_breaker_are_known() -> None:
 
 
 def test_keyless_rows_are_rejected_only_if_all_partitions_have_open_breakers() -> None:
-    with stalled_cluster(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (sim, _):
+    with stalled_cluster(guarded(BreakerConfig(target=Thresholds(failures=1)))) as (sim, _):
         rows = unkeyed(3)
         for partition in range(4):
             assert broken_rows(sim, rows) is None

@@ -11,7 +11,7 @@ HUGE = 1 << 40
 
 
 def test_overdrawn_bucket_waits() -> None:
-    bucket = Bucket(100.0, at=50.0)
+    bucket = Bucket(100.0, refilled_at=50.0)
     bucket.take(30)
     assert bucket.seconds_until_due(1.0) == pytest.approx(0.3)
     assert bucket.seconds_until_due(0.5) == pytest.approx(0.6)
@@ -22,13 +22,13 @@ def test_overdrawn_bucket_waits() -> None:
 
 
 def test_unused_tokens_do_not_accumulate() -> None:
-    rested = Bucket(100.0, at=0.0)
+    rested = Bucket(100.0, refilled_at=0.0)
     rested.refill(1_000.0, 1.0)
     assert rested.level == pytest.approx(10.0)
 
 
 def test_stopped_clock_adds_no_tokens() -> None:
-    bucket = Bucket(100.0, level=-5.0, at=7.0)
+    bucket = Bucket(100.0, level=-5.0, refilled_at=7.0)
     bucket.refill(7.0, 1.0)
     assert bucket.level == -5.0
 

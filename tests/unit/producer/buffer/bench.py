@@ -50,7 +50,7 @@ class Bench:
             pieces.append(EncodedSlice(PLACES[partition], view, 1, opens, 5, 5))
             at += size
         self.accumulator.pool.reserve(len(chunk) + 50)
-        self.accumulator.begin()
+        self.accumulator.begin_layout()
         self.accumulator.append(pieces, Charge(len(chunk), holders=0), len(chunk) + 50)
         return chunk
 

@@ -55,8 +55,8 @@ def test_small_slices_are_copied_to_release_the_chunk(bench: Bench) -> None:
 
 def test_unused_reservation_is_returned(bench: Bench) -> None:
     bench.accumulator.pool.reserve(700)
-    bench.accumulator.begin()
-    bench.accumulator.give_up(700)
+    bench.accumulator.begin_layout()
+    bench.accumulator.cancel_layout(700)
     assert bench.memory.used == 0
     bench.clock.advance(1.0)  # type: ignore[attr-defined]
     bench.put({0: 10})
@@ -84,7 +84,7 @@ def test_sender_is_woken_only_for_the_first_open_batch() -> None:
     for expected in (1, 1):
         bench.put({0: 10}, opens=False)
         assert bench.wakes == expected
-    bench.accumulator.begin()
+    bench.accumulator.begin_layout()
     bench.accumulator.close_due(1.0)  # none is due yet
     bench.accumulator.append([], Charge(0, holders=0), 0)
     assert bench.wakes == 1
@@ -105,12 +105,12 @@ def test_batch_due_during_append_is_closed_after_it(bench: Bench) -> None:
     wakes = bench.wakes
     bench.put({1: 100})
     assert bench.wakes == wakes  # the sender's timer is already set
-    bench.accumulator.begin()
+    bench.accumulator.begin_layout()
     bench.accumulator.close_due(1.1)
     assert bench.queued() == []
     bench.accumulator.append([], Charge(0, holders=0), 0)
     assert bench.wakes == wakes + 1
-    bench.accumulator.begin()
+    bench.accumulator.begin_layout()
     bench.accumulator.append([], Charge(0, holders=0), 0)
     assert bench.wakes == wakes + 1  # already set
     bench.accumulator.close_due(1.1)
@@ -122,7 +122,7 @@ def test_linger_starts_at_append_not_at_encoding(
     start: float,
 ) -> None:
     bench = Bench(ManualClock(start))
-    bench.accumulator.begin()
+    bench.accumulator.begin_layout()
     bench.clock.advance(0.04)  # type: ignore[attr-defined]
     bench.accumulator.append(
         [EncodedSlice(PLACES[0], b"1234", 1, True, 5, 5)], Charge(4, holders=0), 0
@@ -197,13 +197,13 @@ def test_open_batches_stay_open_if_closed_ones_fill_the_buffer(bench: Bench) -> 
 
 def test_open_batch_stays_open_while_a_layout_uses_it(bench: Bench) -> None:
     bench.put({0: 100})
-    bench.accumulator.begin()
+    bench.accumulator.begin_layout()
     bench.accumulator.close_due(50.0)
     assert bench.queued() == []
     known = bench.accumulator.open_batch(PLACES[0])
     assert known is not None
     assert (known.records, known.size) == (1, 161)
-    bench.accumulator.give_up(0)
+    bench.accumulator.cancel_layout(0)
     bench.accumulator.close_due(50.0)
     assert len(bench.queued()) == 1
 
@@ -264,14 +264,14 @@ def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -
 
 def test_append_after_the_end_is_ignored(bench: Bench) -> None:
     bench.accumulator.pool.reserve(100)
-    bench.accumulator.begin()
+    bench.accumulator.begin_layout()
     bench.accumulator.state.fail(DeliveryError("gone"))
     piece = EncodedSlice(
         PLACES[0], b"x" * 50, 1, opens_batch=True, base_timestamp=0, max_timestamp=0
     )
     with pytest.raises(DeliveryError):
         bench.accumulator.append([piece], Charge(50, holders=0), 100)
-    bench.accumulator.give_up(100)
+    bench.accumulator.cancel_layout(100)
     assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)
 
 
@@ -306,7 +306,7 @@ def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
 def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939})
-    (expired,) = bench.accumulator.queues.take_while(lambda batch: batch.created_at <= 0.0)
+    (expired,) = bench.accumulator.queues.take_first(lambda batch: batch.created_at <= 0.0)
     bench.accumulator.complete(expired)
     bench.codec.run()
     assert bench.accumulator.take_compressed() is None
@@ -318,7 +318,7 @@ def test_only_batches_beyond_the_timeout_expire(bench: Bench) -> None:
     bench.put({0: 939})
     bench.clock.advance(5.0)  # type: ignore[attr-defined]
     bench.put({0: 939, 1: 939})
-    expired = bench.accumulator.queues.take_while(lambda batch: batch.created_at <= 3.0)
+    expired = bench.accumulator.queues.take_first(lambda batch: batch.created_at <= 3.0)
     assert [(batch.topic_partition, batch.created_at) for batch in expired] == [(PLACES[0], 1.0)]
     assert len(bench.queued()) == 2
 

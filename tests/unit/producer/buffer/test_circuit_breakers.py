@@ -25,7 +25,7 @@ def breakers(
     thresholds: Thresholds | None = None, job: Thresholds | None = None
 ) -> CircuitBreakers:
     breaker = BreakerConfig(
-        each=thresholds or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
+        target=thresholds or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
     )
     return CircuitBreakers(ThrottlingConfig(breaker=breaker))
 
@@ -52,12 +52,12 @@ def test_open_breaker_sends_nothing_and_half_open_sends_one_batch() -> None:
     watch = breakers(Thresholds(failures=1))
     watch.record(A, NODE, FAILED, "X", 10.0)
     for thing in (A, NODE):
-        assert not watch.may_send(thing, busy=False, now=14.0)
-        assert watch.may_send(thing, busy=False, now=15.0)
-        assert not watch.may_send(thing, busy=True, now=15.0)
+        assert not watch.may_send(thing, is_busy=False, now=14.0)
+        assert watch.may_send(thing, is_busy=False, now=15.0)
+        assert not watch.may_send(thing, is_busy=True, now=15.0)
     assert not watch.is_open(A, NODE, 15.0)
     watch.record(A, NODE, GOOD, "NONE", 15.0)
-    assert watch.may_send(A, busy=True, now=15.0)
+    assert watch.may_send(A, is_busy=True, now=15.0)
 
 
 def test_no_breaker_opens_by_default() -> None:
@@ -65,7 +65,7 @@ def test_no_breaker_opens_by_default() -> None:
     for _ in range(100):
         assert watch.record(A, NODE, FAILED, "X", 10.0) is None
     assert not watch.is_open(A, NODE, 10.0)
-    assert watch.may_send(A, busy=True, now=10.0)
+    assert watch.may_send(A, is_busy=True, now=10.0)
     assert not watch.has_breakers
 
 

@@ -17,9 +17,14 @@ from spark_kafka_sink.producer.send.error_policy import (
 DISCONNECTED, NOT_SENT = ClientErrorCode.disconnected, ClientErrorCode.not_sent
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
 FACTS = RejectionFacts(
-    idempotent=True, head=True, records=10, ambiguous=False, expired=False, attempts_left=True
+    is_idempotent=True,
+    is_head=True,
+    records=10,
+    is_ambiguous=False,
+    is_expired=False,
+    has_attempts_left=True,
 )
-PLAIN = replace(FACTS, idempotent=False)
+PLAIN = replace(FACTS, is_idempotent=False)
 COMPLETE = BatchStep(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
 FAIL_NOT, FAIL_POSSIBLY = BatchStep(BatchAction.FAIL, NOT), BatchStep(BatchAction.FAIL, POSSIBLY)
 REFRESH_CODES = (
@@ -101,7 +106,7 @@ def test_action_for_first_response(code: int, idempotent: BatchAction, plain: Ba
     assert next_step(code, PLAIN).action is plain
 
 
-TRANSACTIONAL = replace(FACTS, transactional=True)
+TRANSACTIONAL = replace(FACTS, is_transactional=True)
 
 
 @pytest.mark.parametrize(("code", "idempotent"), [(code, action) for code, action, _ in TABLE])
@@ -118,11 +123,11 @@ def test_abortable_error_is_not_retried(code: int) -> None:
 def test_concurrent_transactions_error_is_retried() -> None:
     assert next_step(51, TRANSACTIONAL) == BatchStep(BatchAction.RETRY)
     assert next_step(51, FACTS) == FAIL_NOT
-    assert next_step(51, replace(TRANSACTIONAL, expired=True)) == FAIL_NOT
+    assert next_step(51, replace(TRANSACTIONAL, is_expired=True)) == FAIL_NOT
 
 
 def test_sequence_gap_behind_another_batch_is_retried_in_transaction() -> None:
-    assert next_step(45, replace(TRANSACTIONAL, head=False)) == BatchStep(BatchAction.RETRY)
+    assert next_step(45, replace(TRANSACTIONAL, is_head=False)) == BatchStep(BatchAction.RETRY)
 
 
 def test_every_action_is_reached() -> None:
@@ -132,7 +137,7 @@ def test_every_action_is_reached() -> None:
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
 @pytest.mark.parametrize("facts", [FACTS, PLAIN])
-@pytest.mark.parametrize("end", [{"expired": True}, {"attempts_left": False}])
+@pytest.mark.parametrize("end", [{"is_expired": True}, {"has_attempts_left": False}])
 def test_retries_end_by_time_or_attempts(
     code: int, facts: RejectionFacts, end: dict[str, bool]
 ) -> None:
@@ -150,24 +155,24 @@ def test_status_after_permanent_error(code: int) -> None:
     [code for code, action, _ in TABLE if action not in (BatchAction.COMPLETE, BatchAction.SPLIT)],
 )
 def test_lost_response_leaves_doubt_permanently(code: int) -> None:
-    late = replace(FACTS, ambiguous=True, expired=True)
+    late = replace(FACTS, is_ambiguous=True, is_expired=True)
     assert next_step(code, late).status is POSSIBLY
 
 
 @pytest.mark.parametrize("code", [0, 46])
 def test_late_success_counts(code: int) -> None:
-    late = replace(FACTS, expired=True, attempts_left=False, ambiguous=True)
+    late = replace(FACTS, is_expired=True, has_attempts_left=False, is_ambiguous=True)
     assert next_step(code, late) == COMPLETE
 
 
 def test_sequence_gap_behind_unsettled_batch_is_retried() -> None:
-    assert next_step(45, replace(FACTS, head=False)).action is BatchAction.RETRY
-    assert next_step(45, replace(FACTS, head=False, expired=True)) == FAIL_NOT
-    assert next_step(45, replace(PLAIN, head=False)) == FAIL_NOT
+    assert next_step(45, replace(FACTS, is_head=False)).action is BatchAction.RETRY
+    assert next_step(45, replace(FACTS, is_head=False, is_expired=True)) == FAIL_NOT
+    assert next_step(45, replace(PLAIN, is_head=False)) == FAIL_NOT
 
 
 def test_unknown_producer_id_is_not_retried_if_records_may_be_in_the_log() -> None:
-    assert next_step(59, replace(FACTS, ambiguous=True)) == FAIL_POSSIBLY
+    assert next_step(59, replace(FACTS, is_ambiguous=True)) == FAIL_POSSIBLY
 
 
 def test_single_record_too_large_fails() -> None:
@@ -175,24 +180,24 @@ def test_single_record_too_large_fails() -> None:
 
 
 def test_split_uses_no_attempt_but_time() -> None:
-    assert next_step(10, replace(FACTS, attempts_left=False)).action is BatchAction.SPLIT
-    assert next_step(10, replace(FACTS, expired=True)) == FAIL_NOT
+    assert next_step(10, replace(FACTS, has_attempts_left=False)).action is BatchAction.SPLIT
+    assert next_step(10, replace(FACTS, is_expired=True)) == FAIL_NOT
 
 
 def test_batch_too_large_may_be_in_the_log_from_an_earlier_attempt() -> None:
     """Its splits are rejected then, because they reuse its sequences. A single record cannot be
     split.
     """
-    assert next_step(10, replace(FACTS, records=1, ambiguous=True)) == FAIL_POSSIBLY
+    assert next_step(10, replace(FACTS, records=1, is_ambiguous=True)) == FAIL_POSSIBLY
     for facts in (FACTS, PLAIN):
-        assert next_step(10, replace(facts, ambiguous=True)).action is BatchAction.SPLIT
+        assert next_step(10, replace(facts, is_ambiguous=True)).action is BatchAction.SPLIT
 
 
 def test_rejected_records_may_be_in_the_log_from_an_earlier_attempt() -> None:
     for records in (1, 10):
         facts = replace(FACTS, records=records)
         assert next_step(87, facts) == FAIL_NOT
-        assert next_step(87, replace(facts, ambiguous=True)) == FAIL_POSSIBLY
+        assert next_step(87, replace(facts, is_ambiguous=True)) == FAIL_POSSIBLY
 
 
 def test_every_error_code_has_a_name() -> None:
@@ -213,7 +218,7 @@ def test_every_error_code_has_a_name() -> None:
     assert not any(is_unclear(code) for code in (2, 5, 10, 19, 45, 59, NOT_SENT))
 
 
-GAPLESS = replace(FACTS, gapless=True)
+GAPLESS = replace(FACTS, is_gapless=True)
 
 
 @pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 45, 47, -1, 87])
@@ -230,9 +235,9 @@ def test_gapless_does_not_remove_records_from_batch() -> None:
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES, 10])
 def test_gapless_allows_timeouts(code: int) -> None:
-    assert next_step(code, replace(GAPLESS, expired=True)).action is BatchAction.FAIL
+    assert next_step(code, replace(GAPLESS, is_expired=True)).action is BatchAction.FAIL
 
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
 def test_gapless_does_not_allow_exhausted_retries(code: int) -> None:
-    assert next_step(code, replace(GAPLESS, attempts_left=False)).action is BatchAction.FATAL
+    assert next_step(code, replace(GAPLESS, has_attempts_left=False)).action is BatchAction.FATAL

@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
-from spark_kafka_sink.producer.transactions.state import TransactionSettings
+from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config

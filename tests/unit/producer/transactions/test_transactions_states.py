@@ -16,7 +16,7 @@ from spark_kafka_sink.producer.transactions.coordinator import (
     action_for,
     flag_error_code,
 )
-from spark_kafka_sink.producer.transactions.state import (
+from spark_kafka_sink.producer.transactions.producer_transaction import (
     ENDED,
     FAILED,
     AddState,

@@ -38,7 +38,7 @@ def report() -> DeliveryReport:
     builder.meters.add_request(40)
     broker.tx_bytes, broker.connects = 1300, 1
     broker.tx, broker.rx = 2, 1
-    broker.written(0, 0.001)
+    broker.count_written(0, 0.001)
     broker.rtt.add_time(0.009)
     broker.throttle.add(30)
     builder.add_request_latency(0.01)

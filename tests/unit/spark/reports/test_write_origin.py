@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.reports.abort_files import PlanFile, Planned
+from spark_kafka_sink.spark.reports.abort_files import PlanFile, PlanningData
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 PLANNED = "2026-01-02T03:04:05.000+00:00"
@@ -35,7 +35,7 @@ def test_duration_does_not_depend_on_steps_of_the_wall_clock(planned: str, tmp_p
     began = time.monotonic() - 5
     write = WriteOrigin(started_at=planned, started_s=began)
     stream = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
-    stream.plan_file.store(Planned(at=planned, started_s=began))
+    stream.plan_file.store(PlanningData(at=planned, started_s=began))
     for report in (
         write.completed(DeliveryReport(), None),
         stream.completed(write.of_task(DeliveryReport()), 3),

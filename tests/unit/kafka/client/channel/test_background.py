@@ -38,7 +38,7 @@ class Steps:
     def wait(self) -> list[CallResult]:
         """Return the results after the next wakeup."""
         assert self._woken.acquire(timeout=PATIENCE)
-        return self.threads.results()
+        return self.threads.take_results()
 
 
 def test_step_runs_in_another_thread() -> None:
@@ -48,7 +48,7 @@ def test_step_runs_in_another_thread() -> None:
     assert result.owner is owner
     assert (result.value, result.error) == (b"kafkaprod-login", None)
     assert "kafkaprod-login" not in repr(result)
-    assert steps.threads.results() == []
+    assert steps.threads.take_results() == []
 
 
 def test_error_is_a_result() -> None:

@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.client.channel.tls_transport import (
     WINDOW,
     TlsTransport,
 )
-from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from tests.support.tls_servers import commanded_openssl_server, openssl_server
 from tests.unit.kafka.client.channel.tls_server import Contexts, TlsServer, Wire
@@ -383,7 +383,7 @@ def test_write_interest_only_if_needed(relayed: tuple[TlsTransport, Wire, Relay]
     transport, _, relay = relayed
     broker = BrokerConnection(Node(1, HOST, 9092), "client")
     broker.transport = transport
-    broker.connection.move(State.CONNECTING)
+    broker.connection.change_state(ChannelState.CONNECTING)
     relay.next_record()
     assert list(broker.receive(0.0)) == []
     broker.connection.start_handshake(0.0)

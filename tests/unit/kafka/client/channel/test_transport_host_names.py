@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from spark_kafka_sink.kafka.client.channel.transport import Address, State, literal, resolve
+from spark_kafka_sink.kafka.client.channel.transport import Address, ChannelState, literal, resolve
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from tests.support.clock import ManualClock
@@ -95,7 +95,7 @@ def test_invalid_port_is_an_error(host: str, port: int) -> None:
 def test_loop_continues_during_a_lookup() -> None:
     scene = NetworkScene()
     scene.turns(4, NAMED, OTHER)
-    assert scene.network.broker(1).connection.state is State.RESOLVING
+    assert scene.network.broker(1).connection.state is ChannelState.RESOLVING
     assert list(scene.network.connected()) == [OTHER]
     scene.names.known["one.test"] = [address(40_001)]
     scene.turns(4, NAMED)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedRows:
     """The records that a write of a frame creates.
 
     Attributes:
@@ -40,7 +40,7 @@ class Expected:
     sources: dict[str, Source]
 
     @classmethod
-    def of(cls, frame: DataFrame, config: SinkConfig) -> Expected:
+    def of(cls, frame: DataFrame, config: SinkConfig) -> ExpectedRows:
         """Serialize a frame on the driver, and decode the result. No schema is registered.
 
         Raises:

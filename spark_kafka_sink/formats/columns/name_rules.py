@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameRules:
     """The names that a format allows: letters, digits and underscores.
 
     `start` describes what the format requires of the first character.
