@@ -22,8 +22,7 @@ MARKER = "kafka_broker"
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
-        "markers",
-        f"{MARKER}(**options): options of EmbeddedBroker for the fixture kafka_broker",
+        "markers", f"{MARKER}(**options): options of EmbeddedBroker for the fixture kafka_broker"
     )
 
 

@@ -54,10 +54,7 @@ TIMEOUT_S: Final = SECONDS
 Timeout = Annotated[
     float,
     typer.Option(
-        "--timeout",
-        min=0.1,
-        metavar="SECONDS",
-        help="Timeout for broker responses, in seconds.",
+        "--timeout", min=0.1, metavar="SECONDS", help="Timeout for broker responses, in seconds."
     ),
 ]
 

@@ -28,14 +28,7 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 COMPRESSION: Final = "compression.type"
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
-SETTINGS: Final = (
-    MAX_MESSAGE,
-    MIN_IN_SYNC,
-    COMPRESSION,
-    TIMESTAMP_TYPE,
-    TIMESTAMP_BEFORE,
-    CLEANUP,
-)
+SETTINGS: Final = (MAX_MESSAGE, MIN_IN_SYNC, COMPRESSION, TIMESTAMP_TYPE, TIMESTAMP_BEFORE, CLEANUP)
 """The topic settings that affect a write."""
 _PRODUCER: Final = "producer"
 _CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {

@@ -127,12 +127,7 @@ class BatchCommitter:
             return shared_transaction.commit_shared(scope_client, caller, shared, results)
 
     def abort(
-        self,
-        batch: str,
-        results: Sequence[TaskResult],
-        *,
-        complete: bool,
-        nonce: str | None = None,
+        self, batch: str, results: Sequence[TaskResult], *, complete: bool, nonce: str | None = None
     ) -> CommitOutcome:
         """Abort the tasks' open transactions; if the batch was decided, finish it instead.
 

@@ -446,13 +446,7 @@ def _decided(
         retired = (*retired, state.query)
     plannings = () if caller.planning is None else (caller.planning,)
     return Decided(
-        caller.query,
-        caller.batch,
-        transactions,
-        retired,
-        caller.rows,
-        plannings,
-        caller.topics,
+        caller.query, caller.batch, transactions, retired, caller.rows, plannings, caller.topics
     )
 
 

@@ -58,9 +58,7 @@ class DecodedRecord(NamedTuple):
 
 
 def decode_records(
-    records: Iterable[ConsumerRecord],
-    config: SinkConfig,
-    known: Mapping[str, Source] | None = None,
+    records: Iterable[ConsumerRecord], config: SinkConfig, known: Mapping[str, Source] | None = None
 ) -> list[DecodedRecord]:
     """Return records with decoded keys and values.
 

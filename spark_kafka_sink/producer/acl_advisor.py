@@ -35,10 +35,7 @@ class AclAdvisor:
     """
 
     def __init__(
-        self,
-        client: Client,
-        dead_letter_topic: str | None,
-        transaction: Acl | None = None,
+        self, client: Client, dead_letter_topic: str | None, transaction: Acl | None = None
     ) -> None:
         config = client.config
         self.dead_letter_topic = dead_letter_topic

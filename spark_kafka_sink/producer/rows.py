@@ -18,15 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.columns import Columns
 
 
-_PER_ROW = (
-    "topic_of",
-    "partition",
-    "numbers",
-    "errors",
-    "header_lists",
-    "topic_names",
-    "problems",
-)
+_PER_ROW = ("topic_of", "partition", "numbers", "errors", "header_lists", "topic_names", "problems")
 """The fields of `Rows` with one value per row, besides the columns."""
 _KEY_BYTES = 32
 """Maximum number of bytes of a non-text key in an error message."""

@@ -65,11 +65,7 @@ def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int],
 
 def _with_own_reports(options_by_name: dict[str, str], frame: DataFrame) -> dict[str, str]:
     """Return the options with a report path that no other query of the application uses."""
-    path, folder, query = (
-        options_by_name.get(_REPORT),
-        ReportFolder.here(),
-        _query_of(frame),
-    )
+    path, folder, query = (options_by_name.get(_REPORT), ReportFolder.here(), _query_of(frame))
     if path is None or folder is None or not query:
         return options_by_name
     own = own_report_path(path, StreamIdentity("", query), folder.application)

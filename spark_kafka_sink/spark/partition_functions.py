@@ -20,9 +20,7 @@ _CANDIDATES: Final = 64
 """Number of integers that are hashed for each partition, in a first attempt."""
 
 
-def bigint_udf(
-    function: Callable[[pa.Array[Any]], pa.Array[Any]],
-) -> Callable[[Column], Column]:
+def bigint_udf(function: Callable[[pa.Array[Any]], pa.Array[Any]]) -> Callable[[Column], Column]:
     """Return a function on a binary column that computes BIGINT from Arrow arrays."""
     from pyspark.sql.pandas import functions
 

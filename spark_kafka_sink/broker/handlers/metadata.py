@@ -294,10 +294,7 @@ def describe_log_dirs(context: RequestContext) -> Answer:
     topics = []
     for topic in context.cluster.topics.all():
         partitions = [
-            {
-                "partition_index": partition.index,
-                "partition_size": partition.log.size,
-            }
+            {"partition_index": partition.index, "partition_size": partition.log.size}
             for partition in topic.partitions
             if context.node in partition.replicas
             and (requested is None or (topic.name, partition.index) in requested)

@@ -302,10 +302,7 @@ def _rejected(partition: Partition, error: RejectedBatchError) -> dict[str, Any]
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    rejected = _failed(error.error) | {
-        "record_errors": record_errors,
-        REASON: error.message,
-    }
+    rejected = _failed(error.error) | {"record_errors": record_errors, REASON: error.message}
     if error.has_public_message:
         rejected["error_message"] = error.message
     start = NO_OFFSET if error.is_early else partition.log.start_offset

@@ -307,8 +307,7 @@ class SecurityControls(ABC):
     def _only_user(self) -> str:
         if len(self._passwords) != 1:
             raise ConfigError(
-                "client_options requires a user name",
-                hint=f"Users: {', '.join(self._passwords)}.",
+                "client_options requires a user name", hint=f"Users: {', '.join(self._passwords)}."
             )
         return next(iter(self._passwords))
 

@@ -78,10 +78,7 @@ def _order(source: Mapping[str | None, list[Row]], received: Received) -> CheckR
     keys = source.keys() - {None}
     wrong = [key for key in keys if received.rows.get(key) != source[key]]
     if wrong:
-        return CheckResult(
-            False,
-            f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}",
-        )
+        return CheckResult(False, f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}")
     return CheckResult(True, f"{plural(len(keys), 'tail number')}, each with its flights in order")
 
 

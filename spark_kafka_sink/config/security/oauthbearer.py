@@ -147,9 +147,7 @@ def unsecured_token_login(
         )
     lifetime = _number(options, _LIFETIME, options.text(_LIFETIME) or "3600")
     return UnsecuredTokenLogin(
-        claims=tuple(sorted(claims.items())),
-        lifetime_seconds=int(lifetime),
-        extensions=extensions,
+        claims=tuple(sorted(claims.items())), lifetime_seconds=int(lifetime), extensions=extensions
     )
 
 

@@ -166,10 +166,7 @@ def _append_details(
     if state is None:
         return
     proposed = DecisionRecord(
-        state=state,
-        at_ms=record.at_ms,
-        transactions=record.transactions,
-        records=record.records,
+        state=state, at_ms=record.at_ms, transactions=record.transactions, records=record.records
     )
     _append_decision(scope_client, owner, proposed, step="found")
 

@@ -405,10 +405,7 @@ def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) 
 
 def _fitting(
     validator: Validator, branches: Sequence[Any], target: _Target, *, is_text: bool
-) -> tuple[
-    list[tuple[Check | None, dict[str, ColumnError]]],
-    list[tuple[Any, ColumnError]],
-]:
+) -> tuple[list[tuple[Check | None, dict[str, ColumnError]]], list[tuple[Any, ColumnError]]]:
     """Return the checks and contradictions of the branches that some values fit; others' errors."""
     fitting: list[tuple[Check | None, dict[str, ColumnError]]] = []
     errors = []

@@ -15,13 +15,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
-from spark_kafka_sink.kafka.admin.api_driver import (
-    KeyResult,
-    LeaderHandler,
-    V,
-    only,
-    request_one,
-)
+from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, V, only, request_one
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
     CallOutcome,

@@ -145,10 +145,7 @@ class BlockingClient:
     """
 
     def __init__(
-        self,
-        config: ProducerConfig,
-        connect: Connect | None = None,
-        logins: Calls | None = None,
+        self, config: ProducerConfig, connect: Connect | None = None, logins: Calls | None = None
     ) -> None:
         self.config = config
         quiet = replace(config, allow_auto_create_topics=False)

@@ -8,13 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from spark_kafka_sink.kafka.admin.api_driver import (
-    MANY_KEYS,
-    ApiDriver,
-    ApiHandler,
-    KeyResult,
-    V,
-)
+from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiDriver, ApiHandler, KeyResult, V
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, Lookup
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.protocol import error_codes

@@ -50,11 +50,7 @@ class TopicAdmin:
         self._client = client
 
     def create_compacted(
-        self,
-        name: str,
-        replication: int | None,
-        configs: Mapping[str, str],
-        deadline: float | None,
+        self, name: str, replication: int | None, configs: Mapping[str, str], deadline: float | None
     ) -> bool:
         """Create a compacted topic with one partition unless it exists, and wait for its leader.
 

@@ -12,11 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.kafka.admin.api_driver import (
-    ApiDriver,
-    KeyResult,
-    request_one,
-)
+from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
 from spark_kafka_sink.kafka.admin.blocking_client import denied_error, on_topic, on_transactional_id
 from spark_kafka_sink.kafka.admin.coordinator_lookup import TransactionCoordinatorLookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import (

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.kafka.admin.api_driver import (
-    MANY_KEYS,
-    ApiHandler,
-    KeyResult,
-    LeaderHandler,
-)
+from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, Lookup
 from spark_kafka_sink.kafka.protocol.error_codes import (

@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from random import Random
 
 
-_SOFTWARE = {
-    "client_software_name": "spark-kafka-sink",
-    "client_software_version": __version__,
-}
+_SOFTWARE = {"client_software_name": "spark-kafka-sink", "client_software_version": __version__}
 MAX_HANDSHAKE_FRAME = 512 * 1024
 """Maximum frame size in bytes until the handshake shows that the peer is a Kafka broker."""
 _MIN_SESSION_S = 0.1

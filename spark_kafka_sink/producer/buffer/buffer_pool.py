@@ -78,9 +78,7 @@ class BufferPool:
         self._state.wake_sender()
         try:
             return self._state.wait_for(
-                done,
-                self._max_block_ms / 1000,
-                lambda: max(since(), self._state.throttled_until),
+                done, self._max_block_ms / 1000, lambda: max(since(), self._state.throttled_until)
             )
         finally:
             took = self._state.clock.monotonic() - started

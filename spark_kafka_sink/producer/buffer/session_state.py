@@ -104,10 +104,7 @@ class SessionState:
     # Only the writer thread calls the methods below.
 
     def wait_for(
-        self,
-        done: Callable[[], bool],
-        seconds: float,
-        since: Callable[[], float] = lambda: 0.0,
+        self, done: Callable[[], bool], seconds: float, since: Callable[[], float] = lambda: 0.0
     ) -> bool:
         """Wait until `done` returns True; return False after the timeout.
 

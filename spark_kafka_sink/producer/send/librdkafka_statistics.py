@@ -246,10 +246,7 @@ class Statistics:
         }
 
     def _totals(
-        self,
-        report: DeliveryReport,
-        waiting: Mapping[TopicPartition, BatchTotals],
-        incomplete: int,
+        self, report: DeliveryReport, waiting: Mapping[TopicPartition, BatchTotals], incomplete: int
     ) -> dict[str, Any]:
         brokers, memory = report.metrics.brokers, self.accumulator.pool
         sent = [batch for state in self.partitions for batch in (*state.in_flight, *state.retries)]
@@ -291,10 +288,7 @@ class Statistics:
         return {str(partition): partition._asdict() for partition in led}
 
     def _topics(
-        self,
-        report: DeliveryReport,
-        waiting: Mapping[TopicPartition, BatchTotals],
-        now: float,
+        self, report: DeliveryReport, waiting: Mapping[TopicPartition, BatchTotals], now: float
     ) -> dict[str, Any]:
         parts = {part.key: part for part in report.partitions}
         for topic, partition in (*waiting, *(state.topic_partition for state in self.partitions)):

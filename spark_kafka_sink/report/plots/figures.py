@@ -133,10 +133,7 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
     compared = compare(before, after)
     changes = {change.name: change for change in compared.changes}
     figure, axes = plt.subplots(
-        1,
-        len(_SHOWN) + 1,
-        figsize=(13, 3.4),
-        width_ratios=[1] * len(_SHOWN) + [1.4],
+        1, len(_SHOWN) + 1, figsize=(13, 3.4), width_ratios=[1] * len(_SHOWN) + [1.4]
     )
     for axis, (name, title) in zip(axes, _SHOWN.items(), strict=False):
         _bars(axis, title, changes[name])

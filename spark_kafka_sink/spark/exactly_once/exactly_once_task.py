@@ -150,9 +150,7 @@ class TransactionalTaskWriter(TaskWriter):
         if transaction is None or started_ms is None:
             return None
         return TaskTransaction(
-            transaction=transaction,
-            started_ms=started_ms,
-            timeout_ms=self.plan.timeout_ms,
+            transaction=transaction, started_ms=started_ms, timeout_ms=self.plan.timeout_ms
         )
 
 

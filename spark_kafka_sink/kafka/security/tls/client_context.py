@@ -36,10 +36,7 @@ WEAKER = (
     "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits; @SECLEVEL=0 also accepts SHA-1."
 )
 """How to accept keys and signatures that Java accepts and OpenSSL rejects. Never a default."""
-_VERSIONS = {
-    TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
-    TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
-}
+_VERSIONS = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
 _NEVER = "!aNULL:!eNULL"
 """Excludes cipher suites without authentication or encryption."""
 _LEVELS = frozenset("012345")

@@ -50,10 +50,7 @@ if TYPE_CHECKING:
 
 _JCEKS = b"\xce\xce\xce\xce"
 _SEQUENCE = 0x30
-_BLOCK = re.compile(
-    r"-----BEGIN ([A-Z0-9 ]+?)-----(.*?)-----END \1-----",
-    re.DOTALL,
-)
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+?)-----(.*?)-----END \1-----", re.DOTALL)
 _HEADER = re.compile(r"^\s*[A-Za-z-]+:[^\n]*\n", re.MULTILINE)
 _LINE = 64
 _OWN_KEY_HINT = (
