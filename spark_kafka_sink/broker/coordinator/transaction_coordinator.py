@@ -25,7 +25,6 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.coordinator import transaction_state
 from spark_kafka_sink.broker.coordinator.producer_id_manager import ProducerIdManager
 from spark_kafka_sink.broker.coordinator.transaction_state import (
-    NO_EPOCH,
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
@@ -34,6 +33,7 @@ from spark_kafka_sink.broker.storage.journal import TRANSACTION, Journal
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -117,7 +117,7 @@ class TransactionCoordinator:
     def _orphan_marker(self, partition: Partition, producer_id: int) -> EndTransactionMarker | None:
         """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
         entry = partition.producers.entries.get(producer_id)
-        epoch = NO_EPOCH if entry is None else entry.epoch
+        epoch = NO_PRODUCER_EPOCH if entry is None else entry.epoch
         txn = next(
             (
                 candidate

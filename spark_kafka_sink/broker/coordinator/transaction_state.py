@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
-NO_ID = -1
-NO_EPOCH = -1
 NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
@@ -71,11 +70,11 @@ class TransactionMetadata:
     id: str
     producer_id: int
     timeout_ms: int
-    epoch: int = NO_EPOCH
-    last_epoch: int = NO_EPOCH
+    epoch: int = NO_PRODUCER_EPOCH
+    last_epoch: int = NO_PRODUCER_EPOCH
     has_aborted: bool = False
-    previous_producer_id: int = NO_ID
-    next_producer_id: int = NO_ID
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NO_TIME
@@ -137,12 +136,12 @@ def initialize(
             producer_id=now.new_producer_id(),
             previous_producer_id=txn.producer_id,
             epoch=0,
-            last_epoch=NO_EPOCH if expected is None else txn.epoch,
+            last_epoch=NO_PRODUCER_EPOCH if expected is None else txn.epoch,
             has_aborted=False,
             **reset,
         )
-    if expected is None or txn.epoch in {NO_EPOCH, expected.epoch}:
-        last = NO_EPOCH if expected is None else current.epoch
+    if expected is None or txn.epoch in {NO_PRODUCER_EPOCH, expected.epoch}:
+        last = NO_PRODUCER_EPOCH if expected is None else current.epoch
         changes = {"epoch": txn.epoch + 1, "last_epoch": last, "has_aborted": False}
         return txn.to(TransactionState.EMPTY, **changes, **reset)
     if expected.epoch == txn.last_epoch:
@@ -152,7 +151,7 @@ def initialize(
 
 def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> ErrorCode:
     """Return an error if the producer is not current or its transaction is completing."""
-    if expected is not None and txn.epoch != NO_EPOCH:
+    if expected is not None and txn.epoch != NO_PRODUCER_EPOCH:
         rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
         if expected.producer_id != txn.producer_id and not rotated:
             return ErrorCode.producer_fenced
@@ -248,7 +247,7 @@ def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> Transact
         _prepared(commit=commit),
         epoch=txn.epoch + 1,
         last_epoch=txn.epoch,
-        next_producer_id=now.new_producer_id() if txn.is_exhausted else NO_ID,
+        next_producer_id=now.new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID,
         started_ms=started,
         updated_ms=now.ms,
     )
@@ -265,20 +264,20 @@ def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMeta
     return txn.to(
         TransactionState.PREPARE_ABORT,
         epoch=min(txn.epoch + 1, MAX_EPOCH),
-        last_epoch=NO_EPOCH,
+        last_epoch=NO_PRODUCER_EPOCH,
         updated_ms=now.ms,
     )
 
 
 def complete(txn: TransactionMetadata, now: Now) -> TransactionMetadata:
     """Return the state of a transaction whose markers are all written."""
-    rotates = txn.next_producer_id != NO_ID
+    rotates = txn.next_producer_id != NO_PRODUCER_ID
     return txn.to(
         _completed(txn.state),
         producer_id=txn.next_producer_id if rotates else txn.producer_id,
         previous_producer_id=txn.producer_id if rotates else txn.previous_producer_id,
         epoch=0 if rotates else txn.epoch,
-        next_producer_id=NO_ID,
+        next_producer_id=NO_PRODUCER_ID,
         partitions=frozenset(),
         updated_ms=now.ms,
     )

@@ -48,11 +48,7 @@ import pyarrow.compute as pc
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import OFFSETS_PARTITION
-from spark_kafka_sink.broker.coordinator.transaction_state import (
-    NO_EPOCH,
-    NO_ID,
-    ProducerIdAndEpoch,
-)
+from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, may_commit
 from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, result_of
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
@@ -66,6 +62,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
     ApiKey,
 )
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,9 +94,9 @@ def _for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
 def init_producer_id(context: RequestContext) -> Answer:
     """Handle the InitProducerId API."""
     expected = ProducerIdAndEpoch(
-        context.get("producer_id", NO_ID), context.get("producer_epoch", NO_EPOCH)
+        context.get("producer_id", NO_PRODUCER_ID), context.get("producer_epoch", NO_PRODUCER_EPOCH)
     )
-    if (expected.producer_id == NO_ID) != (expected.epoch == NO_EPOCH):
+    if (expected.producer_id == NO_PRODUCER_ID) != (expected.epoch == NO_PRODUCER_EPOCH):
         return _producer_fields(context, ErrorCode.invalid_request)
     transactional_id = context.request.transactional_id
     if transactional_id is None:
@@ -109,7 +106,7 @@ def init_producer_id(context: RequestContext) -> Answer:
         return _producer_fields(context, error)
     timeout_ms = round(context.request.transaction_timeout.total_seconds() * 1000)
     result = context.cluster.transaction_coordinator.initialize(
-        transactional_id, None if expected.producer_id == NO_ID else expected, timeout_ms
+        transactional_id, None if expected.producer_id == NO_PRODUCER_ID else expected, timeout_ms
     )
     return _producer_fields(context, result)
 
@@ -118,7 +115,7 @@ def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> Answ
     if isinstance(result, ProducerIdAndEpoch):
         return {"producer_id": result.producer_id, "producer_epoch": result.epoch}
     error = _for_client(result, context)
-    return {"error_code": error, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
+    return {"error_code": error, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
 
 
 def add_partitions_to_txn(context: RequestContext) -> Answer:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _FETCH_BYTES = 4 << 20
-NO_EPOCH = -1
+NO_LEADER_EPOCH = -1
 _UNKNOWN_TOPIC_RETRY_S = 0.3
 """Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 _RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
@@ -55,7 +55,7 @@ class FetchFrom:
     """
 
     offset: int
-    last_epoch: int = NO_EPOCH
+    last_epoch: int = NO_LEADER_EPOCH
 
 
 class AbortedTransaction(NamedTuple):

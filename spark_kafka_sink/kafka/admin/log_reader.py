@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.admin.committed_records import (
     PendingTransaction,
 )
 from spark_kafka_sink.kafka.admin.fetch import (
-    NO_EPOCH,
+    NO_LEADER_EPOCH,
     Fetched,
     FetchFrom,
     FetchHandler,
@@ -173,7 +173,7 @@ class LogReader:
         deadline: float | None,
     ) -> FetchFrom | None:
         """Add the batches from `start` to `end`; return the position after them, or None."""
-        last_epoch = NO_EPOCH if position is None else position.leader_epoch
+        last_epoch = NO_LEADER_EPOCH if position is None else position.leader_epoch
         fetch_from = FetchFrom(offset=start, last_epoch=last_epoch)
         is_checked = False  # Fetch even from an empty log, to detect a missing ACL immediately.
         while fetch_from.offset < end or not is_checked:

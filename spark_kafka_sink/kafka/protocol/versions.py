@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-NO_EPOCH = -1
+NO_FEATURES_EPOCH = -1
 PRODUCE_WITH_TOPIC_IDS = FETCH_WITH_TOPIC_IDS = 13
 """The first version of each API that names topics by their ids (KIP-516)."""
 PRODUCE_WITH_ABORTABLE_ERROR, OFFSET_COMMIT_WITH_ABORTABLE_ERROR = 11, 4
@@ -40,12 +40,12 @@ class BrokerFeatures:
     """The features that a broker reports; empty if the broker does not report features.
 
     `supported` contains the levels that the broker supports, and `finalized` the levels that the
-    whole cluster uses. `epoch` counts the changes of `finalized`; it is NO_EPOCH if unknown.
+    whole cluster uses. `epoch` counts the changes of `finalized`, or is NO_FEATURES_EPOCH.
     """
 
     supported: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
     finalized: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
-    epoch: int = NO_EPOCH
+    epoch: int = NO_FEATURES_EPOCH
 
     def level(self, name: str) -> int:
         """Return the level at which a feature is finalized, or 0 if it is not finalized."""
@@ -55,7 +55,7 @@ class BrokerFeatures:
     @classmethod
     def of(cls, response: Any) -> BrokerFeatures:
         """Return the features in an ApiVersionsResponse of any version."""
-        epoch = int(getattr(response, "finalized_features_epoch", NO_EPOCH))
+        epoch = int(getattr(response, "finalized_features_epoch", NO_FEATURES_EPOCH))
         supported = {
             key.name: VersionRange(int(key.min_version), int(key.max_version))
             for key in getattr(response, "supported_features", ())
@@ -66,7 +66,7 @@ class BrokerFeatures:
         }
         return cls(
             supported=MappingProxyType(supported),
-            finalized=MappingProxyType(finalized if epoch > NO_EPOCH else {}),
+            finalized=MappingProxyType(finalized if epoch > NO_FEATURES_EPOCH else {}),
             epoch=epoch,
         )
 

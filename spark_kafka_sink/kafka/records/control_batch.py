@@ -22,7 +22,7 @@ COMMIT: Final = 1
 
 _TRANSACTIONAL_CONTROL = 0x30
 _VERSION = 0
-_NO_EPOCH = -1
+_NO_COORDINATOR_EPOCH = -1
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _BEFORE_KEY = bytes((2 * 16, 0, 0, 0, 2 * _KEY.size))
@@ -84,5 +84,7 @@ def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactio
         producer_id=header.producer_id,
         epoch=header.producer_epoch,
         commit=kind == COMMIT,
-        coordinator_epoch=_VALUE.unpack_from(value)[1] if len(value) >= _VALUE.size else _NO_EPOCH,
+        coordinator_epoch=_VALUE.unpack_from(value)[1]
+        if len(value) >= _VALUE.size
+        else _NO_COORDINATOR_EPOCH,
     )

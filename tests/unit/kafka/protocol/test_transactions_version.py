@@ -8,7 +8,7 @@ import pytest
 from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import (
-    NO_EPOCH,
+    NO_FEATURES_EPOCH,
     ApiKey,
     BrokerFeatures,
     VersionRange,
@@ -59,7 +59,7 @@ def test_responses_before_version_3_have_no_features() -> None:
 
 
 def test_finalized_levels_without_an_epoch_are_unknown() -> None:
-    assert features(2, epoch=NO_EPOCH).level("transaction.version") == 0
+    assert features(2, epoch=NO_FEATURES_EPOCH).level("transaction.version") == 0
 
 
 def test_supported_and_finalized_levels_are_both_kept() -> None:
