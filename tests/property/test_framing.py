@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.key_hashes import murmur2, positive_murmur2
 from spark_kafka_sink.kafka.records.record_encoder import (
     encode_headers,
     encode_records,
@@ -21,11 +20,8 @@ from tests.property import reference
 from tests.property.reference import Message
 from tests.property.strategies import (
     Shape,
-    binary,
     columns,
-    contents,
     header_lists,
-    headers,
     messages,
     shapes,
 )
@@ -53,14 +49,6 @@ def test_every_row_is_a_record(batch: list[Message], shape: Shape, first_delta: 
     assert rows_of(encoded) == expected
     if batch:
         assert bytes(slice_records(encoded, 0, len(batch))) == b"".join(expected)
-
-
-@given(st.lists(messages, max_size=30), shapes)
-@settings(max_examples=100, deadline=None)
-def test_records_without_timestamps_have_their_batchs(batch: list[Message], shape: Shape) -> None:
-    encoded = encode_records(columns(batch, shape), np.arange(len(batch), dtype=np.int32))
-    expected = [reference.record(m.at(0), delta, 0) for delta, m in enumerate(batch)]
-    assert rows_of(encoded) == expected
 
 
 @given(st.lists(messages, min_size=1, max_size=30), shapes, st.booleans())
@@ -104,15 +92,6 @@ def test_no_rows_have_no_bytes() -> None:
     assert rows_of(encode_headers(header_lists([], PLAIN))) == []
 
 
-@given(st.lists(headers, max_size=20), shapes)
-@settings(max_examples=150, deadline=None)
-def test_header_sections_equal_the_reference(
-    rows: list[tuple[reference.Header, ...]], shape: Shape
-) -> None:
-    encoded = encode_headers(header_lists(rows, shape))
-    assert rows_of(encoded) == [reference.header_section(row) for row in rows]
-
-
 @given(st.lists(st.one_of(INT64, st.integers(-70, 70)), max_size=40))
 @settings(max_examples=150, deadline=None)
 def test_varints_equal_the_reference(numbers: list[int]) -> None:
@@ -126,12 +105,3 @@ def test_varints_of_int32_lengths_do_not_overflow() -> None:
     numbers = [2**31 - 1, -(2**31), 2**30]
     encoded = rows_of(build_varints(np.array(numbers, np.int32)))
     assert encoded == [reference.zigzag_varint(number) for number in numbers]
-
-
-@given(st.lists(contents, max_size=40), shapes, st.integers(1, 1000))
-@settings(max_examples=150, deadline=None)
-def test_murmur2_agrees_with_java(keys: list[bytes], shape: Shape, partitions: int) -> None:
-    column = binary(keys, shape)
-    assert murmur2(column).tolist() == [reference.murmur2(key) for key in keys]
-    chosen = (positive_murmur2(column) % partitions).tolist()
-    assert chosen == [reference.partition_for_key(key, partitions) for key in keys]

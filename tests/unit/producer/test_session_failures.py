@@ -166,10 +166,18 @@ def test_throttled_bootstrap_server_does_not_delay_timeout_without_leader() -> N
 
 
 @pytest.mark.parametrize(
-    ("code", "name"),
-    [(2, "CORRUPT_MESSAGE"), (6, "NOT_LEADER"), (7, "REQUEST_TIMED_OUT"), (19, "NOT_ENOUGH_REP")],
+    ("code", "name", "status"),
+    [
+        (2, "CORRUPT_MESSAGE", NOT),
+        (6, "NOT_LEADER", POSSIBLY),
+        (7, "REQUEST_TIMED_OUT", POSSIBLY),
+        (19, "NOT_ENOUGH_REPLICAS", NOT),
+        (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", POSSIBLY),
+    ],
 )
-def test_delivery_timeout_after_rejections_names_the_latest(code: int, name: str) -> None:
+def test_delivery_timeout_after_rejections_names_the_latest(
+    code: int, name: str, status: DeliveryStatus
+) -> None:
     """Brokers before 2.4 report any record that they reject as corrupt (KIP-467)."""
     with world(delivery_timeout_ms=31_000) as sim:
         sim.fault(*[Fault(error=code)] * 10_000)
@@ -179,6 +187,7 @@ def test_delivery_timeout_after_rejections_names_the_latest(code: int, name: str
         assert str(error.error).startswith(name)
         assert "delivery.timeout.ms" in str(error)
         assert ("null key" in str(error.hint)) is (code == 2)
+        assert sim.statuses() == {status: 3}
 
 
 def test_delivery_timeout_in_flight_is_possibly_persisted() -> None:
@@ -216,18 +225,6 @@ def test_delivery_timeout_after_lost_response_is_possibly_persisted(append: bool
         fails(sim, 0.25)
         assert sim.statuses() == {POSSIBLY: 3}
         assert cluster.logs["t", 0].end == (3 if append else 0)
-
-
-@pytest.mark.parametrize(
-    ("code", "status"), [(19, NOT), (6, POSSIBLY), (7, POSSIBLY), (20, POSSIBLY)]
-)
-def test_delivery_timeout_during_retries(code: int, status: DeliveryStatus) -> None:
-    backoff: dict[str, Any] = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 1_000}
-    with world(delivery_timeout_ms=31_000, **backoff) as sim:
-        sim.fault(*[Fault(error=code)] * 1_000)
-        sim.send_batches(1)
-        fails(sim, 0.02)
-        assert sim.statuses() == {status: 3}
 
 
 @pytest.mark.parametrize("retries", [1, 3])

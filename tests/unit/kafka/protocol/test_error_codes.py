@@ -35,6 +35,7 @@ def test_names_match_kafka() -> None:
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(87) == error_name(ErrorCode.invalid_record) == "INVALID_RECORD"
     assert error_name(ClientErrorCode.not_sent) == "NOT_SENT"
+    assert error_name(ClientErrorCode.disconnected) == "DISCONNECTED"
     assert error_name(9_999) == "UNKNOWN_ERROR_9999"
 
 

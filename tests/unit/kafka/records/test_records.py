@@ -197,16 +197,6 @@ def batch(codec: Codec = Codec.NONE) -> bytes:
     return reference.batch(MESSAGES, int(codec), section, Producer())
 
 
-@pytest.mark.parametrize("codec", list(Codec))
-def test_batch_round_trip(codec: Codec) -> None:
-    records = list(decode_batch(batch(codec)))
-    assert [record.value for record in records] == [m.value for m in MESSAGES]
-    assert [record.key for record in records] == [m.key for m in MESSAGES]
-    assert [record.timestamp for record in records] == [5, -70, 9]
-    assert [record.offset for record in records] == [0, 1, 2]
-    assert records[0].headers == (("h", b"w"), ("", None))
-
-
 def test_header_fields_equal_the_references() -> None:
     data = reference.batch(MESSAGES, 0, reference.records(MESSAGES), Producer(7, 3, 99))
     header = BatchHeader.parse(data)
@@ -248,14 +238,6 @@ def test_damaged_batches_are_rejected(codec: Codec, data: st.DataObject) -> None
 def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     with suppress(ProtocolError):
         assert list(decode_batch(data)) == []
-
-
-@pytest.mark.parametrize("codec", PACKED)
-def test_decompressed_size_beyond_the_limit(codec: Codec) -> None:
-    packed = compress(codec, bytes(1 << 20))
-    assert decompress(codec, packed, 1 << 20) == bytes(1 << 20)
-    with pytest.raises(ProtocolError):
-        decompress(codec, packed, (1 << 20) - 1)
 
 
 @pytest.mark.parametrize("codec", PACKED)

@@ -1,14 +1,13 @@
 """Memory, waits and linger.ms of the accumulator that the writer and the sender share."""
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
+from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason, MetricsRecorder
@@ -228,18 +227,6 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
     meters = MetricsRecorder()
     bench.memory.measure(meters)
     assert (meters.buffer_waits, meters.buffer_wait > 0.03) == (1, True)
-
-
-def test_reserve_fails_after_max_block_ms() -> None:
-    bench = Bench(SystemClock(), max_block_ms=80)
-    bench.put({0: 9_500})
-    started = time.monotonic()
-    with pytest.raises(BufferTimeoutError, match=r"max\.block\.ms = 80"):
-        bench.accumulator.pool.reserve(1_000)
-    assert 0.07 <= time.monotonic() - started < SOON
-    bench.complete_all()
-    bench.accumulator.pool.reserve(1_000)
-    assert bench.memory.used == 1_000
 
 
 @pytest.mark.parametrize("wait", ["reserve", "flush", "topics"])

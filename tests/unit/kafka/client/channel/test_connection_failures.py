@@ -38,6 +38,68 @@ ONE, TWO = "one:1", "two:2"
 REFUSED = Diagnosis("no", FailureKind.REJECTED, AuthenticationError("no"))
 MISMATCH = Diagnosis("what?", FailureKind.MISMATCH, AuthenticationError("what?"))
 PASSING = Diagnosis("later")
+REJECTION = (ONE, REFUSED, 1.0)
+SUCCESS = (ONE, None, 0.0)
+RULES: dict[str, tuple[list[str], list[tuple[str, Diagnosis | None, float]], Diagnosis | None]] = {
+    "the only server rejects": ([ONE], [REJECTION], REFUSED),
+    "each bootstrap server is tried": ([ONE, TWO], [REJECTION, (TWO, REFUSED, 1.1)], REFUSED),
+    "one server rejects and another accepts": (
+        [ONE, TWO],
+        [REJECTION, (TWO, None, 1.0), (ONE, REFUSED, 2.0)],
+        None,
+    ),
+    "a password is not retried often": (
+        [ONE, TWO],
+        [(TWO, PASSING, 1.0), *[REJECTION] * REPEATED],
+        REFUSED,
+    ),
+    "a slow server has time": (
+        [ONE, TWO],
+        [*[REJECTION] * 2 * REPEATED, (ONE, REFUSED, 1.0 + LASTING_S)],
+        REFUSED,
+    ),
+    "an unreachable server does not hide a rejecting one": (
+        [ONE, TWO],
+        [(TWO, PASSING, 1.0), REJECTION] * REPEATED,
+        REFUSED,
+    ),
+    "after a success, a rejection must repeat and last": (
+        [ONE],
+        [SUCCESS, *[REJECTION] * 10 * REPEATED, (ONE, REFUSED, 1.0 + LASTING_S)],
+        REFUSED,
+    ),
+    "an accepted login resets rejections": (
+        [ONE],
+        [SUCCESS, (ONE, REFUSED, 0.0), *[SUCCESS, (ONE, REFUSED, LASTING_S)] * 100],
+        None,
+    ),
+    "a rejecting broker is fatal even if others work": (
+        [ONE],
+        [SUCCESS, *[(TWO, REFUSED, at * LASTING_S) for at in range(REPEATED)]],
+        REFUSED,
+    ),
+    "a mismatch must repeat and last on all servers": (
+        [ONE, TWO],
+        [
+            *[(ONE, MISMATCH, 0.0)] * REPEATED,
+            (ONE, MISMATCH, LASTING_S),
+            *[(TWO, PASSING, LASTING_S)] * REPEATED,
+            (ONE, MISMATCH, LASTING_S),
+        ],
+        MISMATCH,
+    ),
+    "a mismatch after a success is a restart": (
+        [ONE],
+        [SUCCESS, *[(ONE, MISMATCH, at * LASTING_S) for at in range(100)]],
+        None,
+    ),
+    "transient failures are retried": (
+        [ONE],
+        [(ONE, PASSING, at * LASTING_S) for at in range(100)],
+        None,
+    ),
+}
+"""Servers, events (None is a success) and the diagnosis that the last event makes fatal."""
 
 
 def at(
@@ -191,109 +253,21 @@ def test_plaintext_client_is_not_sent_to_an_unencrypted_listener() -> None:
     assert "without TLS" not in diagnosis.reason
 
 
-def test_only_server_rejects() -> None:
-    failures = ConnectionFailures([ONE])
-    failures.record_failure(ONE, REFUSED, 1.0)
-    assert failures.fatal is REFUSED.error
-    assert failures.reasons == {ONE: "no"}
+@pytest.mark.parametrize("rule", RULES)
+def test_failures_become_fatal(rule: str) -> None:
+    servers, events, fatal = RULES[rule]
+    failures = ConnectionFailures(servers)
+    for server, diagnosis, at_s in events:
+        assert failures.fatal is None
+        if diagnosis is None:
+            failures.record_success(server)
+        else:
+            failures.record_failure(server, diagnosis, at_s)
+    assert failures.fatal is (fatal and fatal.error)
 
 
-def test_each_bootstrap_server_is_tried() -> None:
-    failures = ConnectionFailures([ONE, TWO])
-    failures.record_failure(ONE, REFUSED, 1.0)
-    assert failures.fatal is None
-    failures.record_failure(TWO, REFUSED, 1.1)
-    assert failures.fatal is REFUSED.error
-
-
-def test_one_rejecting_server_is_ignored_if_another_accepts() -> None:
+def test_reasons_are_those_of_the_latest_failures() -> None:
     failures = ConnectionFailures([ONE, TWO])
     failures.record_failure(ONE, REFUSED, 1.0)
     failures.record_success(TWO)
-    failures.record_failure(ONE, REFUSED, 2.0)
-    assert failures.fatal is None
     assert failures.reasons == {ONE: "no"}
-
-
-def test_password_is_not_retried_often() -> None:
-    failures = ConnectionFailures([ONE, TWO])
-    failures.record_failure(TWO, PASSING, 1.0)
-    for _ in range(REPEATED):
-        assert failures.fatal is None
-        failures.record_failure(ONE, REFUSED, 1.0)
-    assert failures.fatal is REFUSED.error
-
-
-def test_slow_server_has_time() -> None:
-    failures = ConnectionFailures([ONE, TWO])
-    for _ in range(2 * REPEATED):
-        failures.record_failure(ONE, REFUSED, 1.0)
-    assert failures.fatal is None
-    failures.record_failure(ONE, REFUSED, 1.0 + LASTING_S)
-    assert failures.fatal is REFUSED.error
-
-
-def test_unreachable_server_does_not_hide_a_rejecting_one() -> None:
-    failures = ConnectionFailures([ONE, TWO])
-    for _ in range(REPEATED):
-        failures.record_failure(TWO, PASSING, 1.0)
-        failures.record_failure(ONE, REFUSED, 1.0)
-    assert failures.fatal is REFUSED.error
-
-
-def test_after_success_a_rejection_must_repeat_and_last() -> None:
-    failures = ConnectionFailures([ONE])
-    failures.record_success(ONE)
-    for _ in range(10 * REPEATED):
-        failures.record_failure(ONE, REFUSED, 10.0)
-    assert failures.fatal is None
-    failures.record_failure(ONE, REFUSED, 10.0 + LASTING_S)
-    assert failures.fatal is REFUSED.error
-
-
-def test_accepted_login_resets_later_rejections() -> None:
-    failures = ConnectionFailures([ONE])
-    failures.record_success(ONE)
-    for at in range(100):
-        failures.record_failure(ONE, REFUSED, at * LASTING_S)
-        failures.record_success(ONE)
-    assert failures.fatal is None
-    failures.record_failure(ONE, REFUSED, 200 * LASTING_S)
-    failures.record_failure(ONE, REFUSED, 201 * LASTING_S)
-    assert failures.fatal is None
-
-
-def test_rejecting_broker_is_fatal_even_if_others_work() -> None:
-    failures = ConnectionFailures([ONE])
-    failures.record_success(ONE)
-    for at in range(REPEATED):
-        failures.record_failure(TWO, REFUSED, at * LASTING_S)
-        failures.record_success(ONE)
-    assert failures.fatal is REFUSED.error
-
-
-def test_protocol_mismatch_must_repeat_and_last_on_all_servers() -> None:
-    failures = ConnectionFailures([ONE, TWO])
-    for _ in range(REPEATED):
-        failures.record_failure(ONE, MISMATCH, 0.0)
-    failures.record_failure(ONE, MISMATCH, LASTING_S)
-    assert failures.fatal is None  # the other server may work
-    for _ in range(REPEATED):
-        failures.record_failure(TWO, PASSING, LASTING_S)
-    failures.record_failure(ONE, MISMATCH, LASTING_S)
-    assert failures.fatal is MISMATCH.error
-
-
-def test_mismatch_after_success_is_a_restart() -> None:
-    failures = ConnectionFailures([ONE])
-    failures.record_success(ONE)
-    for at in range(100):
-        failures.record_failure(ONE, MISMATCH, at * LASTING_S)
-    assert failures.fatal is None
-
-
-def test_transient_failures_are_retried() -> None:
-    failures = ConnectionFailures([ONE])
-    for at in range(100):
-        failures.record_failure(ONE, PASSING, at * LASTING_S)
-    assert failures.fatal is None
