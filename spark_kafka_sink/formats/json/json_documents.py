@@ -1,19 +1,13 @@
-"""The documents of a JSON Schema: their drafts, their checks, and the references between them."""
+"""The documents of a JSON Schema: their drafts and checks."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from posixpath import normpath
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urljoin, urlsplit
+from typing import Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.common.text import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Drafts that are tried in this order if a schema declares none or is not valid in its draft. The
@@ -97,63 +91,3 @@ def _embedded(specification: Any, schema: Any) -> list[Any]:
     except (AttributeError, TypeError):  # The schema is invalid, which its check reports.
         return []
     return parts
-
-
-def resolver_of(
-    draft: Any, schema: Any, others: Mapping[str, Any]
-) -> tuple[tuple[tuple[str, str], ...], Any]:
-    """Return the ids of referenced schemas by name, and the resolver of the schema's references.
-
-    Names can be relative to the id or name of any of the schemas; ids are found by the library.
-    Nothing is downloaded.
-    """
-    from jsonschema_specifications import REGISTRY
-
-    parts = {
-        without_dots(name): _resource(draft, part) for name, part in {"": schema, **others}.items()
-    }
-    ids = {name: urljoin(name, part.id() or "") for name, part in parts.items()}
-    bases = {*ids, *ids.values()}
-    resources = [(urljoin(base, name), parts[name]) for name in parts if name for base in bases]
-    absolute = tuple((name, id_) for name, id_ in ids.items() if name and urlsplit(id_).scheme)
-    registry: Any = REGISTRY.with_resources(resources)
-    return absolute, registry.resolver_with_root(parts[""])
-
-
-def _resource(draft: Any, schema: Any) -> Any:
-    """Return a schema as the library's resource, in which `properties` may contain an `id`."""
-    import attrs  # a dependency of referencing
-    from referencing.jsonschema import specification_with
-
-    default = specification_with(draft.ID_OF(draft.META_SCHEMA))
-    declared = schema.get("$schema", "") if isinstance(schema, dict) else ""
-    specification: Any = specification_with(declared, default=default)
-
-    # The library takes `properties` for a schema if a reference goes through it after `items`, and
-    # reads all parts for its first reference, also those that are invalid or boolean.
-    def id_of(contents: Any) -> str | None:
-        with suppress(AttributeError):
-            id_ = specification.id_of(contents) if isinstance(contents, dict) else None
-            return id_ if isinstance(id_, str) else None
-        return None
-
-    def anchors_in(_: Any, contents: Any) -> Iterable[Any]:
-        with suppress(AttributeError):
-            return list(specification.anchors_in(contents) if isinstance(contents, dict) else ())
-        return ()
-
-    def subresources_of(contents: Any) -> Iterable[Any]:
-        with suppress(AttributeError, TypeError):
-            return list(specification.subresources_of(contents))
-        return ()
-
-    tolerant = {"id_of": id_of, "anchors_in": anchors_in, "subresources_of": subresources_of}
-    return attrs.evolve(specification, **tolerant).create_resource(schema)
-
-
-def without_dots(reference: str) -> str:
-    """Return a relative reference without the segments `.` and `..` that have no effect."""
-    parts = urlsplit(reference)
-    if parts.scheme or parts.netloc or not parts.path:
-        return reference
-    return parts._replace(path=normpath(parts.path)).geturl()

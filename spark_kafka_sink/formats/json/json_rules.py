@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from urllib.parse import urljoin
 
 import numpy as np
 import pyarrow as pa
@@ -47,13 +48,13 @@ from spark_kafka_sink.formats.json.json_checks import (
 from spark_kafka_sink.formats.json.json_documents import (
     check_document,
     invalid_document,
-    without_dots,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.formats.encoder_spec import Check
+    from spark_kafka_sink.formats.json.json_references import Targets
 
     Validator: TypeAlias = Any
     """A validator of jsonschema with the rules; its stubs allow only JSON values as instances."""
@@ -129,8 +130,12 @@ class _Target:
 
 
 @lru_cache(maxsize=64)
-def with_rules(draft: Any, ids: tuple[tuple[str, str], ...]) -> Any:
+def with_rules(draft: Any, targets: Targets) -> Any:
     """Return a class of validators that apply the rules, also in parts that declare a draft.
+
+    Args:
+        draft: the library's validator of the draft.
+        targets: the targets of references; see `resolver_of`.
 
     Raises:
         ConfigError: the draft is not supported.
@@ -147,7 +152,7 @@ def with_rules(draft: Any, ids: tuple[tuple[str, str], ...]) -> Any:
         for name, rule in _RULES.items()
         if name in draft.VALIDATORS
     }
-    rules["$ref"] = partial(_refer, draft, dict(ids))
+    rules["$ref"] = partial(_refer, draft, dict(targets))
     extended: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
     standard = extended.evolve
 
@@ -159,29 +164,40 @@ def with_rules(draft: Any, ids: tuple[tuple[str, str], ...]) -> Any:
             )
         evolved = standard(validator, **changes)
         evolved_draft: Any = type(evolved)
-        return evolved if evolved_draft is extended else with_rules(evolved_draft, ids)(**changes)
+        return (
+            evolved if evolved_draft is extended else with_rules(evolved_draft, targets)(**changes)
+        )
 
     extended.evolve = evolve
     return extended
 
 
 def _refer(
-    draft: Any, ids: Mapping[str, str], validator: Validator, ref: Any, instance: Any, schema: Any
+    draft: Any,
+    targets: Mapping[tuple[str, str], str],
+    validator: Validator,
+    ref: Any,
+    instance: Any,
+    schema: Any,
 ) -> Iterable[Any]:
-    """Refer to a schema by its id instead of its name, so that it is the base of its references.
+    """Apply `$ref` to a column or value, with the target of the reference's name.
 
     Raises:
         ConfigError: the reference is not a text, or leads to an invalid schema.
     """
     if not isinstance(ref, str):
         raise ConfigError(f"the JSON Schema has the reference {ref!r}, which is not a text")
-    name, *fragment = without_dots(ref).split("#", 1)
-    reference = "#".join((ids.get(name, name), *fragment))
+    resolver: Any = validator._resolver  # noqa: SLF001 - it has no public name
+    name, *fragment = ref.split("#", 1)
+    base = resolver._base_uri  # noqa: SLF001 - it has no public name
+    uri = urljoin(base, name)
+    target = targets.get((base, uri)) or targets.get(("", uri))
+    reference = "#".join((target, *fragment)) if target and name else ref
     if isinstance(instance, _Target):
-        part = validator._resolver.lookup(reference).contents  # noqa: SLF001 - see `_matched_part`
+        part = resolver.lookup(reference).contents
         if id(part) not in instance.matched.checked:
             instance.matched.checked.add(id(part))
-            _check_part(draft, reference, part)
+            _check_part(draft, ref, part)
     standard: Callable[..., Iterable[Any]] = draft.VALIDATORS["$ref"]
     return standard(validator, reference, instance, schema)
 

@@ -6,7 +6,7 @@ The library `jsonschema` resolves references and interprets the drafts.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
@@ -17,43 +17,45 @@ from spark_kafka_sink.formats.json.json_documents import (
     drafts_of,
     invalid_document,
     load_document,
-    resolver_of,
 )
+from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, resolver_of
 from spark_kafka_sink.formats.json.json_rules import match, with_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
     from spark_kafka_sink.formats.encoder_spec import Check
 
+_NO_REFERENCES: Final = JsonReferences()
+
 
 @lru_cache(maxsize=64)
 def compile_check(
-    text: str, type_: pa.StructType, references: tuple[tuple[str, str], ...] = ()
+    text: str, type_: pa.StructType, references: JsonReferences = _NO_REFERENCES
 ) -> Check | None:
     """Return the check for the rows, or None if every possible row fits.
 
     Args:
         text: a JSON Schema.
         type_: type of the structs that are written as JSON.
-        references: names and texts of the schemas to which this schema and they themselves refer.
+        references: the schemas to which this schema and they themselves refer.
 
     Raises:
         ColumnError: a column contradicts the schema, or a required column is missing.
         ConfigError: a text is not a JSON Schema, or has an unknown reference.
     """
     schema = load_document(text)
-    others = {name: load_document(other) for name, other in references}
+    documents = [schema, *map(load_document, references.texts)]
     errors: list[ConfigError] = []
     for draft in drafts_of(schema):
-        invalid = _invalid_in(draft, schema, others)
+        invalid = _invalid_in(draft, documents, references)
         if invalid is not None:
             errors.append(invalid)
             continue
         try:
-            return _match_in(draft, schema, others, Column.of(type_))
+            return _match_in(draft, documents, references, Column.of(type_))
         except ConfigError as error:
             # The other drafts would ignore keywords that the declared draft has.
             if declares_draft(schema):
@@ -62,15 +64,18 @@ def compile_check(
     raise errors[0]
 
 
-def _invalid_in(draft: Any, schema: Any, others: Mapping[str, Any]) -> ConfigError | None:
-    """Return why a schema is invalid in a draft, or None."""
+def _invalid_in(
+    draft: Any, documents: Sequence[Any], references: JsonReferences
+) -> ConfigError | None:
+    """Return why a document is invalid in a draft, or None."""
     from jsonschema import SchemaError, validators
 
+    names = {link.target: link.name for link in reversed(references.links)}
     which = "the JSON Schema"
     try:
-        check_document(draft, schema)
-        for name, other in others.items():
-            which = f"the JSON Schema of the reference {shown(name)}"
+        check_document(draft, documents[MAIN])
+        for number, other in enumerate(documents[1:], 1):
+            which = f"the JSON Schema of the reference {shown(names[number])}"
             check_document(validators.validator_for(other, default=draft), other)
     except SchemaError as error:
         return invalid_document(which, error)
@@ -79,7 +84,9 @@ def _invalid_in(draft: Any, schema: Any, others: Mapping[str, Any]) -> ConfigErr
     return None
 
 
-def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column) -> Check | None:
+def _match_in(
+    draft: Any, documents: Sequence[Any], references: JsonReferences, column: Column
+) -> Check | None:
     """Match a column to a valid schema of a draft.
 
     Raises:
@@ -89,8 +96,8 @@ def _match_in(draft: Any, schema: Any, others: Mapping[str, Any], column: Column
     from referencing.exceptions import Unresolvable
 
     try:
-        ids, resolver = resolver_of(draft, schema, others)
-        return match(with_rules(draft, ids)(schema, _resolver=resolver), column)
+        targets, resolver = resolver_of(draft, documents, references.links)
+        return match(with_rules(draft, targets)(documents[MAIN], _resolver=resolver), column)
     except Unresolvable as error:
         raise ConfigError(
             f"the JSON Schema has the reference {_reference(error)!r}, which is not in the schema",

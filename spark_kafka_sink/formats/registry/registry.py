@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import URL
 from spark_kafka_sink.formats.avro.avro_references import inlined
 from spark_kafka_sink.formats.avro.avro_schema import loaded
+from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, Link
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
 from spark_kafka_sink.formats.protobuf.protobuf_source import BUILT_IN, completed, descriptor_set
 from spark_kafka_sink.formats.registry.registry_client_settings import client_settings
@@ -90,8 +91,8 @@ class Registered:
     """The 16 bytes of the GUID, or None if the registry does not support GUIDs."""
     text: str
     subject: str
-    references: tuple[tuple[str, str], ...] = ()
-    """Names and texts of the schemas to which a JSON Schema refers, directly or not."""
+    references: JsonReferences = field(default_factory=JsonReferences)
+    """The schemas to which a JSON Schema refers, directly or not."""
 
     @property
     def prefix(self) -> bytes:
@@ -408,22 +409,34 @@ class Registry:
                 f"{format_.value}",
                 hint="Change the format or the schema's id or subject.",
             )
-        text, references = schema.schema_str, schema.references or ()
-        texts: dict[str, str] = {}
+        text, references = schema.schema_str, JsonReferences()
         if format_.payload is Format.PROTOBUF:
             text = self._with_imports(source, schema, lambda: fetch(_SERIALIZED)[2])
-        elif references:
-            texts = self._referenced(references)
-        if texts and format_.payload is Format.AVRO:
+        elif format_.payload is Format.JSON:
+            references = self._json_references(schema.references or ())
+        elif schema.references:
+            texts = self._referenced(schema.references)
             parts = {name: loaded(part) for name, part in texts.items()}
-            text, texts = json.dumps(inlined(loaded(text), parts)), {}
+            text = json.dumps(inlined(loaded(text), parts))
         return Registered(
-            id=schema_id,
-            guid=_guid(guid),
-            text=text,
-            subject=subject,
-            references=tuple(texts.items()),
+            id=schema_id, guid=_guid(guid), text=text, subject=subject, references=references
         )
+
+    def _json_references(self, references: Any) -> JsonReferences:
+        """Return all schemas to which a JSON Schema refers, each version once."""
+        texts: list[str] = []
+        links: list[Link] = []
+        numbers: dict[tuple[str, int], int] = {}
+        pending = [(MAIN, reference) for reference in references]
+        for source, reference in pending:
+            version = reference.subject, reference.version
+            if version not in numbers:
+                schema = self._version(*version)
+                texts.append(schema.schema_str)
+                numbers[version] = len(texts)
+                pending += [(len(texts), part) for part in schema.references or ()]
+            links.append(Link(source, reference.name, numbers[version]))
+        return JsonReferences(tuple(texts), tuple(links))
 
     def _referenced(self, references: Any, fmt: str | None = None) -> dict[str, str]:
         """Return the texts of all schemas to which a schema refers, by the references' names."""

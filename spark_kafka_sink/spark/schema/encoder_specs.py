@@ -8,7 +8,7 @@ stops or restarts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -21,6 +21,7 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SchemaIdFraming
 from spark_kafka_sink.formats.encoder_spec import Framing, compile_encoder
+from spark_kafka_sink.formats.json.json_references import JsonReferences
 from spark_kafka_sink.formats.registry.schemas_and_subjects import message_of, source_of, subject_of
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class _Draft:
     part: PartFormat
     candidate: Candidate | None = None
     """The schema to register or look up, or None if the spec is complete."""
-    references: tuple[tuple[str, str], ...] = ()
+    references: JsonReferences = field(default_factory=JsonReferences)
     """See `Registered.references`."""
 
     @property

@@ -5,6 +5,7 @@ Confluent's client reads the records. The registry runs in-process: `tests.suppo
 
 import json
 import pickle
+from contextlib import nullcontext
 from itertools import product
 from typing import Any
 from uuid import UUID, uuid4
@@ -306,6 +307,23 @@ def test_references_of_a_json_schema_are_resolved(
     assert [value[5:] for value in values(broker)] == [b'{"name":{"first":"Ada"}}']
     with pytest.raises(ColumnError, match=r"`name.first` of the value is not in the schema's"):
         write(broker, registry, nested, [{"name": {"first": "Bob"}}], **json_latest)
+    # The reference `first.json` of another schema is another document.
+    registry.put("last", json.dumps({"definitions": {"T": {"enum": ["Lovelace"]}}}), "JSON")
+    other = {"properties": {"last": {"$ref": "first.json#/definitions/T"}}}
+    registry.put("other", json.dumps(other), "JSON", references=[inner | {"subject": "last"}])
+    references = [
+        reference | {"name": f"http://y/{s}.json", "subject": s} for s in ("other", "name")
+    ]
+    both = {"properties": {r["subject"]: {"$ref": r["name"]} for r in references}}
+    registry.put("events-value", json.dumps(both), "JSON", references=references)
+    fields = [StructField("first", StringType()), StructField("last", StringType())]
+    types = [
+        StructField(s, StructType([f])) for s, f in zip(("name", "other"), fields, strict=True)
+    ]
+    for last, fails in (("Lovelace", False), ("Ada", True)):
+        row = {"name": {"first": "Ada"}, "other": {"last": last}}
+        with pytest.raises(ColumnError, match=r"`other.last`") if fails else nullcontext():
+            write(broker, registry, StructType(types), [row], **json_latest)
 
 
 def test_rule_sets_are_not_supported(broker: EmbeddedBroker, registry: SmallRegistry) -> None:

@@ -24,6 +24,7 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import Cells
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder, derive_schema
+from spark_kafka_sink.formats.json.json_references import JsonReferences
 from spark_kafka_sink.formats.json.json_schema import compile_check
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
@@ -36,8 +37,8 @@ def faults_of(
     writes_nulls: bool = False,
 ) -> RowFaults:
     faults = RowFaults(len(array))
-    references = tuple((name, json.dumps(other)) for name, other in (others or {}).items())
-    check = compile_check(json.dumps(schema), array.type, references)
+    texts = ((name, json.dumps(other)) for name, other in (others or {}).items())
+    check = compile_check(json.dumps(schema), array.type, JsonReferences.of_main(*texts))
     if check is not None:
         check = pickle.loads(pickle.dumps(check))  # as for a task
         check(Cells(array, faults).without_nulls(), writes_nulls)

@@ -1,0 +1,204 @@
+"""The references between the documents of a JSON Schema, and the resolver of `$ref`.
+
+A reference's name is relative to the document that declares it, so that documents in several
+folders can use one name for different documents.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+from urllib.parse import urldefrag, urljoin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Targets: TypeAlias = tuple[tuple[tuple[str, str], str], ...]
+    """See `resolver_of`."""
+
+MAIN: Final = 0
+"""The number of the main document."""
+_BASE: Final = "file:///" + "folder/" * 32
+"""Base URI of names and ids that are not absolute; in folders, because names can begin with ``..``.
+"""
+
+
+class Link(NamedTuple):
+    """A reference that a document declares: the documents' numbers, and the reference's name."""
+
+    source: int
+    name: str
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class JsonReferences:
+    """The documents to which a JSON Schema refers, directly or not.
+
+    Attributes:
+        texts: the documents in the order of their numbers; the first one has the number 1.
+        links: the references of all documents, those of the main document first.
+    """
+
+    texts: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+
+    @classmethod
+    def of_main(cls, *references: tuple[str, str]) -> Self:
+        """Return references of the main document from names and texts."""
+        links = (Link(MAIN, name, number) for number, (name, _) in enumerate(references, 1))
+        return cls(tuple(text for _, text in references), tuple(links))
+
+
+@dataclass(slots=True)
+class _Documents:
+    """The documents with the URIs at which they are found.
+
+    Attributes:
+        parts: the documents as the library's resources.
+        ids: their `$id`, or "".
+        links: the references by the number of the document that declares them.
+        numbers: the numbers of the documents by URI.
+        bases: the base URI of a document's own references by the URI at which it is found.
+        targets: see `resolver_of`.
+    """
+
+    parts: Sequence[Any]
+    ids: Sequence[str]
+    links: dict[int, list[Link]]
+    numbers: dict[str, int] = field(default_factory=dict)
+    bases: dict[str, str] = field(default_factory=dict)
+    targets: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def main_uri(self) -> str:
+        return urljoin(_BASE, self.ids[MAIN])
+
+    def locate(self) -> None:
+        """Set the URIs: names as the declaring documents resolve them, and the documents' ids.
+
+        Last come all names as the main document resolves them: Java's deserializer does so.
+        """
+        self.numbers[self.main_uri] = MAIN
+        pending = [self.main_uri]
+        for uri in pending:
+            base = self.bases[uri] = self._base(uri)
+            for link in self.links[self.numbers[uri]]:
+                name = urljoin(base, link.name)
+                target = self.targets.setdefault((base, name), self._place(name, link.target))
+                if target not in self.bases:
+                    pending.append(target)
+        for link in self._all_links():
+            uri = urljoin(self.main_uri, link.name)
+            self.numbers.setdefault(uri, link.target)
+            self.bases.setdefault(uri, self._base(uri))
+        self.targets = {key: self.bases[uri] for key, uri in self.targets.items()}
+        self.targets |= {("", uri): base for uri, base in self.bases.items()}
+
+    def _place(self, uri: str, number: int) -> str:
+        """Return a URI of a document: the preferred one, unless it is that of another document."""
+        if self.numbers.setdefault(uri, number) != number:
+            uri = f"{uri}?{number}"
+            self.numbers[uri] = number
+        return uri
+
+    def _base(self, uri: str) -> str:
+        """Place a document also at its id, and return the base URI of its references."""
+        number = self.numbers[uri]
+        base = urljoin(uri, self.ids[number])
+        return base if self.numbers.setdefault(base, number) == number else uri
+
+    def retrieve(self, uri: str) -> Any:
+        """Return a document whose name leads to a URI from any base.
+
+        Raises:
+            LookupError: there is none.
+        """
+        bases = dict.fromkeys((*self.bases.values(), *self.bases))
+        for base in bases:
+            for link in self._all_links():
+                if urljoin(base, link.name) == uri:
+                    return self.parts[link.target]
+        raise LookupError(uri)
+
+    def _all_links(self) -> Iterable[Link]:
+        return chain.from_iterable(self.links.values())
+
+
+def resolver_of(draft: Any, documents: Sequence[Any], links: Sequence[Link]) -> tuple[Targets, Any]:
+    """Return the targets of references, and the resolver of the main document's references.
+
+    The targets are the base URIs of documents. Their keys are the base URI of the declaring
+    document and the URI to which the reference's name leads; ("", URI) for all other references.
+
+    Nothing is downloaded.
+
+    Args:
+        draft: the draft of documents that declare none.
+        documents: the documents by their numbers.
+        links: the references between them.
+    """
+    import attrs  # a dependency of referencing
+    from jsonschema_specifications import REGISTRY
+
+    resources = [_resource(draft, document) for document in documents]
+    by_source: dict[int, list[Link]] = defaultdict(list)
+    for link in links:
+        by_source[link.source].append(link)
+    ids = [id_ for _, id_ in resources]
+    located = _Documents([part for part, _ in resources], ids, by_source)
+    located.locate()
+    registry: Any = attrs.evolve(REGISTRY, retrieve=located.retrieve)
+    registry = registry.with_resources(
+        (uri, located.parts[number]) for uri, number in located.numbers.items()
+    ).crawl()
+    targets = (item for item in located.targets.items() if item[0][1] != item[1])
+    return tuple(targets), registry.resolver(located.main_uri)
+
+
+def _resource(draft: Any, schema: Any) -> tuple[Any, str]:
+    """Return a document as the library's resource without an id, and its `$id` or "".
+
+    The library would find a document only by its id, also if another one has the same id.
+    """
+    import attrs
+    from referencing.jsonschema import specification_with
+
+    default = specification_with(draft.ID_OF(draft.META_SCHEMA))
+    declared = schema.get("$schema", "") if isinstance(schema, dict) else ""
+    specification: Any = specification_with(declared, default=default)
+    find_id = _ids_of(specification)
+
+    # The library takes `properties` for a schema if a reference goes through it after `items`, and
+    # reads all parts for its first reference, also those that are invalid or boolean.
+    def id_of(contents: Any) -> str | None:
+        return None if contents is schema else find_id(contents)
+
+    def anchors_in(_: Any, contents: Any) -> Iterable[Any]:
+        with suppress(AttributeError):
+            return list(specification.anchors_in(contents) if isinstance(contents, dict) else ())
+        return ()
+
+    def subresources_of(contents: Any) -> Iterable[Any]:
+        with suppress(AttributeError, TypeError):
+            return list(specification.subresources_of(contents))
+        return ()
+
+    tolerant = {"id_of": id_of, "anchors_in": anchors_in, "subresources_of": subresources_of}
+    resource = attrs.evolve(specification, **tolerant).create_resource(schema)
+    return resource, urldefrag(find_id(schema) or "").url
+
+
+def _ids_of(specification: Any) -> Callable[[Any], str | None]:
+    """Return the function for a schema's `$id`; `properties` may contain an `id`."""
+
+    def id_of(contents: Any) -> str | None:
+        with suppress(AttributeError):
+            id_ = specification.id_of(contents) if isinstance(contents, dict) else None
+            return id_ if isinstance(id_, str) else None
+        return None
+
+    return id_of

@@ -1,0 +1,156 @@
+"""References between JSON Schemas in folders, compared with `jsonschema` and absolute locations."""
+
+from __future__ import annotations
+
+import json
+from posixpath import dirname, relpath
+from typing import Any
+from urllib.parse import urljoin
+
+import jsonschema
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from referencing import Registry
+from referencing.jsonschema import specification_with
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, Link
+from spark_kafka_sink.formats.json.json_schema import compile_check
+
+LEAVES = ["t.json", "u.json", "a/t.json", "a/u.json", "b/t.json", "a/b/t.json", "m/t.json"]
+ITEMS = ["item.json", "a/item.json", "b/item.json", "a/b/item.json"]
+BASE = "http://x.org/s/"
+DRAFTS: dict[str, type[Any]] = {
+    "http://json-schema.org/draft-07/schema#": jsonschema.Draft7Validator,
+    "https://json-schema.org/draft/2020-12/schema": jsonschema.Draft202012Validator,
+}
+TYPES: dict[str, tuple[pa.DataType, Any]] = {
+    "integer": (pa.int64(), 1),
+    "string": (pa.string(), "x"),
+}
+
+
+@st.composite
+def folders(draw: st.DrawFn) -> dict[str, tuple[dict[str, Any], list[str]]]:
+    """Draw documents by path, the main one first, with the paths to which each one refers."""
+    main = draw(st.sampled_from(["main.json", "m/main.json"]))
+    kinds = draw(st.lists(st.sampled_from(list(TYPES)), min_size=len(LEAVES), max_size=len(LEAVES)))
+    leaves = {path: _leaf(kind) for path, kind in zip(LEAVES, kinds, strict=True)}
+    items = {}
+    for path in ITEMS:
+        target = draw(st.sampled_from(LEAVES))
+        items[path] = {"amount": f"{_relative(path, target)}#/definitions/v"}, [target]
+    targets = draw(
+        st.lists(st.sampled_from([*LEAVES, *ITEMS]), min_size=1, max_size=5, unique=True)
+    )
+    fields = {}
+    for number, target in enumerate(targets):
+        pointer = "" if target in items else "#/definitions/v"
+        fields[f"p{number}"] = _relative(main, target) + pointer
+    order = draw(st.permutations(targets))
+    records = {path: (_record(references), links) for path, (references, links) in items.items()}
+    used = [target for path in targets if path in items for target in items[path][1]]
+    parts = {**records, **leaves}
+    return {main: (_record(fields), order)} | {path: parts[path] for path in {*targets, *used}}
+
+
+def _leaf(kind: str) -> tuple[dict[str, Any], list[str]]:
+    return {"definitions": {"v": {"type": kind}}}, []
+
+
+def _record(references: dict[str, str]) -> dict[str, Any]:
+    properties = {name: {"$ref": reference} for name, reference in references.items()}
+    return {"type": "object", "properties": properties}
+
+
+def _relative(source: str, target: str) -> str:
+    return relpath(target, dirname(source) or ".")
+
+
+def _references(documents: dict[str, tuple[dict[str, Any], list[str]]]) -> JsonReferences:
+    """Return the references as a registry has them: each document declares its own names."""
+    numbers = {path: number for number, path in enumerate(documents)}
+    links = [
+        Link(numbers[path], _relative(path, target), numbers[target])
+        for path, (_, targets) in documents.items()
+        for target in targets
+    ]
+    texts = [json.dumps(document) for document, _ in documents.values()]
+    return JsonReferences(tuple(texts[1:]), tuple(links))
+
+
+def _column(target: str, kind: str) -> tuple[pa.DataType, Any]:
+    type_, value = TYPES[kind]
+    if target in ITEMS:
+        return pa.struct([("amount", type_)]), {"amount": value}
+    return type_, value
+
+
+@pytest.mark.parametrize("draft", list(DRAFTS))
+@given(data=st.data(), documents=folders(), has_ids=st.booleans())
+def test_names_are_relative_to_the_document_that_declares_them(
+    data: st.DataObject,
+    documents: dict[str, tuple[dict[str, Any], list[str]]],
+    has_ids: bool,
+    draft: str,
+) -> None:
+    for path, (document, _) in documents.items():
+        document["$schema"] = draft
+        if has_ids:
+            document["$id"] = urljoin(BASE, path)
+    main, _ = next(iter(documents.values()))
+    path = next(iter(documents))
+    fields, record = [], {}
+    for name, schema in main["properties"].items():
+        target = urljoin(urljoin(BASE, path), schema["$ref"]).removeprefix(BASE).split("#")[0]
+        type_, record[name] = _column(target, data.draw(st.sampled_from(list(TYPES))))
+        fields.append((name, type_))
+    resources = [
+        (urljoin(BASE, where), specification_with(draft).create_resource(document))
+        for where, (document, _) in documents.items()
+    ]
+    located = {"$schema": draft, "$ref": urljoin(BASE, path)}
+    registry: Any = Registry().with_resources(resources)
+    is_valid = DRAFTS[draft](located, registry=registry).is_valid(record)
+    try:
+        compile_check(json.dumps(main), pa.struct(fields), _references(documents))
+        is_accepted = True
+    except ColumnError:
+        is_accepted = False
+    assert is_accepted == is_valid
+
+
+def test_documents_with_the_same_id_are_found_by_name() -> None:
+    ids = {"$id": f"{BASE}main.json"}
+    texts = [json.dumps({**ids, "type": kind}) for kind in TYPES]
+    references = JsonReferences.of_main(*zip(TYPES, texts, strict=True))
+    main = json.dumps({**ids, "properties": {name: {"$ref": name} for name in TYPES}})
+    fitting = pa.struct([(name, type_) for name, (type_, _) in TYPES.items()])
+    compile_check(main, fitting, references)
+    for name in TYPES:
+        with pytest.raises(ColumnError, match=f"`{name}` is written as JSON boolean"):
+            compile_check(main, pa.struct([(name, pa.bool_())]), references)
+
+
+def test_embedded_document_is_found_before_the_name_of_another_one() -> None:
+    embedded = {"$id": "types.json", "type": "integer"}
+    item = {
+        "$id": f"{BASE}a/item.json",
+        "$defs": {"t": embedded},
+        "properties": {"v": {"$ref": "types.json"}},
+    }
+    texts = [json.dumps(item), json.dumps({"type": "string"})]
+    main = {
+        "$id": f"{BASE}main.json",
+        "properties": {"i": {"$ref": "a/item.json"}, "s": {"$ref": "types.json"}},
+    }
+    links = Link(MAIN, "a/item.json", 1), Link(MAIN, "types.json", 2)
+    for order in (links, links[::-1]):
+        references = JsonReferences(tuple(texts), order)
+        fitting = pa.struct([("i", pa.struct([("v", pa.int64())])), ("s", pa.string())])
+        compile_check(json.dumps(main), fitting, references)
+        wrong = pa.struct([("i", pa.struct([("v", pa.string())]))])
+        with pytest.raises(ColumnError, match=r"`i\.v` is written as JSON string"):
+            compile_check(json.dumps(main), wrong, references)
