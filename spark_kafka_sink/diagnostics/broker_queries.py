@@ -86,7 +86,7 @@ def connect(
 def _all_refuse(client: BlockingClient) -> bool:
     """Return True if each bootstrap server was tried and failed with an error, not a timeout."""
     tried = [client.failures.diagnosis(server) for server in client.config.bootstrap_servers]
-    return all(attempt is not None and not attempt.unanswered for attempt in tried)
+    return all(attempt is not None and not attempt.is_unanswered for attempt in tried)
 
 
 def _unreachable(client: BlockingClient, seconds: float) -> Finding:

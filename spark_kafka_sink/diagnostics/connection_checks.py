@@ -63,7 +63,7 @@ def passed_before(step: CheckStep) -> tuple[CheckStep, ...]:
 
 def no_response(state: ChannelState, seconds: float) -> Diagnosis:
     """Return the diagnosis of a connection attempt that timed out."""
-    return Diagnosis(f"no response within {seconds:g} s", state=state, unanswered=True)
+    return Diagnosis(f"no response within {seconds:g} s", state=state, is_unanswered=True)
 
 
 def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:

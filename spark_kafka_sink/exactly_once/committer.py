@@ -122,7 +122,7 @@ class BatchCommitter:
         caller = self._caller(_query_of(results), batch, results, nonce)
         with connected_scope_client(self._config, self._scope) as scope_client:
             scope_client.check_topics(written)
-            if shared is None or shared_transaction.all_skipped(results):
+            if shared is None or shared_transaction.are_all_skipped(results):
                 return commit_batch(scope_client, caller, tasks)
             return shared_transaction.commit_shared(scope_client, caller, shared, results)
 

@@ -156,7 +156,7 @@ def check_producers(
     )
 
 
-def all_skipped(results: Sequence[TaskResult]) -> bool:
+def are_all_skipped(results: Sequence[TaskResult]) -> bool:
     """Return True if all tasks skipped the batch as already written.
 
     Raises:

@@ -51,9 +51,9 @@ class SessionProgress:
     """
 
     counts: ProgressCounts
-    buffer_full: bool
+    is_buffer_full: bool
     """True while the writer waits for buffer space."""
-    connected: bool
+    is_connected: bool
     """True while any broker is connected."""
 
 
@@ -224,8 +224,8 @@ class ProducerSession:
         """Return the session's progress; any thread may call this."""
         return SessionProgress(
             counts=self.context.report.progress(),
-            buffer_full=self._accumulator.pool.waiting_since is not None,
-            connected=bool(list(self.client.network.connected())),
+            is_buffer_full=self._accumulator.pool.waiting_since is not None,
+            is_connected=bool(list(self.client.network.connected())),
         )
 
     def close(self) -> None:

@@ -135,7 +135,7 @@ class KafkaProdDataSource(DataSource):
         from spark_kafka_sink.spark.write_plan import plan_stream
         from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdStreamWriter
 
-        return KafkaProdStreamWriter(*plan_stream(self.options, schema, planning=self._plans))
+        return KafkaProdStreamWriter(*plan_stream(self.options, schema, is_planning=self._plans))
 
 
 def _only_writes() -> ConfigError:

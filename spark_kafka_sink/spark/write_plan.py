@@ -103,7 +103,7 @@ def plan_batch(
 
 
 def plan_stream(
-    user_options: Mapping[str, str], schema: types.StructType, *, planning: bool
+    user_options: Mapping[str, str], schema: types.StructType, *, is_planning: bool
 ) -> tuple[TaskWriter | None, WriteEnd]:
     """Plan or commit a micro-batch; see `streamWriter` for errors.
 
@@ -112,7 +112,7 @@ def plan_stream(
     stream, options = StreamIdentity.of(user_options), write_options(schema, user_options)
     config = SinkConfig.parse(options)
     prefix = config.exactly_once.transactional_id_prefix
-    origin = WriteOrigin.of_stream(stream, prefix, planning=planning)
+    origin = WriteOrigin.of_stream(stream, prefix, is_planning=is_planning)
     roles = ColumnRoles.of(schema, config)
     if config.dry_run:
         raise ConfigError(
@@ -121,8 +121,8 @@ def plan_stream(
             hint="Write a batch of the same rows with dryRun=true: read the source with "
             "spark.read, or use foreachBatch with a checkpoint that you delete afterwards.",
         )
-    config = _with_own_reports(config, stream, planning=planning)
-    if planning:
+    config = _with_own_reports(config, stream, is_planning=is_planning)
+    if is_planning:
         warn_of_misnamed_columns(*schema.names)
         _check_stream(config, roles, options)
         roles, config = _with_schemas(roles, schema, config, stream)
@@ -134,7 +134,7 @@ def plan_stream(
         from spark_kafka_sink.spark.exactly_once import exactly_once_driver
 
         exactly_once_driver.check_stream_options(config, options)
-        task = exactly_once_driver.plan_micro_batch(config, roles, origin) if planning else None
+        task = exactly_once_driver.plan_micro_batch(config, roles, origin) if is_planning else None
         scope = exactly_once_driver.stream_scope(config)
         return task, exactly_once_driver.ExactlyOnceEnd(config, origin, scope)
     return TaskWriter(config, roles, origin), WriteEnd(config, origin)
@@ -243,7 +243,9 @@ def _warn_of_small_buffer(buffer: int, largest: int) -> None:
         )
 
 
-def _with_own_reports(config: SinkConfig, stream: StreamIdentity, *, planning: bool) -> SinkConfig:
+def _with_own_reports(
+    config: SinkConfig, stream: StreamIdentity, *, is_planning: bool
+) -> SinkConfig:
     """Return a stream's settings with a report path that no other stream uses.
 
     If the options do not identify the stream, its path is chosen when a report is written, by the
@@ -255,7 +257,7 @@ def _with_own_reports(config: SinkConfig, stream: StreamIdentity, *, planning: b
     path = own_report_path(config.report_path, stream, folder.application)
     if path == config.report_path:
         return config
-    if planning:
+    if is_planning:
         warn_of_own_path(config.report_path, path, folder.application)
     return replace(config, report_path=path)
 

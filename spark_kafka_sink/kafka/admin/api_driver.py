@@ -307,7 +307,7 @@ class ApiDriver(Generic[K, V]):
         default: KeyResult[V] = KeyResult(code=ErrorCode.unknown_server_error)
         results: Mapping[K, KeyResult[V]] = {}
         if outcome.response is None:
-            code = ClientErrorCode.disconnected if outcome.written else ClientErrorCode.not_sent
+            code = ClientErrorCode.disconnected if outcome.is_written else ClientErrorCode.not_sent
             default = KeyResult(code=code, message=outcome.failure)
         else:
             results = self._handler.results(keys, outcome)
@@ -324,7 +324,8 @@ class ApiDriver(Generic[K, V]):
         """
         if not outcome.is_oldest:  # The broker may have closed the connection on an older request.
             return
-        handler, was_closed = self._handler, is_closed(outcome.failure, written=outcome.written)
+        handler = self._handler
+        was_closed = is_closed(outcome.failure, is_written=outcome.is_written)
         states = [self._in_progress[key] for key in keys]
         repeated = any(state.closed_by == outcome.node for state in states)
         if was_closed and repeated and not handler.retries_rejected_connections:

@@ -62,7 +62,7 @@ POOL: ClientPool[BlockingClient, None] = ClientPool()
 class CallOutcome:
     """The outcome of a call: the response, or the reason for a failure.
 
-    `written` is True if the broker might have processed the request; `is_oldest` is described for
+    `is_written` is True if the broker might have processed the request. For `is_oldest`, see
     `Completion`. `version` is the API version. `transaction_version` is the transaction protocol
     that the broker supports. Both versions are valid only with a response.
     """
@@ -72,7 +72,7 @@ class CallOutcome:
     transaction_version: TransactionVersion = TransactionVersion.V1
     response: Any = None
     failure: str | None = None
-    written: bool = True
+    is_written: bool = True
     is_oldest: bool = True
 
 
@@ -360,7 +360,7 @@ class BlockingClient:
                     transaction_version=sent.transaction_version,
                     response=completion.response,
                     failure=completion.failure,
-                    written=completion.written,
+                    is_written=completion.is_written,
                     is_oldest=completion.is_oldest,
                 )
             )
@@ -379,7 +379,7 @@ class BlockingClient:
             del self._queues[node]
             reason = self._network.failures.reasons.get(str(node), "no connection")
             for call in queue.calls:
-                call.done(CallOutcome(node=node, failure=reason, written=False))
+                call.done(CallOutcome(node=node, failure=reason, is_written=False))
 
 
 @contextmanager

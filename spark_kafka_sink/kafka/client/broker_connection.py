@@ -119,7 +119,7 @@ class BrokerConnection:
             security=security,
             state=connection.state,
             has_answered=connection.has_answered,
-            waiting=bool(connection.in_flight),
+            is_waiting=bool(connection.in_flight),
             is_accepted=is_accepted,
         )
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 _REASONS: Final = frozenset({CLOSED, os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)})
 
 
-def is_closed(failure: str | None, *, written: bool) -> bool:
+def is_closed(failure: str | None, *, is_written: bool) -> bool:
     """Return True if the broker has closed the connection after it received the whole request."""
-    return written and failure in _REASONS
+    return is_written and failure in _REASONS
 
 
 def closed_twice_error(api: ApiKey, node: Node) -> ProtocolError:
@@ -47,7 +47,7 @@ class ClosedConnections:
         api, node = completion.request.api, completion.node
         if not completion.is_oldest:  # The broker may have closed it on an older request.
             return
-        if not is_closed(completion.failure, written=completion.written):
+        if not is_closed(completion.failure, is_written=completion.is_written):
             self._nodes = {closed for closed in self._nodes if closed[0] is not api}
         elif (api, node) in self._nodes:
             raise closed_twice_error(api, node)

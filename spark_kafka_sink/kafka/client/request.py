@@ -60,7 +60,7 @@ class Completion(NamedTuple):
     """A request that was answered, or that will not be answered for the reason in `failure`.
 
     Both `response` and `failure` are None for a written request that expects no response. `latency`
-    is the time from sending to response in seconds. `written` is True if the socket has accepted
+    is the time from sending to response in seconds. `is_written` is True if the socket has accepted
     the whole request. `is_oldest` is True unless the connection failed while an older request was
     in flight: brokers process the requests of a connection in order.
 
@@ -74,7 +74,7 @@ class Completion(NamedTuple):
     latency: float
     response: Any | None = None
     failure: str | None = None
-    written: bool = True
+    is_written: bool = True
     is_oldest: bool = True
 
     @property

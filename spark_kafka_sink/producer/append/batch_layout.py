@@ -78,7 +78,7 @@ class Segment(NamedTuple):
     base_timestamp: int
 
     @property
-    def opens(self) -> bool:
+    def opens_batch(self) -> bool:
         """True if the first row starts a new batch."""
         return self.first_delta == 0
 

@@ -100,7 +100,7 @@ class RateLimiter:
     def __init__(self, limits: RateLimits, now: float) -> None:
         self._records = Bucket(limits.records, refilled_at=now)
         self._bytes = Bucket(limits.size, refilled_at=now)
-        self._is_configured = self.limited
+        self._is_configured = self.is_limited
         self._speed = RateMeter()
         self._normal_rate: float | None = None
         """Rate before the latest errors, in bytes per second; it is not measured during a ramp."""
@@ -109,7 +109,7 @@ class RateLimiter:
         self._next_step = float("inf")
 
     @property
-    def limited(self) -> bool:
+    def is_limited(self) -> bool:
         """True if any limit currently applies."""
         return bool(self._records.rate or self._bytes.rate)
 
@@ -143,7 +143,7 @@ class RateLimiter:
 
     def acquire(self, rows: int, size: int) -> None:
         """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""
-        if not self.limited:
+        if not self.is_limited:
             self._speed.add(size, self._refilled_at)
         self._records.take(rows)
         self._bytes.take(size)

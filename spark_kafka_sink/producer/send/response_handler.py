@@ -99,7 +99,7 @@ class ResponseHandler:
         """Handle the response to a Produce request, or a lost response."""
         response: ProduceResponse | None = completion.response
         partition_responses: dict[tuple[TopicKey, int], PartitionResponse] = {}
-        default = _LOST if completion.written else _UNSENT
+        default = _LOST if completion.is_written else _UNSENT
         if response is not None:
             self.client.metadata.learn_nodes(response.nodes)
             partition_responses, default = response.partitions, _MISSING

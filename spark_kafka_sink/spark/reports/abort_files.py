@@ -152,13 +152,13 @@ class ErrorFile:
         return cls("" if folder is None else str(folder / f"{uuid.uuid4().hex}.error"))
 
     @classmethod
-    def of_micro_batch(cls, plan_file: PlanFile, *, planning: bool) -> Self:
+    def of_micro_batch(cls, plan_file: PlanFile, *, is_planning: bool) -> Self:
         """Return a new file for a micro-batch that is being planned, otherwise its planned file.
 
         Without a plan file, abort() could not find the micro-batch's file, and there is none.
         """
         last = cls(plan_file.read().error_file)
-        if not planning or not plan_file.path:
+        if not is_planning or not plan_file.path:
             return last
         last.take()  # A task may have stored an error after abort().
         return cls.of_write()

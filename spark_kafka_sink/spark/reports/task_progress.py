@@ -200,17 +200,17 @@ class TaskReporter:
             elapsed_ms=round((monotonic() - self._began) * 1000),
             rows=self._rows,
             waits_for=self._waits_for(
-                connected=progress is None or progress.connected,
-                buffer_full=progress is not None and progress.buffer_full,
+                is_connected=progress is None or progress.is_connected,
+                is_buffer_full=progress is not None and progress.is_buffer_full,
             ),
             done=done,
             **asdict(counts),
         )
 
-    def _waits_for(self, *, connected: bool, buffer_full: bool) -> WaitsFor:
-        if not connected and not self._waits_for_spark:
+    def _waits_for(self, *, is_connected: bool, is_buffer_full: bool) -> WaitsFor:
+        if not is_connected and not self._waits_for_spark:
             return WaitsFor.CONNECTION
-        if buffer_full:
+        if is_buffer_full:
             return WaitsFor.KAFKA_ROOM
         if self._flushing:
             return WaitsFor.ACKNOWLEDGEMENT

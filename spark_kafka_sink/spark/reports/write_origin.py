@@ -53,19 +53,21 @@ class WriteOrigin:
         return _starting_now(cls(query_id=query_id, batch_id=batch_id, error_file=error_file))
 
     @classmethod
-    def of_stream(cls, stream: StreamIdentity, prefix: str = "", *, planning: bool = True) -> Self:
+    def of_stream(
+        cls, stream: StreamIdentity, prefix: str = "", *, is_planning: bool = True
+    ) -> Self:
         """Return the origin of a stream's micro-batch.
 
         Args:
             stream: the stream.
             prefix: its transactionalIdPrefix.
-            planning: False if the micro-batch is being committed or aborted.
+            is_planning: False if the micro-batch is being committed or aborted.
         """
         plan_file = PlanFile.of(stream, prefix)
         origin = cls(
             query_name=stream.query_name,
             checkpoint=stream.checkpoint,
-            error_file=ErrorFile.of_micro_batch(plan_file, planning=planning),
+            error_file=ErrorFile.of_micro_batch(plan_file, is_planning=is_planning),
             plan_file=plan_file,
         )
         return _starting_now(origin)

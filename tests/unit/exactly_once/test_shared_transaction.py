@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.shared_transaction import (
-    all_skipped,
+    are_all_skipped,
     check_producers,
     owners_of,
     shared_of,
@@ -74,10 +74,10 @@ def test_all_tasks_have_the_same_plan() -> None:
 
 
 def test_batch_is_skipped_by_all_tasks_or_none() -> None:
-    assert all_skipped([SKIPPED, SKIPPED])
-    assert not all_skipped([result(WRITTEN), result()])
+    assert are_all_skipped([SKIPPED, SKIPPED])
+    assert not are_all_skipped([result(WRITTEN), result()])
     with pytest.raises(TransactionError, match="1 of 2 tasks skipped"):
-        all_skipped([SKIPPED, result()])
+        are_all_skipped([SKIPPED, result()])
 
 
 def test_leaders_confirm_the_tasks_reports() -> None:

@@ -138,7 +138,7 @@ class _Bench:
 
     def _remember(self, layout: BatchLayout, slices: list[memoryview]) -> None:
         for segment, data in zip(layout.segments, slices, strict=True):
-            before = 61 if segment.opens else self._open[segment.target].size
+            before = 61 if segment.opens_batch else self._open[segment.target].size
             records = segment.first_delta + segment.stop - segment.start
             self._open[segment.target] = OpenBatch(
                 records, before + data.nbytes, segment.base_timestamp

@@ -58,7 +58,7 @@ class Diagnosis:
     """Why a connection ended.
 
     `error` is the error to raise if retrying is pointless. `state` is the state that the connection
-    had reached. `unanswered` is True if there was no response, for example because of a firewall.
+    had reached. `is_unanswered` is True if there was no response, for example due to a firewall.
     In that case, a client on a different host might succeed.
     """
 
@@ -66,29 +66,32 @@ class Diagnosis:
     kind: FailureKind = FailureKind.TEMPORARY
     error: errors.KafkaProdError | None = None
     state: ChannelState = ChannelState.DISCONNECTED
-    unanswered: bool = False
+    is_unanswered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
     """The progress of a connection that has ended.
 
-    `has_answered` is True if the broker had responded to a request after the handshake. `waiting`
-    is True if requests were in flight. `is_accepted` is True if any broker had accepted the client.
+    `has_answered` is True if the broker had responded to a request after the handshake.
+    `is_waiting` is True if requests were in flight. `is_accepted` is True if any broker had
+    accepted the client.
     """
 
     broker: str
     security: SecurityConfig
     state: ChannelState
     has_answered: bool = False
-    waiting: bool = False
+    is_waiting: bool = False
     is_accepted: bool = False
 
 
 def diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
     """Return the reason why a connection ended."""
     return replace(
-        _diagnose(error, circumstances), state=circumstances.state, unanswered=_is_unanswered(error)
+        _diagnose(error, circumstances),
+        state=circumstances.state,
+        is_unanswered=_is_unanswered(error),
     )
 
 
@@ -190,7 +193,7 @@ def _mismatch(circumstances: Circumstances) -> errors.KafkaProdError | None:
                 hint="Check kafka.sasl.mechanism, kafka.security.protocol and the broker's log.",
             )
         case ChannelState.READY if (
-            circumstances.waiting and not circumstances.is_accepted and not protocol.uses_sasl
+            circumstances.is_waiting and not circumstances.is_accepted and not protocol.uses_sasl
         ):
             return errors.AuthenticationError(
                 "the broker closed the connection after the first request: does its listener "

@@ -107,7 +107,7 @@ def test_chunk_size_is_a_fraction_of_a_second() -> None:
 
 def test_writer_without_limits_is_not_delayed() -> None:
     limiter = RateLimiter(RateLimits(), 0.0)
-    assert not limiter.limited
+    assert not limiter.is_limited
     assert limiter.max_chunk(10, 20) == (10, 20)
     limiter.acquire(1 << 40, 1 << 40)
     assert wait_of_chunk(limiter, 0.0, NO_TROUBLE) == 0.0

@@ -57,7 +57,7 @@ def _plan(stream: StreamIdentity) -> WriteOrigin:
 
 
 def _taken(stream: StreamIdentity) -> str | None:
-    return WriteOrigin.of_stream(stream, planning=False).error_file.take()
+    return WriteOrigin.of_stream(stream, is_planning=False).error_file.take()
 
 
 @pytest.mark.usefixtures("application")

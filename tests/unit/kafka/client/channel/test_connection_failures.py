@@ -115,7 +115,7 @@ def at(
         security=SecurityConfig(protocol=protocol, tls=TlsConfig() if protocol.uses_tls else None),
         state=state,
         has_answered=has_answered,
-        waiting=waiting,
+        is_waiting=waiting,
         is_accepted=is_accepted,
     )
 
