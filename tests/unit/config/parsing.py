@@ -1,6 +1,6 @@
 """Parsing of options in tests."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -21,6 +21,12 @@ def parse(**options: object) -> SinkConfig:
 
 def failure(options: Mapping[str, str]) -> str:
     """Return the error for options that are added to the minimal ones."""
+    return config_error(SinkConfig.parse, {**MINIMAL, **options})
+
+
+def config_error(call: Callable[..., object], *arguments: object, **options: object) -> str:
+    """Return the text of the error that a call raises; it does not contain the word sentinel."""
     with pytest.raises(ConfigError) as caught:
-        SinkConfig.parse({**MINIMAL, **options})
+        call(*arguments, **options)
+    assert "sentinel" not in f"{caught.value!s} {caught.value!r}"
     return str(caught.value)

@@ -2,14 +2,12 @@
 
 import pytest
 
-from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols
+from tests.unit.config.parsing import config_error
 
 
 def failure(text: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        parse_addresses(text, "kafka.bootstrap.servers")
-    return str(caught.value)
+    return config_error(parse_addresses, text, "kafka.bootstrap.servers")
 
 
 @pytest.mark.parametrize(

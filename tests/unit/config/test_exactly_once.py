@@ -2,13 +2,13 @@
 
 import pytest
 
-from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import (
     EXACTLY_ONCE_OPTIONS,
     DeliveryGuarantee,
     ExactlyOnceConfig,
 )
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
+from tests.unit.config.parsing import config_error
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
 EXACTLY_ONCE = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "orders"}
@@ -19,9 +19,7 @@ def _parse(options: dict[str, str]) -> ExactlyOnceConfig:
 
 
 def _failure(options: dict[str, str]) -> str:
-    with pytest.raises(ConfigError) as caught:
-        SinkConfig.parse(SERVERS | options)
-    return str(caught.value)
+    return config_error(SinkConfig.parse, SERVERS | options)
 
 
 def test_default_is_at_least_once() -> None:

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
+from tests.unit.config.parsing import config_error
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 
@@ -19,9 +19,7 @@ def parse(options: dict[str, str]) -> ProducerConfig:
 
 
 def failure(options: dict[str, str]) -> str:
-    with pytest.raises(ConfigError) as caught:
-        parse(options)
-    return str(caught.value)
+    return config_error(parse, options)
 
 
 @pytest.mark.parametrize("options", [{"acks": "1"}, {"acks": "0"}, {"retries": "0"}])

@@ -2,7 +2,6 @@
 
 import pytest
 
-from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, PartitionerName
 from spark_kafka_sink.config.options import SINK_OPTIONS
 from spark_kafka_sink.config.throttling import (
@@ -12,13 +11,11 @@ from spark_kafka_sink.config.throttling import (
     Thresholds,
     ThrottlingConfig,
 )
-from tests.unit.config.parsing import parse
+from tests.unit.config.parsing import config_error, parse
 
 
 def failure(**options: object) -> str:
-    with pytest.raises(ConfigError) as caught:
-        parse(**options)
-    return str(caught.value)
+    return config_error(parse, **options)
 
 
 def test_nothing_is_limited_by_default() -> None:

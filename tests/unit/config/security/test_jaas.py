@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
+from tests.unit.config.parsing import config_error
 
 OPTION = "kafka.sasl.jaas.config"
 PLAIN = LoginModule.PLAIN.value
@@ -19,10 +20,7 @@ def options(text: str) -> dict[str, str]:
 
 
 def failure(text: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        parse_jaas(text, OPTION)
-    assert "sentinel" not in f"{caught.value!s} {caught.value!r}"
-    return str(caught.value)
+    return config_error(parse_jaas, text, OPTION)
 
 
 @pytest.mark.parametrize("module", LoginModule)

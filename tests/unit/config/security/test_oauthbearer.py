@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.sasl import resolve
@@ -23,6 +22,7 @@ from spark_kafka_sink.config.security.security_config import (
     UnsecuredTokenLogin,
 )
 from spark_kafka_sink.config.sink_config import ProducerConfig
+from tests.unit.config.parsing import config_error
 
 COMMON = "org.apache.kafka.common.security.oauthbearer"
 MODULE = f"{COMMON}.OAuthBearerLoginModule required"
@@ -57,10 +57,7 @@ def login(options: dict[str, str], jaas: str | None = None) -> Login:
 
 
 def failure(options: dict[str, str], jaas: str | None = None) -> str:
-    with pytest.raises(ConfigError) as caught:
-        parse(options, jaas)
-    assert "sentinel" not in f"{caught.value!s} {caught.value!r}"
-    return str(caught.value)
+    return config_error(parse, options, jaas)
 
 
 def credentials(client: str, secret: str) -> ClientCredentialsLogin:

@@ -11,6 +11,7 @@ from spark_kafka_sink.common.optional_dependencies import install_command
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.security.security_checks import StreamPreflight, check_security
+from tests.unit.config.parsing import config_error
 from tools.support.certificates import CertificateAuthority
 
 KERBEROS = (
@@ -31,9 +32,7 @@ def check(protocol: str, options: dict[str, str]) -> None:
 
 
 def failure(protocol: str, options: dict[str, str]) -> str:
-    with pytest.raises(ConfigError) as caught:
-        check(protocol, options)
-    return str(caught.value)
+    return config_error(check, protocol, options)
 
 
 def test_plaintext_needs_no_checks() -> None:
