@@ -12,6 +12,7 @@ from spark_kafka_sink import EmbeddedBroker
 from tests.spark.releases import reason
 from tests.spark.support.console import Console
 from tests.spark.support.sink import OURS, Sink, create_topics
+from tests.spark.support.stream import Stream
 from tests.support.schema_registry import SmallRegistry, running
 from tools.support.jars import SPARK_AVRO, SPARK_SINK
 from tools.support.spark_session import KRB5_CONFIG, start
@@ -93,3 +94,9 @@ def topic(real_kafka: KafkaCluster, unique_topic: str) -> str:
     """Create an empty topic with four partitions on the real Kafka."""
     create_topics(real_kafka, [unique_topic])
     return unique_topic
+
+
+@pytest.fixture
+def stream(sink: Sink, topic: str, tmp_path: Path) -> Stream:
+    """Return a stream to an empty topic."""
+    return Stream(sink, tmp_path, topic)

@@ -1,7 +1,6 @@
 """Schemas of a registry in streams that restart in the same session after an evolution."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,13 @@ import pytest
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.support.sink import Sink
 from tests.spark.support.stream import WAIT_S, Stream
-from tests.support.schema_registry import SmallRegistry, running
+from tests.support.schema_registry import SmallRegistry
 
 LATEST = {
     "value.format": "avro-confluent",
     "auto.register.schemas": "false",
     "use.latest.version": "true",
 }
-
-
-@pytest.fixture
-def registry() -> Iterator[SmallRegistry]:
-    with running() as registry:
-        yield registry
 
 
 def _schema(*fields: dict[str, Any]) -> str:

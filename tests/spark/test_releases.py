@@ -28,7 +28,7 @@ from spark_kafka_sink.report.arrow_advice import UNMEASURED
 from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.write import write
-from tools.support.readers import by_confluent
+from tools.support.readers import numbers_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,8 +66,7 @@ def options(embedded_broker: EmbeddedBroker, unique_topic: str) -> dict[str, str
 
 
 def written(options: dict[str, str]) -> list[int]:
-    records = by_confluent(options["kafka.bootstrap.servers"], options["topic"])
-    return sorted(int(record.value or b"") for record in records)
+    return numbers_in(options["kafka.bootstrap.servers"], options["topic"])
 
 
 def rows(session: SparkSession) -> DataFrame:

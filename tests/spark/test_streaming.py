@@ -19,11 +19,6 @@ from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
 
-@pytest.fixture
-def stream(sink: Sink, topic: str, tmp_path: Path) -> Stream:
-    return Stream(sink, tmp_path, topic)
-
-
 def test_available_now_with_multiple_batches_and_a_restart(stream: Stream) -> None:
     for number in range(3):
         stream.put(f"{number}.txt", [f"{number}-{line}" for line in range(10)])

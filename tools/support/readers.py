@@ -94,6 +94,11 @@ def by_confluent(
         return in_order(_consume(consumer, len(places)))
 
 
+def numbers_in(bootstrap_servers: str, topic: str) -> list[int]:
+    """Return the numbers that are the committed values in a topic, sorted; -1 for null."""
+    return sorted(int(record.value or b"-1") for record in by_confluent(bootstrap_servers, topic))
+
+
 def _consumer(bootstrap_servers: str, isolation: str) -> Consumer:
     return Consumer(
         {

@@ -1,4 +1,6 @@
-"""The stream of most tests in this folder."""
+"""The stream of most tests in this folder, and a broker for fault injection."""
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,3 +13,10 @@ from tools.support.kafka_cluster import KafkaCluster
 def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
     """Return a stream with its own topic and prefix."""
     return stream_to(any_kafka, unique_topic)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    """Run two nodes for fault injection."""
+    with EmbeddedBroker(nodes=2) as broker:
+        yield broker

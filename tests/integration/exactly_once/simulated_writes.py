@@ -33,7 +33,7 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered
 from tools.support.admin import Admin
-from tools.support.readers import by_confluent
+from tools.support.readers import numbers_in
 
 QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PARTITIONS = 4
@@ -165,8 +165,7 @@ class Writes:
         return visible_rows == expected
 
     def _read(self) -> Counter[int]:
-        records = by_confluent(self.bootstrap_servers, self.topic)
-        return Counter(int(record.value or b"-1") for record in records)
+        return Counter(numbers_in(self.bootstrap_servers, self.topic))
 
 
 def transactions_of(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:

@@ -41,13 +41,6 @@ QUICK = {
 }
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    """Run two nodes for fault injection."""
-    with EmbeddedBroker(nodes=2) as broker:
-        yield broker
-
-
 @pytest.fixture
 def query(broker: EmbeddedBroker, unique_topic: str) -> Iterator[Writes]:
     """Return a stream whose batch 0 is committed."""

@@ -1,7 +1,5 @@
 """Seeded failures of tasks and drivers: another client reads each row exactly once."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
@@ -14,13 +12,6 @@ from tools.torture.streams.injection.hooks import Bug
 SEEDS = range(24)
 DETECTION_SEEDS = 12
 """Number of seeds that detect each planted bug at least once."""
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    """Run two nodes for fault injection."""
-    with EmbeddedBroker(nodes=2) as broker:
-        yield broker
 
 
 def test_seeds_cover_all_steps_and_requests() -> None:

@@ -12,7 +12,7 @@ from tests.integration.support.producer_writes import numbered, produce, rows, s
 from tests.support.readers import await_count, by_kafka_python
 from tests.support.waiting import wait_until
 from tools.support.kafka_cluster import ZooKeeperCluster
-from tools.support.readers import ForeignRecord, Headers, by_confluent, in_order
+from tools.support.readers import ForeignRecord, Headers, by_confluent, in_order, numbers_in
 
 ROWS = 300
 FIRST_MS = 1_700_000_000_000
@@ -54,12 +54,6 @@ def write(kafka: ZooKeeperCluster, written: Sequence[ForeignRecord], **options: 
     assert sum(part.persisted for part in report.partitions) == len(written)
 
 
-def numbers(kafka: ZooKeeperCluster, topic: str) -> list[int]:
-    """Return the numbers in a topic."""
-    records = by_confluent(kafka.bootstrap_servers, topic)
-    return sorted(int(record.value or b"-1") for record in records)
-
-
 def test_every_codec_is_read_by_another_client(
     old_kafka: ZooKeeperCluster, unique_topic: str
 ) -> None:
@@ -92,7 +86,7 @@ def test_every_kind_of_acknowledgement(
     produce(old_kafka.bootstrap_servers, numbered(unique_topic, 0, 3, 3))
     produce(old_kafka.bootstrap_servers, numbered(unique_topic, 3, 1_997, 3), **options)
     await_count(old_kafka.bootstrap_servers, unique_topic, 2_000)
-    assert numbers(old_kafka, unique_topic) == list(range(2_000))
+    assert numbers_in(old_kafka.bootstrap_servers, unique_topic) == list(range(2_000))
 
 
 OLD_FORMAT = {"message.format.version": "0.10.2"}
@@ -117,7 +111,7 @@ def test_topics_that_convert_batches(
         for start in range(0, 3_000, 500):
             producer.append(numbered(unique_topic, start, 500, 1))
             producer.flush()
-    assert numbers(old_kafka, unique_topic) == list(range(3_000))
+    assert numbers_in(old_kafka.bootstrap_servers, unique_topic) == list(range(3_000))
 
 
 def test_message_format_without_producer_ids(
@@ -137,7 +131,7 @@ def test_message_format_without_producer_ids(
 
 def test_topic_is_created_by_a_write(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
     produce(old_kafka.bootstrap_servers, rows(unique_topic, [b"1", b"2"], keys=[b"a", None]))
-    assert numbers(old_kafka, unique_topic) == [1, 2]
+    assert numbers_in(old_kafka.bootstrap_servers, unique_topic) == [1, 2]
 
 
 def test_topic_is_not_created_if_disabled(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
@@ -197,7 +191,7 @@ def test_producer_whose_records_were_deleted(
             producer.append(numbered(unique_topic, start, 100, 1))
             producer.flush()
         errors = dict(producer.report(TaskInfo()).errors)
-    assert numbers(old_kafka, unique_topic) == list(range(100, 300))
+    assert numbers_in(old_kafka.bootstrap_servers, unique_topic) == list(range(100, 300))
     assert ("UNKNOWN_PRODUCER_ID" in errors) is old_kafka.release.startswith("2.1")
 
 
@@ -235,4 +229,4 @@ def test_broker_hangs_temporarily(old_kafka: ZooKeeperCluster, unique_topic: str
         finally:
             old_kafka.node(2).resume()
         producer.flush()
-    assert numbers(old_kafka, unique_topic) == list(range(4_000))
+    assert numbers_in(old_kafka.bootstrap_servers, unique_topic) == list(range(4_000))

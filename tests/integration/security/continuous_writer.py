@@ -8,7 +8,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered, session
 from tests.support.security.client_configs import ClientConfig, Secured
 from tools.support.kafka_cluster import Cluster
-from tools.support.readers import by_confluent
+from tools.support.readers import numbers_in
 
 CHUNK = 500
 
@@ -46,5 +46,4 @@ def for_seconds(seconds: float) -> Callable[[], bool]:
 
 def numbers(kafka: Cluster, topic: str) -> list[int]:
     """Return the numbers in a topic, sorted, read by confluent-kafka over PLAINTEXT."""
-    records = by_confluent(kafka.bootstrap_servers, topic)
-    return sorted(int(record.value or b"-1") for record in records)
+    return numbers_in(kafka.bootstrap_servers, topic)

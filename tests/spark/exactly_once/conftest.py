@@ -6,16 +6,9 @@ import pytest
 
 from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce
 from tests.spark.support.sink import Sink
-from tests.spark.support.stream import Stream
 
 
 @pytest.fixture
 def once(sink: Sink, topic: str, tmp_path: Path) -> ExactlyOnce:
     """Return a writer to an empty topic with its own prefix."""
     return ExactlyOnce(sink, topic, tmp_path)
-
-
-@pytest.fixture
-def stream(sink: Sink, topic: str, tmp_path: Path) -> Stream:
-    """Return a stream to an empty topic."""
-    return Stream(sink, tmp_path, topic)

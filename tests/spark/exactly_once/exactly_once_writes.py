@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.report_storage import read_report
 from tests.spark.support.sink import Sink
-from tools.support.readers import by_confluent
+from tools.support.readers import numbers_in
 
 GUARANTEE = "exactly-once"
 
@@ -55,9 +55,4 @@ class ExactlyOnce:
 
     def read(self) -> list[int]:
         """Return the committed numbers in the topic, sorted."""
-        return committed_numbers(self.sink.bootstrap_servers, self.topic)
-
-
-def committed_numbers(servers: str, topic: str) -> list[int]:
-    """Return the committed numbers in a topic, sorted (librdkafka reads read_committed)."""
-    return sorted(int(record.value or b"") for record in by_confluent(servers, topic))
+        return numbers_in(self.sink.bootstrap_servers, self.topic)

@@ -4,11 +4,11 @@ import pytest
 from pyspark.sql import DataFrame
 
 from spark_kafka_sink import repartition_by_kafka_partition
-from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce, committed_numbers, options
+from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce, options
 from tests.spark.support.sink import create_topics
 from tests.spark.support.stream import Stream, start_stream
 from tools.support.kafka_cluster import KafkaCluster
-from tools.support.readers import by_confluent
+from tools.support.readers import by_confluent, numbers_in
 
 ATOMIC = {"atomicBatch": "true"}
 
@@ -95,7 +95,5 @@ def test_stream_with_one_transaction_per_batch(stream: Stream, real_kafka: Kafka
         path.unlink()
     stream.put("2.txt", [str(20 + line) for line in range(10)])
     run()
-    numbers = [
-        committed_numbers(stream.sink.bootstrap_servers, topic) for topic in (stream.topic, other)
-    ]
+    numbers = [numbers_in(stream.sink.bootstrap_servers, topic) for topic in (stream.topic, other)]
     assert numbers == [list(range(0, 30, 2)), list(range(1, 30, 2))]

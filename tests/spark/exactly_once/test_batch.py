@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_kafka_sink import register
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
-from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce, committed_numbers
+from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce
 from tests.spark.support.console import Console
 from tests.spark.support.sink import BOTH_WAYS, WRITE, create_topics
 from tests.spark.support.stream import WAIT_S, Stream
 from tools.support.kafka_cluster import KafkaCluster
-from tools.support.readers import by_confluent
+from tools.support.readers import by_confluent, numbers_in
 
 
 @BOTH_WAYS
@@ -168,12 +168,12 @@ def test_for_each_batch_to_two_topics(
     with pytest.raises(StreamingQueryException, match="between the writes"):
         for_each.run(both)
     assert len(once.read()) == 10
-    assert committed_numbers(real_kafka.bootstrap_servers, other) == []
+    assert numbers_in(real_kafka.bootstrap_servers, other) == []
     for_each.run(both)
     for_each.remove_commit(1)
     for_each.run(both)
     for topic in (once.topic, other):
-        assert committed_numbers(real_kafka.bootstrap_servers, topic) == list(range(20))
+        assert numbers_in(real_kafka.bootstrap_servers, topic) == list(range(20))
 
 
 @BOTH_WAYS
@@ -234,7 +234,7 @@ def test_threads_of_for_each_batch(
     topics[1] = other
     for_each.run(halves)
     assert once.read() == list(range(0, 20, 2))
-    assert committed_numbers(real_kafka.bootstrap_servers, other) == list(range(1, 20, 2))
+    assert numbers_in(real_kafka.bootstrap_servers, other) == list(range(1, 20, 2))
 
 
 def test_sql_inserts_a_batch_id_once(once: ExactlyOnce) -> None:

@@ -11,9 +11,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker, WriteStatus, last_report
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
-from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
+from tests.spark.exactly_once.exactly_once_writes import options
 from tests.spark.support.stream import Stream
 from tests.support.waiting import wait_until, wait_until_equal
+from tools.support.readers import numbers_in
 
 
 def _put_files(stream: Stream, first: int, last: int) -> None:
@@ -27,7 +28,7 @@ def _run(stream: Stream, **more: str) -> None:
 
 
 def _read(stream: Stream) -> list[int]:
-    return committed_numbers(stream.sink.bootstrap_servers, stream.topic)
+    return numbers_in(stream.sink.bootstrap_servers, stream.topic)
 
 
 def _outcomes(stream: Stream) -> list[str]:

@@ -10,12 +10,13 @@ from confluent_kafka.admin import (
 )
 from pyspark.sql import SparkSession
 
-from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
+from tests.spark.exactly_once.exactly_once_writes import options
 from tests.spark.support.sink import Sink
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, add_acls
+from tools.support.readers import numbers_in
 
 CLIENT = ClientConfig(
     name="erin",
@@ -54,4 +55,4 @@ def test_acls_of_exactly_once_writes(spark: SparkSession, kafka: SecuredKafka, t
         sink.write(rows, **settings)
     _allow(kafka, ResourceType.TRANSACTIONAL_ID, f"{topic}/", WRITE, DESCRIBE)
     sink.write(rows, **settings)
-    assert committed_numbers(kafka.bootstrap_servers, topic) == list(range(30))
+    assert numbers_in(kafka.bootstrap_servers, topic) == list(range(30))

@@ -12,7 +12,7 @@ from tests.support.security.client_configs import ClientConfig, jaas
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password
-from tools.support.readers import by_confluent
+from tools.support.readers import numbers_in
 
 STORES = ("trust.pem", "client.p12")
 CERTIFICATE_CLIENT = ClientConfig(
@@ -62,5 +62,4 @@ def test_options_with_paths_of_distributed_files(
     }
     run_child("shipping_child", master, tmp_path, json.dumps(writes))
     for topic in writes:
-        records = by_confluent(secured_kafka.bootstrap_servers, topic)
-        assert sorted(int(record.value or b"-1") for record in records) == list(range(ROWS))
+        assert numbers_in(secured_kafka.bootstrap_servers, topic) == list(range(ROWS))
