@@ -127,7 +127,7 @@ def plan_stream(
         _check_stream(config, roles, options)
         roles, config = _with_schemas(roles, schema, config, stream)
         if not config.exactly_once.exactly_once:
-            origin.plan_file.store(origin.planned)
+            origin.planning_file.store(origin.planned)
     config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
         # Imported here because it is rarely needed.

@@ -63,8 +63,8 @@ def abort_undecided(
 def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Aborted:
     """Abort the open and future transactions of tasks that have not sent a commit message.
 
-    The nonces may come from a plan file that another driver has since replaced with a newer plan,
-    or from an earlier planning of a stopped query. In these cases, a commit() may already have
+    The nonces may come from a planning file that another driver has since replaced, or from an
+    earlier planning of a stopped query. In these cases, a commit() may already have
     decided these transactions, or may be about to; see `ScopeClient.check_alive`.
     """
     try:

@@ -125,11 +125,11 @@ def plan_micro_batch(
     scope = stream_scope(config)
     plan = _plan(config, scope)
     # Only the checkpoint identifies the query: Spark never runs two queries with one checkpoint.
-    last = origin.plan_file.read_unended() if origin.checkpoint else PlanningData()
+    last = origin.planning_file.read_unended() if origin.checkpoint else PlanningData()
     # With a new shared transaction, planning has already fenced the last one.
     if last.nonce is not None and (plan.shared is None or last.shared is None):
         ExactlyOnceEnd(config, origin, scope).give_up(last)
-    origin.plan_file.store(replace(origin.planned, nonce=plan.nonce, shared=plan.shared))
+    origin.planning_file.store(replace(origin.planned, nonce=plan.nonce, shared=plan.shared))
     return TransactionalTaskWriter(config, roles, plan, origin)
 
 
@@ -225,10 +225,10 @@ class ExactlyOnceEnd(WriteEnd):
                 hint="Install the same version of this package on all executors.",
             )
         warn_of_long_transactions(publication.name, results, _CLOCK.wall_ms())
-        nonce = self._plan_of(ended).nonce
+        nonce = self._planning_data_of(ended).nonce
         batch, written = self._batch(batch_id), commit_messages.written_topics(messages)
         outcome = self._committer().commit(batch, results, nonce, written)
-        self.origin.plan_file.end(nonce)
+        self.origin.planning_file.end(nonce)
         completed = self._with_outcome(report, outcome, outcome.status.value, results)
         return publication.succeed(completed)
 
@@ -242,7 +242,7 @@ class ExactlyOnceEnd(WriteEnd):
         publication = self.publication(batch_id, error)
         report = commit_messages.finished_report(messages, self.config.report_tasks)
         tasks = of_tasks(messages)
-        planned = self._plan_of(tasks)
+        planned = self._planning_data_of(tasks)
         complete = len(tasks) == len(messages)
         try:
             outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
@@ -254,7 +254,7 @@ class ExactlyOnceEnd(WriteEnd):
         left = self._describe_open(outcome.left_open, outcome.problem)
         text = f"{outcome.status.value}, but {left}" if left else outcome.status.value
         if not left:
-            self.origin.plan_file.end(planned.nonce)
+            self.origin.planning_file.end(planned.nonce)
         report = self._with_outcome(report, outcome, text, [task.result for task in tasks])
         is_aborted = outcome.status is CommitStatus.ABORTED
         publication.fail(report, self._remedy(left) if is_aborted else _VISIBLE)
@@ -283,13 +283,13 @@ class ExactlyOnceEnd(WriteEnd):
         """Return the batch number of a stream, otherwise the name of the scope."""
         return self._scope.name if batch_id is None else str(batch_id)
 
-    def _plan_of(self, tasks: Sequence[TransactionCommitMessage]) -> PlanningData:
-        """Return the planning data from the tasks' results, otherwise from the plan file."""
+    def _planning_data_of(self, tasks: Sequence[TransactionCommitMessage]) -> PlanningData:
+        """Return the planning data from the tasks' results, otherwise from the planning file."""
         if self._planned is not None:
             return self._planned
         if tasks:
             return PlanningData(nonce=tasks[0].nonce, shared=tasks[0].result.shared)
-        return self.origin.plan_file.read()
+        return self.origin.planning_file.read()
 
     def _describe_open(self, names: Sequence[str], problem: str) -> str:
         """Describe which transactions might be open, and until when; empty if none can be open."""

@@ -54,7 +54,7 @@ class PlanningData:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanFile:
+class PlanningFile:
     """The file that stores the data of a stream's last planning.
 
     `path` is in the folder of the application's reports if the stream has a checkpoint, because
@@ -152,13 +152,13 @@ class ErrorFile:
         return cls("" if folder is None else str(folder / f"{uuid.uuid4().hex}.error"))
 
     @classmethod
-    def of_micro_batch(cls, plan_file: PlanFile, *, is_planning: bool) -> Self:
+    def of_micro_batch(cls, planning_file: PlanningFile, *, is_planning: bool) -> Self:
         """Return a new file for a micro-batch that is being planned, otherwise its planned file.
 
-        Without a plan file, abort() could not find the micro-batch's file, and there is none.
+        Without a planning file, abort() could not find the micro-batch's file, and there is none.
         """
-        last = cls(plan_file.read().error_file)
-        if not is_planning or not plan_file.path:
+        last = cls(planning_file.read().error_file)
+        if not is_planning or not planning_file.path:
             return last
         last.take()  # A task may have stored an error after abort().
         return cls.of_write()

@@ -134,7 +134,7 @@ class Publication:
         """Return the report with the time of planning, which is missing if no task finished."""
         if report.started_at or self.batch_id is None:
             return report
-        return replace(report, started_at=self.origin.plan_file.read().at)
+        return replace(report, started_at=self.origin.planning_file.read().at)
 
     def _summary(self, default: Summary) -> Summary:
         summary = self.config.summary

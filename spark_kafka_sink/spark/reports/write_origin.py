@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanFile, PlanningData, now
+from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile, now
 from spark_kafka_sink.spark.reports.report_folder import StreamIdentity, query_id
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 
@@ -43,7 +43,7 @@ class WriteOrigin:
     """Number of the micro-batch of a `write` within foreachBatch; otherwise None."""
     error_file: ErrorFile = field(default_factory=ErrorFile)
     """File in which tasks store their errors."""
-    plan_file: PlanFile = field(default_factory=PlanFile)
+    planning_file: PlanningFile = field(default_factory=PlanningFile)
     """File in which planning stores a micro-batch's data for abort()."""
 
     @classmethod
@@ -63,12 +63,12 @@ class WriteOrigin:
             prefix: its transactionalIdPrefix.
             is_planning: False if the micro-batch is being committed or aborted.
         """
-        plan_file = PlanFile.of(stream, prefix)
+        planning_file = PlanningFile.of(stream, prefix)
         origin = cls(
             query_name=stream.query_name,
             checkpoint=stream.checkpoint,
-            error_file=ErrorFile.of_micro_batch(plan_file, is_planning=is_planning),
-            plan_file=plan_file,
+            error_file=ErrorFile.of_micro_batch(planning_file, is_planning=is_planning),
+            planning_file=planning_file,
         )
         return _starting_now(origin)
 
@@ -106,13 +106,13 @@ class WriteOrigin:
     def _duration_ms(self, started_at: str, written_at: str) -> int:
         """Return the milliseconds since the planning of the write; 0 if unknown.
 
-        The wall clock is used only for a stream without a plan file.
+        The wall clock is used only for a stream without a planning file.
         """
         if not started_at:
             return 0
         started_s = self.started_s
         if started_at != self.started_at:
-            planned = self.plan_file.read()
+            planned = self.planning_file.read()
             started_s = planned.started_s if started_at == planned.at else 0.0
         if started_s:
             return max(0, round((time.monotonic() - started_s) * 1000))

@@ -37,7 +37,7 @@ from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
 )
 from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionalTaskWriter
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
-from spark_kafka_sink.spark.reports.abort_files import PlanFile
+from spark_kafka_sink.spark.reports.abort_files import PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID
@@ -58,9 +58,11 @@ def _plan(servers: str, topic: str, **more: str) -> WriteJob:
 
 
 def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJob:
-    """Plan a micro-batch of the query whose plan file is in `folder`."""
+    """Plan a micro-batch of the query whose planning file is in `folder`."""
     config = _config(servers, topic, **more)
-    origin = WriteOrigin(checkpoint="/checkpoint", plan_file=PlanFile(str(folder / "q.planned")))
+    origin = WriteOrigin(
+        checkpoint="/checkpoint", planning_file=PlanningFile(str(folder / "q.planned"))
+    )
     task = plan_micro_batch(config, _roles(topic), origin)
     return WriteJob(task, ExactlyOnceEnd(config, origin, stream_scope(config)))
 
@@ -252,7 +254,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
         scope_client.append(
             owner, DecisionRecord.of(decided, scope_client.client.wall_ms()), "decide"
         )
-    stopped.end.give_up(stopped.end.origin.plan_file.read())
+    stopped.end.give_up(stopped.end.origin.planning_file.read())
     assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
     _plan_stream(servers, unique_topic, tmp_path)
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])

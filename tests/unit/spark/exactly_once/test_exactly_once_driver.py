@@ -29,7 +29,7 @@ from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.exactly_once import exactly_once_driver as writers
 from spark_kafka_sink.spark.exactly_once.exactly_once_driver import ExactlyOnceEnd, stream_scope
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
-from spark_kafka_sink.spark.reports.abort_files import PlanFile, PlanningData
+from spark_kafka_sink.spark.reports.abort_files import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
@@ -162,8 +162,10 @@ def test_abort_takes_the_plan_from_a_task_or_the_plan_file(
     end: ExactlyOnceEnd, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ABORTED
-    end.origin = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
-    end.origin.plan_file.store(PlanningData(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
+    end.origin = WriteOrigin(planning_file=PlanningFile(str(tmp_path / "q.planned")))
+    end.origin.planning_file.store(
+        PlanningData(at="2026-01-02T03:04:05.000+00:00", nonce="planned")
+    )
     end.abort([DONE, None], 7)
     end.abort([None, None], 7)
     aborts = [call for call in committer.calls if len(call) > 1]

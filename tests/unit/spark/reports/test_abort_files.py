@@ -51,7 +51,7 @@ def test_error_of_an_earlier_attempt_is_removed(tmp_path: Path) -> None:
 def _plan(stream: StreamIdentity) -> WriteOrigin:
     """Return the origin of a micro-batch as planning pickles it to the tasks."""
     origin = WriteOrigin.of_stream(stream)
-    origin.plan_file.store(origin.planned)
+    origin.planning_file.store(origin.planned)
     task: WriteOrigin = pickle.loads(pickle.dumps(origin))
     return task
 

@@ -26,7 +26,7 @@ from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports import publication
-from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanFile, PlanningData
+from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.publication import Publication
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, micro_batch_path
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
@@ -283,9 +283,9 @@ def test_stale_report_is_deleted_if_the_final_one_cannot_be_written(
 def test_interrupted_micro_batch_mentions_that_a_stop_is_no_error(tmp_path: Path) -> None:
     task = _task(reportPath=str(tmp_path))
     planned = "2026-01-02T03:04:05.000+00:00"
-    file = PlanFile(str(tmp_path / "session" / "q.planned"))
+    file = PlanningFile(str(tmp_path / "session" / "q.planned"))
     file.store(PlanningData(at=planned))
-    task.origin = WriteOrigin(plan_file=file)
+    task.origin = WriteOrigin(planning_file=file)
     write_end(task).abort([None], 3)
     report = _read(tmp_path / "batch-3.json")
     assert report.started_at == planned

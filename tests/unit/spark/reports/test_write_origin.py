@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.reports.abort_files import PlanFile, PlanningData
+from spark_kafka_sink.spark.reports.abort_files import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 PLANNED = "2026-01-02T03:04:05.000+00:00"
@@ -34,8 +34,8 @@ def test_micro_batch_without_finished_task_has_no_start() -> None:
 def test_duration_does_not_depend_on_steps_of_the_wall_clock(planned: str, tmp_path: Path) -> None:
     began = time.monotonic() - 5
     write = WriteOrigin(started_at=planned, started_s=began)
-    stream = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
-    stream.plan_file.store(PlanningData(at=planned, started_s=began))
+    stream = WriteOrigin(planning_file=PlanningFile(str(tmp_path / "q.planned")))
+    stream.planning_file.store(PlanningData(at=planned, started_s=began))
     for report in (
         write.completed(DeliveryReport(), None),
         stream.completed(write.of_task(DeliveryReport()), 3),
