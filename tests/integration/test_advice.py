@@ -22,13 +22,10 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.slow_link import slow_link
 
-DELAY_S = 0.02
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    topics = {"one": 1, "four": 4, "many": 32}
-    with EmbeddedBroker(topics=topics) as kafka:
+    with EmbeddedBroker(topics={"one": 1, "four": 4}) as kafka:
         yield kafka
 
 
