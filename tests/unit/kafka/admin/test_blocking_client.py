@@ -35,7 +35,7 @@ def test_unreachable_brokers_are_listed_with_their_addresses() -> None:
         blocking_client(cluster, bootstrap_servers="127.0.0.1:40000,127.0.0.1:40001") as client,
         pytest.raises(BrokerUnavailableError) as caught,
     ):
-        TransactionAdmin(client).list(None, client.deadline(0.2))
+        TransactionAdmin(client).list(None, client.deadline(1))
     assert "Tried 127.0.0.1:40000: Connection refused" in str(caught.value)
     assert "127.0.0.1:40001: Connection refused" in str(caught.value)
 
@@ -66,7 +66,7 @@ def test_timeout_caused_by_throttling_is_explained() -> None:
         admin = TransactionAdmin(client)
         admin.init_producer_id("orders/stream", 15_000, client.deadline(10))
         with pytest.raises(BrokerUnavailableError) as caught:
-            admin.init_producer_id("orders/stream", 15_000, client.deadline(0.2))
+            admin.init_producer_id("orders/stream", 15_000, client.deadline(1))
         client.forget_topics()
         later = client.unavailable_error("InitProducerId")
     assert "a quota throttles this client (127.0.0.1:4000" in str(caught.value)

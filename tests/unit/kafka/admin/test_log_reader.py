@@ -184,7 +184,7 @@ def test_fetch_that_stops_before_the_end_is_continued() -> None:
     cluster = leader()
     cluster.high_watermark, cluster.fetched_at_once = 2, 0
     with pytest.raises(BrokerUnavailableError):
-        read(cluster, seconds=0.1)
+        read(cluster, seconds=1)
 
 
 def test_position_contains_open_transactions() -> None:

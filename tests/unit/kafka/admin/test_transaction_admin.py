@@ -97,20 +97,20 @@ def test_denied_id_has_its_own_error_code() -> None:
 def test_timeout_returns_the_latest_error_code() -> None:
     cluster = Coordination()
     cluster.will_answer("a", [CONCURRENT] * 10_000)
-    assert end(cluster, "a", "b", seconds=0.2) == {"a": CONCURRENT, "b": 0}
+    assert end(cluster, "a", "b", seconds=1) == {"a": CONCURRENT, "b": 0}
 
 
 def test_outcome_is_unknown_without_any_response_in_time() -> None:
     cluster = Coordination()
     cluster.alive.clear()
-    assert end(cluster, "a", seconds=0.1) == {"a": ClientErrorCode.disconnected}
+    assert end(cluster, "a", seconds=1) == {"a": ClientErrorCode.disconnected}
 
 
 def test_stopped_coordinator_delays_only_its_own_ids() -> None:
     cluster = Coordination(nodes=2)
     cluster.places = {"a": 1, "b": 2}
     cluster.alive.discard(2)
-    assert end(cluster, "a", "b", seconds=0.3) == {"a": 0, "b": ClientErrorCode.not_sent}
+    assert end(cluster, "a", "b", seconds=1) == {"a": 0, "b": ClientErrorCode.not_sent}
 
 
 @pytest.mark.parametrize(("version", "expected"), [(1, 4), (2, 5)])
@@ -140,7 +140,7 @@ def test_requests_in_flight_are_limited_before_the_first_response() -> None:
     assert len(cluster.ended_at()) == len(names)
     cluster.log.clear()
     cluster.unanswered.add(ApiKey.END_TXN)
-    assert set(end(cluster, *names, seconds=0.2).values()) == {ClientErrorCode.disconnected}
+    assert set(end(cluster, *names, seconds=1).values()) == {ClientErrorCode.disconnected}
     assert len(cluster.ended_at()) <= MAX_IN_FLIGHT * MAX_CONNECTIONS
     assert len(cluster.ended_at()) < len(names)
 
