@@ -134,6 +134,28 @@ def test_documents_with_the_same_id_are_found_by_name() -> None:
             compile_check(main, pa.struct([(name, pa.bool_())]), references)
 
 
+@pytest.mark.parametrize("name", ["classpath:///t.json", "s3:///a/t.json", "t.json?", "x:t.json"])
+def test_pointers_into_documents_with_unusual_names(name: str) -> None:
+    main = json.dumps({"properties": {"v": {"$ref": f"{name}#/definitions/v"}}})
+    references = JsonReferences.of_main((name, json.dumps(_leaf("integer")[0])))
+    compile_check(main, pa.struct([("v", pa.int64())]), references)
+    with pytest.raises(ColumnError):
+        compile_check(main, pa.struct([("v", pa.string())]), references)
+
+
+def test_names_with_one_uri_are_found_by_their_text() -> None:
+    """RFC 3986 drops the dots above the root, but the registry has two references."""
+    names = dict(zip(("../common.json", "common.json"), TYPES, strict=True))
+    main = {
+        "$id": "http://x.org/main.json",
+        "properties": {kind: {"$ref": name} for name, kind in names.items()},
+    }
+    texts = [(name, json.dumps({"type": kind})) for name, kind in names.items()]
+    fitting = pa.struct([(name, type_) for name, (type_, _) in TYPES.items()])
+    for order in (texts, texts[::-1]):
+        compile_check(json.dumps(main), fitting, JsonReferences.of_main(*order))
+
+
 def test_embedded_document_is_found_before_the_name_of_another_one() -> None:
     embedded = {"$id": "types.json", "type": "integer"}
     item = {

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urldefrag, urljoin, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -88,7 +88,7 @@ class _Documents:
             base = self.bases[uri] = self._base(uri)
             for link in self.links[self.numbers[uri]]:
                 name = urljoin(base, link.name)
-                target = self.targets.setdefault((base, name), self._place(name, link.target))
+                target = self.targets.setdefault((base, link.name), self._place(name, link.target))
                 if target not in self.bases:
                     pending.append(target)
         for link in self._all_links():
@@ -114,13 +114,16 @@ class _Documents:
     def retrieve(self, uri: str) -> Any:
         """Return a document whose name leads to a URI from any base.
 
+        The library drops empty parts of a URI with a fragment, such as the authority in
+        ``classpath:///t.json``.
+
         Raises:
             LookupError: there is none.
         """
         bases = dict.fromkeys((*self.bases.values(), *self.bases))
         for base in bases:
             for link in self._all_links():
-                if urljoin(base, link.name) == uri:
+                if urlsplit(urljoin(base, link.name)).geturl() == uri:
                     return self.parts[link.target]
         raise LookupError(uri)
 
@@ -131,8 +134,8 @@ class _Documents:
 def resolver_of(draft: Any, documents: Sequence[Any], links: Sequence[Link]) -> tuple[Targets, Any]:
     """Return the targets of references, and the resolver of the main document's references.
 
-    The targets are the base URIs of documents. Their keys are the base URI of the declaring
-    document and the URI to which the reference's name leads; ("", URI) for all other references.
+    The targets are the base URIs of documents. Their keys are the base URI and the name of a
+    declared reference; ("", URI) for all other references to a document.
 
     Nothing is downloaded.
 
@@ -155,8 +158,7 @@ def resolver_of(draft: Any, documents: Sequence[Any], links: Sequence[Link]) -> 
     registry = registry.with_resources(
         (uri, located.parts[number]) for uri, number in located.numbers.items()
     ).crawl()
-    targets = (item for item in located.targets.items() if item[0][1] != item[1])
-    return tuple(targets), registry.resolver(located.main_uri)
+    return tuple(located.targets.items()), registry.resolver(located.main_uri)
 
 
 def _resource(draft: Any, schema: Any) -> tuple[Any, str]:
