@@ -173,10 +173,10 @@ class BatchCommitter:
         return Caller(
             query=query,
             batch=batch,
-            reset=self._reset,
+            resets_state=self._reset,
             reset_batch=self._config.exactly_once.reset_batch,
-            single=self._scope.kind is not ScopeKind.STREAM,
-            skipped=any(result.outcome is TaskOutcome.SKIPPED for result in results),
+            is_single_batch=self._scope.kind is not ScopeKind.STREAM,
+            has_skipped=any(result.outcome is TaskOutcome.SKIPPED for result in results),
             nonces=nonces_of(_transactions(results)) | _nonces(nonce),
             run=_run_of(results),
             rows=rows_of(results),

@@ -153,18 +153,18 @@ LogState = Nothing | Decided[T_co] | Done
 class Caller:
     """The caller of the protocol: a task or a driver. `query` is None outside of streams.
 
-    `reset` is True if resetTransactionalState=true; if the option is a batch number instead,
-    `reset_batch` is that number. `single` is True if the scope has only one batch, as for a batch
-    job; in that case, `query` is set if foreachBatch writes the batch.
+    `resets_state` is True if resetTransactionalState=true; if the option is a batch number instead,
+    `reset_batch` is that number. `is_single_batch` is True if the scope has only one batch, as for
+    a batch job; in that case, `query` is set if foreachBatch writes the batch.
     """
 
     query: str | None
     batch: str
     """Batch number of a stream; otherwise the name of the scope."""
-    reset: bool = False
+    resets_state: bool = False
     reset_batch: str | None = None
-    single: bool = False
-    skipped: bool = False
+    is_single_batch: bool = False
+    has_skipped: bool = False
     """True if tasks did not write their rows because planning had found the batch written."""
     nonces: frozenset[str] = frozenset()
     """Nonces of the tasks' plannings, usually one; empty if none is known."""
@@ -184,7 +184,7 @@ class Caller:
     @property
     def planning(self) -> Planning | None:
         """The planning that a decision records, or None outside of foreachBatch."""
-        if not self.single or self.run is None or not self.nonces:
+        if not self.is_single_batch or self.run is None or not self.nonces:
             return None
         return Planning(self.run, min(self.nonces))
 
@@ -228,12 +228,12 @@ it.
 
 def judge(state: LogState[T_co], caller: Caller) -> BatchVerdict | BatchRejection:
     """Return the action for the caller's batch, or the reason why it is rejected."""
-    if caller.single:
+    if caller.is_single_batch:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
-        first = caller.query is None or caller.batch == _FIRST_BATCH
-        known = first or caller.batch == caller.reset_batch
-        return BatchVerdict.WRITE if known else BatchRejection.LOG_IS_EMPTY
+        is_first = caller.query is None or caller.batch == _FIRST_BATCH
+        is_known = is_first or caller.batch == caller.reset_batch
+        return BatchVerdict.WRITE if is_known else BatchRejection.LOG_IS_EMPTY
     if caller.query in state.retired:
         return BatchRejection.RETIRED_QUERY
     if state.query != caller.query:
@@ -251,8 +251,8 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> BatchVerdict | Batch
     """
     if isinstance(state, Nothing):
         return BatchVerdict.WRITE
-    unlike = state.query != caller.query and None not in {state.query, caller.query}
-    if unlike:
+    is_of_another_query = state.query != caller.query and None not in {state.query, caller.query}
+    if is_of_another_query:
         return BatchRejection.OTHER_QUERYS_BATCH
     if _is_another_write(state.plannings, caller):
         return BatchRejection.ANOTHER_WRITE
@@ -292,8 +292,8 @@ def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
 def _judge_order(distance: int, caller: Caller) -> BatchVerdict | BatchRejection:
     if distance < 0:
         return BatchRejection.BATCH_IS_BEHIND
-    known = distance == 1 or caller.batch == caller.reset_batch
-    return BatchVerdict.WRITE if known else BatchRejection.BATCH_IS_AHEAD
+    is_known = distance == 1 or caller.batch == caller.reset_batch
+    return BatchVerdict.WRITE if is_known else BatchRejection.BATCH_IS_AHEAD
 
 
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
@@ -302,14 +302,14 @@ def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
     Only the first batch of a query that was never replaced can do so. Therefore, an option that
     remains set has no effect later.
     """
-    replaced = caller.query in state.retired
-    first = caller.query != state.query and caller.batch == _FIRST_BATCH
-    return caller.reset and first and not replaced
+    is_replaced = caller.query in state.retired
+    is_first = caller.query != state.query and caller.batch == _FIRST_BATCH
+    return caller.resets_state and is_first and not is_replaced
 
 
 def is_same_batch(state: Decided[T_co] | Done, caller: Caller) -> bool:
     """Return True if the state is that of the caller's batch, whichever run has written it."""
-    return caller.single or (state.query, state.batch) == (caller.query, caller.batch)
+    return caller.is_single_batch or (state.query, state.batch) == (caller.query, caller.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +376,7 @@ def next_commit_step(
         return RejectBatch(verdict)
     if verdict is BatchVerdict.SKIP:
         return AlreadyDone(_with_planning(state, caller))
-    if caller.skipped:
+    if caller.has_skipped:
         return RejectBatch(BatchRejection.SKIPPED)
     if not caller.nonces.isdisjoint(state.given_up):
         return RejectBatch(BatchRejection.GIVEN_UP)

@@ -92,8 +92,8 @@ class Scenario:
         return Caller(
             query=who.query,
             batch=self.batch_name(runner, batch),
-            reset=who.reset,
-            single=who.query is None or self.function,
+            resets_state=who.reset,
+            is_single_batch=who.query is None or self.function,
         )
 
     def batch_name(self, runner: int, batch: int) -> str:

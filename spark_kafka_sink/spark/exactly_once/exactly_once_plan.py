@@ -71,9 +71,9 @@ class ExactlyOncePlan:
         caller = Caller(
             query=query_id,
             batch=batch,
-            reset=self.reset,
+            resets_state=self.reset,
             reset_batch=self.reset_batch,
-            single=single,
+            is_single_batch=single,
             run=run_id,
             is_followed=self.is_followed,
             nonces=frozenset((self.nonce,)),

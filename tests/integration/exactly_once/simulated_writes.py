@@ -94,7 +94,7 @@ class Writes:
         return Caller(
             query=self.query,
             batch=batch,
-            single=self.scope.kind is not ScopeKind.STREAM,
+            is_single_batch=self.scope.kind is not ScopeKind.STREAM,
             nonces=frozenset({nonce}),
             run=self.run_id,
         )

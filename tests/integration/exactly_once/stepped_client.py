@@ -117,9 +117,10 @@ def crash(
 ) -> tuple[TaskTransaction, ...]:
     """Run a batch whose driver crashes at a step; return the transactions of its tasks."""
     tasks = transactions_of(writes.tasks(batch)) if tasks is None else tasks
-    single = writes.scope.kind is not ScopeKind.STREAM
+    is_single = writes.scope.kind is not ScopeKind.STREAM
+    caller = Caller(query=writes.query, batch=batch, is_single_batch=is_single)
     with pytest.raises(CrashError), crashing_client(writes, step) as scope_client:
-        commit_batch(scope_client, Caller(query=writes.query, batch=batch, single=single), tasks)
+        commit_batch(scope_client, caller, tasks)
     return tasks
 
 

@@ -115,7 +115,7 @@ def test_commit_continues_while_abort_finds_a_torn_batch(query: Writes) -> None:
     reset = replace(query, query="another", options=options)
     nonce = new_nonce()
     tasks = transactions_of(reset.tasks("0", nonce=nonce))
-    caller = replace(reset.caller("0", nonce), reset=True)
+    caller = replace(reset.caller("0", nonce), resets_state=True)
 
     def commit() -> None:
         with connected_scope_client(reset.config, reset.scope) as scope_client:

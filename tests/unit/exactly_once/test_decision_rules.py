@@ -45,7 +45,7 @@ DECIDED = Decided(QUERY, "7", OURS)
 def caller(
     batch: str, query: str | None = QUERY, *, reset: bool = False, rows: int | None = None
 ) -> Caller:
-    return Caller(query=query, batch=batch, reset=reset, rows=rows)
+    return Caller(query=query, batch=batch, resets_state=reset, rows=rows)
 
 
 def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp | AbortOurs:
@@ -170,10 +170,10 @@ def test_decision_clears_the_marks_of_its_batch() -> None:
 
 def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
     log = finished(replace(DECIDED, rows=10))
-    late = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, skipped=True)
+    late = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, has_skipped=True)
     assert next_commit_step(log, late, ()) == RejectBatch(BatchRejection.OTHER_ROWS)
     assert next_abort_step(log, late) == AbortOurs()
-    step = next_commit_step(log, replace(late, batch="8", skipped=False), OURS)
+    step = next_commit_step(log, replace(late, batch="8", has_skipped=False), OURS)
     assert step == Decide(Decided(QUERY, "8", OURS, rows=20))
 
 
@@ -190,7 +190,7 @@ def test_abort_fences_only_after_a_possible_commit() -> None:
 
 
 def job(query: str | None = None, rows: int | None = None) -> Caller:
-    return Caller(query=query, batch="7", single=True, rows=rows)
+    return Caller(query=query, batch="7", is_single_batch=True, rows=rows)
 
 
 TO_A = Done(None, "7", rows=10, topics=("a",))
@@ -200,7 +200,7 @@ FOUND = Done(QUERY, "7", plannings=(Planning("r", "n"), Planning("of a rival", "
 def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     """Another write of the same run is rejected, even if the first run has ended."""
     first, again, other = (
-        Caller(query=QUERY, batch="7", single=True, run=run, nonces=frozenset({nonce}), rows=10)
+        replace(job(QUERY, rows=10), run=run, nonces=frozenset({nonce}))
         for run, nonce in (("r", "n"), ("s", "o"), ("s", "p"))
     )
     step = next_commit_step(Nothing(), first, OURS)

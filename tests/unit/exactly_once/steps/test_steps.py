@@ -56,7 +56,7 @@ COORDINATOR_INTERVAL_MS = 10_000
 """Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 
 MAX_BLOCK_S = 0.1
-LIMIT_S = APPEND_SECONDS / 2
+LIMIT_S = 0.9 * APPEND_SECONDS
 """Less than every time limit of one request without max.block.ms."""
 
 CALLER = Caller(query="new", batch="3")
@@ -243,14 +243,14 @@ def test_batch_job_has_one_batch() -> None:
 
 def test_both_writes_of_a_batch_id_are_named() -> None:
     scope = Scope.batch("orders", "7", WriteTarget(name="late"))
-    caller = Caller(query=None, batch="7", single=True, rows=10, topics=("c",))
+    caller = Caller(query=None, batch="7", is_single_batch=True, rows=10, topics=("c",))
     written = Done(None, "7", rows=10, topics=tuple("abdefgh"))
     text = str(rejection_error(BatchRejection.OTHER_JOBS_ROWS, scope, written, caller))
     assert "batch 7 of orders named late to the topics of its rows" in text
     assert "10 rows, but now has 10, for topics a, b, d, e, f and 2 more, now for c" in text
     assert "--accept-loss 'orders/batch/7/topic-column/name=late'`" in text
     existing = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
-    caller = Caller(query="q", batch="7", single=True, run="r", nonces=frozenset({"o"}))
+    caller = Caller(query="q", batch="7", is_single_batch=True, run="r", nonces=frozenset({"o"}))
     text = str(rejection_error(BatchRejection.ANOTHER_WRITE, scope, existing, caller))
     assert "by planning n; this planning is o" in text
     assert "writeName" in text
