@@ -429,7 +429,7 @@ class EmbeddedBroker(SecurityControls):
             self.run(lambda cluster: cluster.node_control.set_lag(node, seconds))
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make a node the leader of a partition. If necessary, add it as a replica.
+        """Make a node the leader of a partition; it replaces the leader if it is not a replica.
 
         Raises:
             UnknownTopicError: the partition does not exist.

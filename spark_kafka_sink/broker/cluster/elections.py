@@ -104,7 +104,9 @@ class Elections:
         self._purgatory.wake(partition.topic_partition)
 
     def move(self, partition: Partition, node: int) -> None:
-        """Make an active node the leader without losing records. If necessary, add it as a replica.
+        """Make an active node the leader without losing records.
+
+        A node that is not a replica replaces the leader as a replica.
 
         Raises:
             KafkaProdError: the node is not active.
@@ -116,14 +118,19 @@ class Elections:
             )
         if node == partition.leader:
             return
+        replaced = None
         if node not in partition.replicas:
-            old = partition.leader if partition.leader >= 0 else partition.replicas[0]
-            partition.replicas = [node if n == old else n for n in partition.replicas]
-            partition.in_sync = [node if n == old else n for n in partition.in_sync]
+            replaced = partition.leader if partition.leader >= 0 else partition.replicas[0]
+            partition.replicas = [node if n == replaced else n for n in partition.replicas]
+            partition.in_sync = [node if n == replaced else n for n in partition.in_sync]
         partition.replica_states.ends[node] = partition.log.end_offset
         if node not in partition.in_sync:
             partition.in_sync = [*partition.in_sync, node]
         self._change_leader(partition, node)
+        topic = self._topics.named(partition.topic)
+        if replaced is not None and topic is not None:
+            partition.replica_states.forget(replaced)
+            self._topics.store.save(topic)
 
     def reassigned(self) -> list[Partition]:
         """Return the partitions that are being reassigned."""

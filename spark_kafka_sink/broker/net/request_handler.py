@@ -62,17 +62,18 @@ class RequestHandler:
             self._thread.join(STOP_SECONDS)
 
     def _run(self, cluster: Cluster) -> None:
+        wait = 0.0
         while not self._stopping:
-            job = self._next(cluster)
+            job = self._next(wait)
             with self.lock:
                 self._safely(job)
                 self._safely(cluster.tick)
+                deadline = cluster.next_deadline()
+            wait = MAX_WAIT_SECONDS
+            if deadline is not None:
+                wait = min(wait, max(0.0, deadline - cluster.clock.monotonic()))
 
-    def _next(self, cluster: Cluster) -> Callable[[], None]:
-        deadline = cluster.next_deadline()
-        wait = MAX_WAIT_SECONDS
-        if deadline is not None:
-            wait = min(wait, max(0.0, deadline - cluster.clock.monotonic()))
+    def _next(self, wait: float) -> Callable[[], None]:
         try:
             return self._queue.get(timeout=wait)
         except Empty:

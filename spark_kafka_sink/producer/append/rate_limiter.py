@@ -138,8 +138,7 @@ class RateLimiter:
             self._records.seconds_until_due(self._factor),
             self._bytes.seconds_until_due(self._factor),
         )
-        wait = min(longest, self._next_step)
-        return wait if wait >= _MIN_WAIT_S else 0.0
+        return max(min(longest, self._next_step), _MIN_WAIT_S) if longest >= _MIN_WAIT_S else 0.0
 
     def acquire(self, rows: int, size: int) -> None:
         """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""

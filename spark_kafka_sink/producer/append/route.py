@@ -56,13 +56,17 @@ class Route:
         return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
 
     def rows_of(self, partitions: Mapping[str, Collection[int]]) -> Mask | None:
-        """Return a mask of the rows for these partitions by topic; None if there are no rows."""
+        """Return a mask of the rows for these partitions by topic; None if there are no rows.
+
+        Partitions that were added to a topic after the rows were assigned have no rows.
+        """
         if not partitions:
             return None
         numbers = [
             self.number(index, partition)
             for index, topic in enumerate(self.topics)
             for partition in partitions.get(topic.name, ())
+            if partition < topic.partition_count
         ]
         mask = np.isin(self.targets, numbers)
         return mask if mask.any() else None

@@ -220,6 +220,15 @@ def test_restart_completes_reassignment(tmp_path: Path) -> None:
         assert (state.replicas, state.leader, state.end_offset) == ((3, 2), 3, 3)
 
 
+def test_moved_leader_is_a_replica_after_a_restart(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"nodes": 3, "data_dir": str(tmp_path)}
+    with EmbeddedBroker(**options) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        create_on(raw, "t", [[1, 2]])
+        kafka.move_leader("t", 0, 3)
+    with EmbeddedBroker(**options) as kafka:
+        assert kafka.partition_state("t", 0).replicas == (3, 2)
+
+
 def test_unclean_election_is_only_on_request() -> None:
     """Records that the new leader does not have are lost, as in Kafka."""
     with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:

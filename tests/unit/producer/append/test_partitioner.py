@@ -243,3 +243,12 @@ def test_every_hashing_partitioner_has_a_rule() -> None:
     others = {PartitionerName.RANDOM, PartitionerName.ROUND_ROBIN, PartitionerName.FUNCTION}
     assert set(KEY_RULES) == set(PartitionerName) - others
     assert set(LIBRDKAFKA_PARTITIONERS) - set(KEY_RULES) == {PartitionerName.RANDOM}
+
+
+def test_partitions_added_after_the_assignment_have_no_rows() -> None:
+    route = assign(rows(4, partitions=[0, 1, 0, 1], topic_of=[0, 0, 1, 1]), (2, 2))
+    assert route.rows_of({"a": {2, 3, 4}}) is None
+    assert route.rows_of({"b": {2}}) is None
+    mask = route.rows_of({"a": {1, 3}})
+    assert mask is not None
+    assert mask.tolist() == [False, True, False, False]

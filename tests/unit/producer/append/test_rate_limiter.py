@@ -48,6 +48,13 @@ def wait_of_chunk(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
     return limiter.seconds_until_due
 
 
+def test_ramp_that_is_about_to_rise_does_not_admit_a_chunk() -> None:
+    limiter, ramp = RateLimiter(RateLimits(records=100), 0.0), Ramp(10.0)
+    limiter.refill(10.0, ramp)
+    limiter.acquire(100, 100)
+    assert wait_of_chunk(limiter, 11.0 - 1e-6, ramp) > 0
+
+
 def written(limits: RateLimits, seconds: float, troubled_at: float | None = None) -> int:
     """Count the rows of 10 bytes that are written in `seconds`."""
     limiter, now, end, rows = RateLimiter(limits, 0.0), 0.0, seconds, 0
