@@ -31,7 +31,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, ServedApi
     from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.kafka.protocol.messages import Values
 
@@ -81,7 +81,7 @@ _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
 """Field values of denied partitions, by API, if they differ from those of other failures."""
 
 
-def handle(handler: Handler, context: RequestContext) -> Answer:
+def handle(handler: ServedApi, context: RequestContext) -> Answer:
     """Handle a request, except for the parts for which the client is not authorized."""
     return _Authorized(handler, context).answer()
 
@@ -89,7 +89,7 @@ def handle(handler: Handler, context: RequestContext) -> Answer:
 class _Authorized:
     """Authorizes one request."""
 
-    def __init__(self, handler: Handler, context: RequestContext) -> None:
+    def __init__(self, handler: ServedApi, context: RequestContext) -> None:
         self._handler = handler
         self._context = context
         self._api = handler.api

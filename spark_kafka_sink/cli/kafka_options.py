@@ -27,7 +27,7 @@ from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.diagnostics.broker_queries import connect
-from spark_kafka_sink.diagnostics.doctor import SECONDS
+from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ OptionsFile = Annotated[
     Path | None,
     typer.Option(help="Properties file with options, as for --command-config of Kafka's tools."),
 ]
-TIMEOUT_S: Final = SECONDS
+TIMEOUT_S: Final = STEP_TIMEOUT_S
 Timeout = Annotated[
     float,
     typer.Option(

@@ -20,7 +20,7 @@ from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import Intent
-from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
+from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S, Doctor, Produce
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.key_figures import compare
@@ -107,7 +107,7 @@ def doctor(
     ] = None,
     timeout: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Timeout of each step, in seconds.")
-    ] = SECONDS,
+    ] = STEP_TIMEOUT_S,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check the connection to Kafka and the topic, step by step.

@@ -11,7 +11,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics import broker_queries, connection_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
-from spark_kafka_sink.formats.registry.registry import Candidate, Registry
+from spark_kafka_sink.formats.registry.registry import CandidateSchema, Registry
 from spark_kafka_sink.formats.registry.schemas_and_subjects import (
     configured_source,
     message_of,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 
-SECONDS: Final = 5.0
+STEP_TIMEOUT_S: Final = 5.0
 _MAX_POLL_S: Final = 1.0
 
 
@@ -58,7 +58,7 @@ class Doctor:
 
     intent: broker_queries.Intent
     produce: Produce = Produce.PROBE
-    seconds: float = SECONDS
+    seconds: float = STEP_TIMEOUT_S
 
     def examine(self) -> Iterator[Finding]:
         """Yield each finding immediately.
@@ -260,7 +260,7 @@ def _judge_schema(
     subject = subject_of(config, part, topic, source)
     if source is None:
         return _judge_subject(subject, exists=registry.has_versions(subject), config=config)
-    candidate = Candidate(part.format, source.schema, source.texts)
+    candidate = CandidateSchema(part.format, source.schema, source.texts)
     if config.auto_register:
         return Finding.ok(CheckStep.REGISTRY, registry.check(subject, candidate))
     registered = registry.lookup(subject, candidate)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import SinkConfig
 
-SECONDS: Final = 5.0
+_TIMEOUT_S: Final = 5.0
 """Seconds to wait for the brokers, limited by kafka.max.block.ms. Creating a topic is not included.
 """
 REFUSED_S: Final = 1.0
@@ -82,7 +82,7 @@ def examine(intent: broker_queries.Intent) -> list[Finding]:
         if mode is Preflight.OFF:
             broker_queries.create_topics(client, config)
             return []
-        seconds, start = min(SECONDS, config.producer.max_block_ms / 1000), client.now()
+        seconds, start = min(_TIMEOUT_S, config.producer.max_block_ms / 1000), client.now()
         with quiet_log("spark_kafka_sink.kafka.client"):
             failure = broker_queries.connect(
                 client, seconds, seconds if mode is Preflight.FAIL else REFUSED_S

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-SECONDS: Final = 30.0
+_REQUEST_TIMEOUT_S: Final = 30.0
 """Time limit in seconds for each request."""
 
 
@@ -138,7 +138,7 @@ def _blocked_partitions(
     keys = {key for view in views for key in view.description.partitions}
     if not keys:
         return
-    client, deadline = scope_client.client, scope_client.client.deadline(SECONDS)
+    client, deadline = scope_client.client, scope_client.client.deadline(_REQUEST_TIMEOUT_S)
     producers = scope_client.admin.describe_producers(keys, deadline)
     offsets = ApiDriver(client, ListOffsetsHandler(client, LATEST), keys)
     offsets.run(deadline)
@@ -407,7 +407,7 @@ class TransactionOperator:
                     if view.transactional_id in still_open
                 ]
             names = _to_abort(views, chosen, undecided=undecided)
-            return scope_client.admin.fence(names, scope_client.client.deadline(SECONDS))
+            return scope_client.admin.fence(names, scope_client.client.deadline(_REQUEST_TIMEOUT_S))
 
     @contextmanager
     def _scope_client(self) -> Iterator[ScopeClient]:
@@ -425,7 +425,7 @@ class TransactionOperator:
 
     def _listed(self, scope_client: ScopeClient) -> Sequence[ListedTransaction]:
         pattern = prefix_pattern(self._prefix)
-        return scope_client.admin.list(pattern, scope_client.client.deadline(SECONDS))
+        return scope_client.admin.list(pattern, scope_client.client.deadline(_REQUEST_TIMEOUT_S))
 
     def _views(self, scope_client: ScopeClient) -> list[OpenTransactionView]:
         """Return all open transactions of drivers and tasks with the prefix, sorted by id.
@@ -437,7 +437,7 @@ class TransactionOperator:
         if not listed:
             return []
         records = scope_client.read_unfenced()
-        admin, deadline = scope_client.admin, scope_client.client.deadline(SECONDS)
+        admin, deadline = scope_client.admin, scope_client.client.deadline(_REQUEST_TIMEOUT_S)
         coordinators = {listing.transactional_id: listing.coordinator for listing in listed}
         described = admin.describe(coordinators.keys(), deadline)
         # A listed transaction may have ended before it was described.

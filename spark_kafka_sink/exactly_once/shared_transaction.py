@@ -60,7 +60,7 @@ REPARTITION: Final = (
     "Assign each partition of the topics to one task: write "
     "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
 )
-_AGAIN: Final = (
+_RETRY_HINT: Final = (
     "No row of the batch is visible, and the batch can run again. It may have taken longer than "
     "transaction.timeout.ms; otherwise check whether another application uses this "
     "transactionalIdPrefix."
@@ -100,7 +100,7 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
     if len(shared) > 1:
         raise errors.TransactionError(
             f"the tasks of one batch were planned {len(shared)} times: the batch is not committed",
-            hint=_AGAIN,
+            hint=_RETRY_HINT,
         )
     return shared.pop() if shared else None
 
@@ -152,7 +152,7 @@ def check_producers(
         f"records that tasks wrote are missing from {len(wrong)} of "
         f"{plural(len(owners), 'partition')}, so the batch is not committed: "
         f"{'; '.join(wrong[:_MAX_LISTED])}{others}",
-        hint=_AGAIN,
+        hint=_RETRY_HINT,
     )
 
 
@@ -167,7 +167,7 @@ def are_all_skipped(results: Sequence[TaskResult]) -> bool:
         raise errors.TransactionError(
             f"{skipped} of {len(results)} tasks skipped the batch as already written, but the "
             "others did not: the batch is not committed",
-            hint=_AGAIN,
+            hint=_RETRY_HINT,
         )
     return skipped > 0
 
@@ -309,7 +309,7 @@ def abort_shared(
         batch=batch,
         aborted=0 if is_written else 1,
         superseded=is_written and _is_aborted(scope_client, results),
-        steps=scope_client.watch.steps,
+        steps=scope_client.stopwatch.timings,
     )
 
 
@@ -430,5 +430,5 @@ def _outcome(
         status=status,
         batch=caller.batch,
         aborted=len(aborted.ended),
-        steps=scope_client.watch.steps,
+        steps=scope_client.stopwatch.timings,
     )

@@ -13,7 +13,7 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
-from spark_kafka_sink.formats.encoder_spec import Source
+from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
 from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
@@ -58,7 +58,9 @@ class DecodedRecord(NamedTuple):
 
 
 def decode_records(
-    records: Iterable[ConsumerRecord], config: SinkConfig, known: Mapping[str, Source] | None = None
+    records: Iterable[ConsumerRecord],
+    config: SinkConfig,
+    known: Mapping[str, SchemaSource] | None = None,
 ) -> list[DecodedRecord]:
     """Return records with decoded keys and values.
 
@@ -82,7 +84,7 @@ def decode_records(
 
 
 class _Decoder:
-    def __init__(self, config: SinkConfig, known: Mapping[str, Source]) -> None:
+    def __init__(self, config: SinkConfig, known: Mapping[str, SchemaSource]) -> None:
         formats = config.formats
         self._parts = {} if formats is None else {"key": formats.key, "value": formats.value}
         self._known = dict(known)
@@ -90,7 +92,7 @@ class _Decoder:
             source = None if part.format is Format.RAW else configured_source(part)
             if source is not None:
                 self._known[name] = source
-        self._sources: dict[tuple[bytes, tuple[int, ...]], Source] = {}
+        self._sources: dict[tuple[bytes, tuple[int, ...]], SchemaSource] = {}
         self.registry: Registry | None = None
         registry = None if formats is None else formats.registry
         if registry is not None and not registry.is_mock:
@@ -126,7 +128,7 @@ class _Decoder:
 
     def _unframed(
         self, part: PartFormat, data: bytes, header: bytes | None
-    ) -> tuple[Source | None, bytes]:
+    ) -> tuple[SchemaSource | None, bytes]:
         """Return the schema of a key or value, and its payload without framing."""
         if not part.format.has_registry:
             return self._source(part), data
@@ -144,17 +146,17 @@ class _Decoder:
 
     def _registered(
         self, registry: Registry, format_: Format, identifier: bytes, indexes: tuple[int, ...]
-    ) -> Source:
+    ) -> SchemaSource:
         key = (identifier, indexes)
         if key not in self._sources:
             text, message = registry.schema_text(identifier, format_), None
             if indexes:
                 main = ProtoSchema.parse(text).main
                 message = next(name for name, path in main.items() if path == indexes)
-            self._sources[key] = Source(text, "", message)
+            self._sources[key] = SchemaSource(text, "", message)
         return self._sources[key]
 
-    def _source(self, part: PartFormat) -> Source | None:
+    def _source(self, part: PartFormat) -> SchemaSource | None:
         source = self._known.get(part.part)
         if source is None and part.format.payload is not Format.JSON:
             raise ConfigError(
@@ -164,7 +166,7 @@ class _Decoder:
         return source
 
 
-def decode(format_: Format, source: Source | None, payload: bytes) -> Any:
+def decode(format_: Format, source: SchemaSource | None, payload: bytes) -> Any:
     """Return a payload without framing as a dict.
 
     Raises:

@@ -80,7 +80,7 @@ class EncoderSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SchemaSource:
     """A schema that is not yet in the registry, or does not need a registry.
 
     Attributes:
@@ -99,12 +99,14 @@ class Source:
 class _FormatModule(Protocol):
     """The interface of each format's module."""
 
-    def derive(self, type_: pa.StructType, name: str, namespace: str) -> Source: ...
+    def derive(self, type_: pa.StructType, name: str, namespace: str) -> SchemaSource: ...
 
     def compile_spec(self, spec: EncoderSpec, type_: pa.StructType) -> RowEncoder: ...
 
 
-def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: str = "") -> Source:
+def derive_schema(
+    format_: Format, type_: pa.StructType, name: str, namespace: str = ""
+) -> SchemaSource:
     """Derive the schema of a format from a DataFrame's columns.
 
     Args:

@@ -25,7 +25,7 @@ def make_sender(context: SessionContext) -> Sender:
     """Create the session's sender, which is a `DryRunSender` for a dry run."""
     client, accumulator, acls = context.client, context.accumulator, context.acls
     producer_state, transaction_manager = context.producer_state, context.transaction_manager
-    partitions, timeout = PartitionStates(), DeliveryTimeout(client)
+    partitions, delivery_timeout = PartitionStates(), DeliveryTimeout(client)
     completer = BatchCompleter(
         client=client,
         producer_state=producer_state,
@@ -36,14 +36,14 @@ def make_sender(context: SessionContext) -> Sender:
         acls=acls,
         transaction_manager=transaction_manager,
         partitions=partitions,
-        timeout=timeout,
+        delivery_timeout=delivery_timeout,
     )
     responses = ResponseHandler(
         client=client,
         producer_state=producer_state,
         accumulator=accumulator,
         partitions=partitions,
-        timeout=timeout,
+        delivery_timeout=delivery_timeout,
         transaction_manager=transaction_manager,
         completer=completer,
         record_errors=_record_errors(context),
@@ -61,7 +61,7 @@ def make_sender(context: SessionContext) -> Sender:
         client=client,
         accumulator=accumulator,
         partitions=partitions,
-        timeout=timeout,
+        delivery_timeout=delivery_timeout,
         completer=completer,
         drainer=Drainer(
             client,
@@ -71,7 +71,7 @@ def make_sender(context: SessionContext) -> Sender:
             transaction_manager=transaction_manager,
         ),
         responses=responses,
-        producer_id=ProducerIdRequester(client, producer_state, acls),
+        producer_id_requester=ProducerIdRequester(client, producer_state, acls),
         transaction_manager=transaction_manager,
         listeners=context.listeners,
         broker_meters=context.report.meters.brokers,

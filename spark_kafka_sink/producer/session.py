@@ -139,7 +139,7 @@ class ProducerSession:
         self.context.report.meters.append_time += clock.monotonic() - started
 
     @property
-    def wanted_rows(self) -> int:
+    def suggested_chunk_rows(self) -> int:
         """Suggested number of rows in the next chunk, based on the last partition count."""
         return max(_MIN_CHUNK_ROWS, self._slices * ROWS_PER_SLICE)
 
@@ -224,7 +224,7 @@ class ProducerSession:
         """Return the session's progress; any thread may call this."""
         return SessionProgress(
             counts=self.context.report.progress(),
-            is_buffer_full=self._accumulator.pool.waiting_since is not None,
+            is_buffer_full=self._accumulator.pool.writer_waiting_since is not None,
             is_connected=bool(list(self.client.network.connected())),
         )
 

@@ -91,7 +91,7 @@ class KafkaProdDataSource(DataSource):
             ConfigError: an option is wrong, or the save mode is overwrite.
             ColumnError: the DataFrame violates the column roles.
             ReportError: the report cannot be written to reportPath.
-            KafkaProdError: see check_brokers; with exactly-once, the decision log cannot be read.
+            KafkaProdError: see `write_plan`; with exactly-once, the decision log cannot be read.
         """
         if WARM_UP in self.options:
             return WarmUpWriter()
@@ -111,7 +111,7 @@ class KafkaProdDataSource(DataSource):
 
         warn_of_displayed_secrets(write_options(schema, self.options))
         job = plan_batch(self.options, schema)
-        return KafkaProdWriter(job.task, job.end)
+        return KafkaProdWriter(job.task, job.completion)
 
     @without_traceback()
     def streamWriter(  # noqa: N802
@@ -124,7 +124,7 @@ class KafkaProdDataSource(DataSource):
                 or the trigger is continuous.
             ColumnError: the DataFrame violates the column roles.
             ReportError: the report cannot be written to reportPath.
-            KafkaProdError: see check_brokers; with exactly-once, the decision log cannot be read,
+            KafkaProdError: see `write_plan`; with exactly-once, the decision log cannot be read,
                 or a decision cannot be finished.
         """
         if overwrite:

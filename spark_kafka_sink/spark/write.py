@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.spark.writers.write_end import WriteJob
+    from spark_kafka_sink.spark.writers.write_completion import WriteJob
 
 _finished: WeakKeyDictionary[SparkContext, Finished] = WeakKeyDictionary()
 """The accumulator of each application: PySpark never removes accumulators. Guarded by `_lock`."""
@@ -106,10 +106,10 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
     job = plan_batch(user_options, df.schema, _origin(spark), _run_of(spark))
     messages = _run(df, job)
     try:
-        return job.end.commit(messages)
+        return job.completion.commit(messages)
     except BaseException as error:
         # The decision log determines whether this aborts the write or completes its commit.
-        job.end.abort(messages, error=error if isinstance(error, KafkaProdError) else None)
+        job.completion.abort(messages, error=error if isinstance(error, KafkaProdError) else None)
         raise
 
 
@@ -163,7 +163,7 @@ def _run(df: DataFrame, job: WriteJob) -> list[object]:
                 rows = _collect(row, partial(run_task_without_rows, *arguments))
         except BaseException as raised:
             error = error_of(raised) if isinstance(raised, Exception) else None
-            job.end.abort([*messages_of(messages), None], error=error)
+            job.completion.abort([*messages_of(messages), None], error=error)
             if error is None:
                 raise
             raise error from raised

@@ -44,7 +44,7 @@ from spark_kafka_sink.spark.runtime.internals import latest_query_start, only_er
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles, warn_of_misnamed_columns
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
-from spark_kafka_sink.spark.writers.write_end import WriteEnd, WriteJob
+from spark_kafka_sink.spark.writers.write_completion import WriteCompletion, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -93,7 +93,7 @@ def plan_batch(
 
         job = plan_write(config, roles, origin)
     else:
-        job = WriteJob(TaskWriter(config, roles, origin), WriteEnd(config, origin))
+        job = WriteJob(TaskWriter(config, roles, origin), WriteCompletion(config, origin))
     if config.report_path is not None and job.task.must_write:
         # Imported here because it imports the report's modules.
         from spark_kafka_sink.spark.reports.publication import Publication
@@ -104,7 +104,7 @@ def plan_batch(
 
 def plan_stream(
     user_options: Mapping[str, str], schema: types.StructType, *, is_planning: bool
-) -> tuple[TaskWriter | None, WriteEnd]:
+) -> tuple[TaskWriter | None, WriteCompletion]:
     """Plan or commit a micro-batch; see `streamWriter` for errors.
 
     There is no task writer if an exactly-once micro-batch is being committed.
@@ -136,8 +136,8 @@ def plan_stream(
         exactly_once_driver.check_stream_options(config, options)
         task = exactly_once_driver.plan_micro_batch(config, roles, origin) if is_planning else None
         scope = exactly_once_driver.stream_scope(config)
-        return task, exactly_once_driver.ExactlyOnceEnd(config, origin, scope)
-    return TaskWriter(config, roles, origin), WriteEnd(config, origin)
+        return task, exactly_once_driver.ExactlyOnceCompletion(config, origin, scope)
+    return TaskWriter(config, roles, origin), WriteCompletion(config, origin)
 
 
 def _with_schemas(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 
-class NodeState(Enum):
+class RunState(Enum):
     """The run state of a node."""
 
     UP = auto()
@@ -29,26 +29,26 @@ class NodeState(Enum):
 
 
 @dataclass(slots=True, kw_only=True)
-class NodeStatus:
+class NodeState:
     """The state of a node.
 
     `lag` is the replication delay in seconds. `fence_at` is the monotonic time in seconds at which
     a paused node's session expires.
     """
 
-    state: NodeState = NodeState.UP
+    state: RunState = RunState.UP
     lag: float = 0.0
     fence_at: float | None = None
 
     @property
     def fetches(self) -> bool:
         """True if the node fetches from leaders."""
-        return self.state is NodeState.UP
+        return self.state is RunState.UP
 
     @property
     def is_active(self) -> bool:
         """True if the node can lead partitions and be in sync."""
-        return self.state in {NodeState.UP, NodeState.PAUSED}
+        return self.state in {RunState.UP, RunState.PAUSED}
 
 
 class NodeSockets(NamedTuple):
@@ -67,7 +67,7 @@ class NodeSockets(NamedTuple):
     unmute: Callable[[int], None]
 
 
-class NodeControl(dict[int, NodeStatus]):
+class NodeControl(dict[int, NodeState]):
     """The states of all nodes, by id. Stops, starts and pauses nodes.
 
     Args:
@@ -90,7 +90,7 @@ class NodeControl(dict[int, NodeStatus]):
         on_started: Callable[[], None],
     ) -> None:
         lag = config.follower_lag_ms / 1000
-        super().__init__({node: NodeStatus(lag=lag) for node in sorted(nodes)})
+        super().__init__({node: NodeState(lag=lag) for node in sorted(nodes)})
         self._sockets = sockets
         self._clock = clock
         self._session = config.session_timeout_ms / 1000
@@ -109,8 +109,8 @@ class NodeControl(dict[int, NodeStatus]):
     def stop(self, node: int) -> None:
         """Stop a node: close its connections and elect other leaders. Its data is retained."""
         status = self._status(node)
-        if status.state is not NodeState.STOPPED:
-            status.state = NodeState.STOPPED
+        if status.state is not RunState.STOPPED:
+            status.state = RunState.STOPPED
             status.fence_at = None
             self._sockets.close(node)
             self._on_lost(node)
@@ -118,21 +118,21 @@ class NodeControl(dict[int, NodeStatus]):
     def start(self, node: int) -> None:
         """Start a stopped or paused node. It must catch up before it is in sync again."""
         status = self._status(node)
-        if status.state is NodeState.UP:
+        if status.state is RunState.UP:
             return
-        if status.state is NodeState.STOPPED:
+        if status.state is RunState.STOPPED:
             self._sockets.open(node)
         else:
             self._sockets.unmute(node)
-        status.state = NodeState.UP
+        status.state = RunState.UP
         status.fence_at = None
         self._on_started()
 
     def pause(self, node: int) -> None:
         """Pause a node: its connections stay open, but it does not respond to requests."""
         status = self._status(node)
-        if status.state is NodeState.UP:
-            status.state = NodeState.PAUSED
+        if status.state is RunState.UP:
+            status.state = RunState.PAUSED
             status.fence_at = self._clock.monotonic() + self._session
             self._sockets.mute(node)
 
@@ -149,12 +149,12 @@ class NodeControl(dict[int, NodeStatus]):
         """Fence the nodes that have been paused for longer than the session timeout."""
         due = [n for n, s in self.items() if s.fence_at is not None and s.fence_at <= now]
         for node in due:
-            self[node].state = NodeState.FENCED
+            self[node].state = RunState.FENCED
             self[node].fence_at = None
         for node in due:
             self._on_lost(node)
 
-    def _status(self, node: int) -> NodeStatus:
+    def _status(self, node: int) -> NodeState:
         if node not in self:
             raise KafkaProdError(f"node {node} does not exist", hint="Node ids start at 1.")
         return self[node]

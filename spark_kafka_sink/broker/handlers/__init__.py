@@ -10,7 +10,7 @@ all APIs in `_SERVED`.
 
 In reading order:
 
-- `request_context`: `RequestContext`, `Handler`, `Answer`, and loops over the items of requests
+- `request_context`: `RequestContext`, `ServedApi`, `Answer`, and loops over the items of requests
 - `api_versions`: ApiVersions, SASL requests outside of authentication, and the table of all
   handlers, optionally limited to the versions of a Kafka release
 - `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, DescribeLogDirs,

@@ -32,7 +32,7 @@ from spark_kafka_sink.broker.handlers import (
     topics,
     transactions,
 )
-from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, ServedApi
 from spark_kafka_sink.broker.kafka_releases import releases
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
@@ -84,7 +84,7 @@ def unsupported_version(served: VersionRange) -> dict[str, Any]:
     return {"error_code": ErrorCode.unsupported_version, "api_keys": own}
 
 
-def api_versions(others: Iterable[Handler], versions: VersionRange) -> Handler:
+def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedApi:
     """Return the ApiVersions handler, which announces ApiVersions and the APIs in `others`."""
     announced = {handler.api: handler.announced or handler.versions for handler in others}
     announced[ApiKey.API_VERSIONS] = versions
@@ -96,7 +96,7 @@ def api_versions(others: Iterable[Handler], versions: VersionRange) -> Handler:
             return {"error_code": ErrorCode.invalid_request, "api_keys": []}
         return {"api_keys": keys, **_features(context)}
 
-    return Handler(ApiKey.API_VERSIONS, versions, handle)
+    return ServedApi(ApiKey.API_VERSIONS, versions, handle)
 
 
 def sasl_handshake(_: RequestContext) -> Answer:
@@ -114,24 +114,24 @@ def sasl_authenticate(_: RequestContext) -> Answer:
 
 def _serve(
     api: ApiKey, lowest: int, highest: int, handle: Callable[[RequestContext], Answer]
-) -> Handler:
-    return Handler(api, VersionRange(lowest, highest), handle)
+) -> ServedApi:
+    return ServedApi(api, VersionRange(lowest, highest), handle)
 
 
 def _serve_by_item(
     api: ApiKey, lowest: int, highest: int, handle: Callable[..., Result]
-) -> Handler:
+) -> ServedApi:
     return _serve(api, lowest, highest, lambda ctx: ctx.by_item(partial(handle, ctx)))
 
 
 def _serve_by_partition(
     api: ApiKey, lowest: int, highest: int, handle: Callable[..., Result]
-) -> Handler:
+) -> ServedApi:
     return _serve(api, lowest, highest, lambda ctx: ctx.by_partition(partial(handle, ctx)))
 
 
 _SERVED = [
-    Handler(ApiKey.PRODUCE, VersionRange(3, 13), produce.produce, announced=VersionRange(0, 13)),
+    ServedApi(ApiKey.PRODUCE, VersionRange(3, 13), produce.produce, announced=VersionRange(0, 13)),
     _serve(ApiKey.FETCH, 4, 17, fetch.fetch),
     _serve_by_partition(ApiKey.LIST_OFFSETS, 1, 10, fetch.list_offset),
     _serve(ApiKey.METADATA, 0, 13, metadata.metadata),
@@ -175,13 +175,13 @@ _SERVED = [
     _serve(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, configs.list_config_resources),
 ]
 
-HANDLERS: dict[int, Handler] = {
+HANDLERS: dict[int, ServedApi] = {
     int(handler.api): handler for handler in (*_SERVED, api_versions(_SERVED, _API_VERSIONS))
 }
 """All handlers, by API key."""
 
 
-def handlers_of(release: str | None) -> Mapping[int, Handler]:
+def handlers_of(release: str | None) -> Mapping[int, ServedApi]:
     """Return the handlers for the API versions of a Kafka release, or all handlers for None."""
     if release is None:
         return HANDLERS
@@ -192,7 +192,7 @@ def handlers_of(release: str | None) -> Mapping[int, Handler]:
     return {int(handler.api): handler for handler in (*served, announcing)}
 
 
-def _limited(handler: Handler, span: VersionRange | None) -> Handler | None:
+def _limited(handler: ServedApi, span: VersionRange | None) -> ServedApi | None:
     versions = None if span is None else handler.versions.common(span)
     if span is None or versions is None:
         return None

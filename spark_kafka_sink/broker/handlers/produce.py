@@ -159,7 +159,7 @@ def produce(context: RequestContext) -> Answer:
     unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
     _add_to_transaction(context, topics)
-    responses = [_topic(context, item, data, unconfirmed) for item, data in topics]
+    responses = [_append_to_topic(context, item, data, unconfirmed) for item, data in topics]
     partitions = [p for response in responses for p in response["partition_responses"]]
     for waiting in unconfirmed:
         context.cluster.replica_manager.advance(
@@ -178,7 +178,8 @@ def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData])
     """Add the request's partitions to the transaction, if the broker has to do so.
 
     Each change of a transaction is saved with all its partitions, so adding them one at a time
-    would take quadratic time. If this fails, `_verify` gets the same error for each partition.
+    would take quadratic time. If this fails, `_check_transaction` gets the same error for each
+    partition.
     """
     transactional_id = context.request.transactional_id
     if context.version < PRODUCE_ADDS_PARTITIONS or transactional_id is None:
@@ -212,7 +213,7 @@ def _when_replicated(
     return context.wait(context.request.timeout, waiting.try_complete, complete, waiting.keys)
 
 
-def _topic(
+def _append_to_topic(
     context: RequestContext,
     item: Any,
     partitions: list[PartitionProduceData],
@@ -222,7 +223,7 @@ def _topic(
     topic, shape = context.find_topic(item), BY_PARTITION[ApiKey.PRODUCE]
     answers = []
     for data in partitions:
-        answer = dict(shape.answer(data, _partition(context, topic, item, data)))
+        answer = dict(shape.answer(data, _append_to_partition(context, topic, item, data)))
         answers.append(answer)
         partition = topic.partition(data.index) if topic else None
         if partition is not None and answer["error_code"] is ErrorCode.none:
@@ -236,7 +237,7 @@ def _topic(
     }
 
 
-def _partition(
+def _append_to_partition(
     context: RequestContext, topic: Topic | None, item: Any, data: PartitionProduceData
 ) -> Result:
     if context.request.acks not in {-1, 0, 1}:
@@ -249,7 +250,7 @@ def _partition(
     if partition.leader != context.node:
         error = _failed(ErrorCode.not_leader_or_follower)
         return error | {"current_leader": partition.current_leader}
-    if unverified := _verify(context, partition, data.records):
+    if unverified := _check_transaction(context, partition, data.records):
         return unverified
     if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:
         return ErrorCode.not_enough_replicas
@@ -257,7 +258,9 @@ def _partition(
     return _rejected(partition, data.rejected) if data.rejected else answer
 
 
-def _verify(context: RequestContext, partition: Partition, records: memoryview | None) -> ErrorCode:
+def _check_transaction(
+    context: RequestContext, partition: Partition, records: memoryview | None
+) -> ErrorCode:
     """Return an error if a batch is transactional and its transaction lacks the partition."""
     header = transactional_header(records)
     if header is None:

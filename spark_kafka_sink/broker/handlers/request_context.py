@@ -200,7 +200,7 @@ class RequestContext(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Handler:
+class ServedApi:
     """The versions of an API, and the function that handles its requests.
 
     `announced` is the version range for ApiVersions if it differs from `versions`.

@@ -1,7 +1,7 @@
 """The network layer: sockets, request frames and dispatch (Kafka's SocketServer).
 
 One thread runs the event loop of `server` and serves all sockets. Requests that might wait for a
-remote storage are handled on a second thread (`RequestHandler` in `dispatcher`).
+remote storage are handled on a second thread (`RequestHandler` in `request_handler`).
 
 In reading order:
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.handlers.request_context import Handler
+    from spark_kafka_sink.broker.handlers.request_context import ServedApi
     from spark_kafka_sink.broker.net.client_connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.security.sasl_server import SaslServerAuthenticator
@@ -38,7 +38,7 @@ class ResponseChannel:
     no response is sent and the connection serves no more requests.
     """
 
-    _handler: Handler
+    _handler: ServedApi
     _version: int
     _correlation_id: int
     _connection: ClientConnection
@@ -262,7 +262,7 @@ def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:
     return decode(request_type(api, version), frame, offset)[0] if plain is None else plain
 
 
-def _unsupported_message(api: int, version: int, handler: Handler | None) -> str:
+def _unsupported_message(api: int, version: int, handler: ServedApi | None) -> str:
     if handler is None:
         return f"API {api} is not supported"
     text = f"{handler.api.name} version {version} is not supported, only {handler.versions}"

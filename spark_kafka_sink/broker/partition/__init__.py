@@ -3,7 +3,7 @@
 In reading order:
 
 - `partition`: `Topic` and `Partition`, with the operations of a partition's leader
-- `high_watermark`: the high watermark, and the positions of the followers
+- `replica_states`: the high watermark, and the positions of the followers
 - `log_validator`: validation of produced batches and their records, and recompression
 - `producer_state`: idempotence (sequence numbers and producer epochs)
 - `partition_transactions`: open and aborted transactions, and the last stable offset

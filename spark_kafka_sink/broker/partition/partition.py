@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RejectedBatchError,
@@ -20,6 +19,7 @@ from spark_kafka_sink.broker.partition.log_validator import (
 )
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.partition.producer_state import BatchMetadata, ProducerStateManager
+from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.control_batch import (

@@ -66,7 +66,7 @@ class Journal:
         self._path = path
         self._values: dict[str, dict[Key, Any]] = {}
         self._lines = self._size = self._compacted_size = 0
-        self._torn = self._unsynced = self._has_sync_failed = False
+        self._has_partial_line = self._unsynced = self._has_sync_failed = False
         self._fd: int | None = None
         if path is not None:
             self._open(path)
@@ -99,14 +99,14 @@ class Journal:
 
     def _write(self, fd: int, line: bytes) -> None:
         """Append a line. On failure, restore the file, so that later lines remain valid."""
-        if self._torn:
+        if self._has_partial_line:
             self._cut(fd)
         written = 0
         try:
             while written < len(line):
                 written += os.write(fd, line[written:])
         except OSError:
-            self._torn = True
+            self._has_partial_line = True
             with contextlib.suppress(OSError):
                 self._cut(fd)
             raise
@@ -116,7 +116,7 @@ class Journal:
     def _cut(self, fd: int) -> None:
         """Remove an incomplete last line."""
         os.ftruncate(fd, self._size)
-        self._torn = False
+        self._has_partial_line = False
 
     def sync(self) -> None:
         """Make all values survive a crash of the machine.

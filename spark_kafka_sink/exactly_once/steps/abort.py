@@ -99,7 +99,7 @@ def abort_batch(
             transactions that are not part of the decision are aborted.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
-    descriptions = scope_client.described([task.transactional_id for task in tasks])
+    descriptions = scope_client.describe_or_empty([task.transactional_id for task in tasks])
     if all(_is_ended(task, descriptions.get(task.transactional_id)) for task in tasks):
         return _all_ended(scope_client, caller, tasks, descriptions)
     owner = scope_client.fence()
@@ -276,5 +276,5 @@ def _outcome(
         aborted=len(aborted.ended),
         left_open=tuple(sorted(aborted.left_open)),
         problem=aborted.problem,
-        steps=scope_client.watch.steps,
+        steps=scope_client.stopwatch.timings,
     )

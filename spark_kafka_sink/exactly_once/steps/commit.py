@@ -69,7 +69,7 @@ class _CommitCall:
         if not self.may_be_decided or self.scope_client.scope.kind is not ScopeKind.RUN:
             return False
         ids = [task.transactional_id for task in self.tasks]
-        return is_any_committed(self.tasks, self.scope_client.described(ids))
+        return is_any_committed(self.tasks, self.scope_client.describe_or_empty(ids))
 
     def abort_ours(self, state: ScopeState) -> None:
         """Abort the call's transactions that can no longer be decided; fencing is not necessary.
@@ -191,7 +191,7 @@ def _already_done(
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
         superseded=superseded,
-        steps=scope_client.watch.steps,
+        steps=scope_client.stopwatch.timings,
     )
 
 
@@ -199,7 +199,7 @@ def _is_uncommitted(scope_client: ScopeClient, tasks: Sequence[TaskTransaction])
     """Return True unless one of the tasks' transactions is known to be committed."""
     descriptions: Mapping[str, TransactionDescription] = {}
     with suppress(KafkaProdError):  # The batch is written; only the report depends on this.
-        descriptions = scope_client.described([task.transactional_id for task in tasks])
+        descriptions = scope_client.describe_or_empty([task.transactional_id for task in tasks])
     return not is_any_committed(tasks, descriptions)
 
 
@@ -285,5 +285,5 @@ def _outcome(
         transactions=len(decided.transactions),
         records=sum(transaction.records for transaction in decided.transactions),
         aborted=len(aborted.ended),
-        steps=scope_client.watch.steps,
+        steps=scope_client.stopwatch.timings,
     )

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
-SECONDS: Final = 15.0
+_ABORT_TIMEOUT_S: Final = 15.0
 """Time limit in seconds for each request; max.block.ms may be shorter."""
 _LOG = logging.getLogger(__name__)
 
@@ -128,8 +128,8 @@ def abort_ours(
     transactions = [task.transaction for task in tasks if task.transactional_id in allowed]
     if not transactions:
         return Aborted()
-    with scope_client.watch.step("abort"):
-        deadline = scope_client.deadline_in(SECONDS)
+    with scope_client.stopwatch.measure("abort"):
+        deadline = scope_client.deadline_in(_ABORT_TIMEOUT_S)
         try:
             return _result(scope_client.admin.end(transactions, commit=False, deadline=deadline))
         except KafkaProdError as error:
@@ -153,7 +153,7 @@ def abort_orphans(
         state: state of the log, already read.
         given_up: nonces of plannings that will not be decided.
     """
-    with scope_client.watch.step("orphans"):
+    with scope_client.stopwatch.measure("orphans"):
         try:
             create_abort_flags(scope_client, given_up)
         except KafkaProdError as error:
@@ -168,7 +168,10 @@ def create_abort_flags(scope_client: ScopeClient, nonces: Collection[str]) -> No
     Once the flags exist, no task of these plannings begins a transaction.
     """
     for nonce in nonces:
-        flag, deadline = abort_flag_id(scope_client.scope, nonce), scope_client.deadline_in(SECONDS)
+        flag, deadline = (
+            abort_flag_id(scope_client.scope, nonce),
+            scope_client.deadline_in(_ABORT_TIMEOUT_S),
+        )
         scope_client.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
 
 
@@ -184,7 +187,9 @@ def abort_all_orphans(
         while (
             orphans := _orphans(scope_client, state, given_up) - aborted.ended - aborted.left_open
         ):
-            aborted += _result(scope_client.admin.fence(orphans, scope_client.deadline_in(SECONDS)))
+            aborted += _result(
+                scope_client.admin.fence(orphans, scope_client.deadline_in(_ABORT_TIMEOUT_S))
+            )
     except UnsupportedApiError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
         return aborted + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
@@ -205,7 +210,7 @@ def _orphans(
     task could still begin a transaction.
     """
     states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
-    deadline = scope_client.deadline_in(SECONDS)
+    deadline = scope_client.deadline_in(_ABORT_TIMEOUT_S)
     listed = scope_client.admin.list(tasks_pattern(scope_client.scope), deadline, states)
     tasks = [
         task

@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.decision_record import (
     Fate,
     ScopeState,
 )
-from spark_kafka_sink.exactly_once.steps.torn import fates_of, settled, torn_error
+from spark_kafka_sink.exactly_once.steps.torn import fates_of, resolve_unknown_fates, torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
 
@@ -55,7 +55,7 @@ def commit_all(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[Fate, 
         KafkaProdError: a coordinator rejects the request, or the login fails; the decision remains
             valid, and the next driver retries.
     """
-    with scope_client.watch.step("commit"):
+    with scope_client.stopwatch.measure("commit"):
         return _fates(scope_client, decided, _end_all(scope_client, decided))
 
 
@@ -95,7 +95,7 @@ def commit_others(
         transaction.transaction for batch in batches.values() for transaction in batch.transactions
     ]
     now = scope_client.client.now()
-    with scope_client.watch.step("commit"):
+    with scope_client.stopwatch.measure("commit"):
         codes = scope_client.admin.end(
             transactions, commit=True, deadline=now + (deadline - now) / 2
         )
@@ -144,7 +144,7 @@ def _fates(
     if not unclear:
         return ()
     fates = fates_of(decided, codes, _descriptions(scope_client, unclear, deadline))
-    fates = settled(scope_client.client, decided, fates, deadline)
+    fates = resolve_unknown_fates(scope_client.client, decided, fates, deadline)
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
 

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 MARKER_SECONDS: Final = 2.0
 """Maximum time in seconds to wait for the markers of a committed transaction."""
-MARKER_PAUSE: Final = 0.005
-_TOPIC_PAUSE: Final = 0.1
+MARKER_PAUSE_S: Final = 0.005
+_TOPIC_PAUSE_S: Final = 0.1
 _APIS: Final = (
     ApiKey.FIND_COORDINATOR,
     ApiKey.INIT_PRODUCER_ID,
@@ -68,25 +68,25 @@ _UNRELIABLE: Final = (
 class Stopwatch:
     """Measures the durations of named steps; several steps may have the same name."""
 
-    __slots__ = ("_now", "_steps")
+    __slots__ = ("_now", "_timings")
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._steps: list[tuple[str, float]] = []
+        self._timings: list[tuple[str, float]] = []
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def measure(self, name: str) -> Iterator[None]:
         """Measure the duration of the block, even if the block raises an error."""
         began = self._now()
         try:
             yield
         finally:
-            self._steps.append((name, 1000 * (self._now() - began)))
+            self._timings.append((name, 1000 * (self._now() - began)))
 
     @property
-    def steps(self) -> tuple[tuple[str, float], ...]:
-        """The name of each step so far and its duration in milliseconds, in order."""
-        return tuple(self._steps)
+    def timings(self) -> tuple[tuple[str, float], ...]:
+        """The name of each step so far, and its duration in milliseconds, in order."""
+        return tuple(self._timings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class ScopeClient:
         self.scope = scope
         self._config = config
         self.admin = TransactionAdmin(client, acl_prefix(scope.prefix))
-        self.watch = Stopwatch(client.now)
+        self.stopwatch = Stopwatch(client.now)
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks: frozenset[int] = frozenset()
         """Numbers of the scope's chunks that this driver has read or appended."""
@@ -157,13 +157,13 @@ class ScopeClient:
 
     def fence(self) -> OpenTransaction:
         """Begin a new epoch for this driver; earlier drivers of the scope can no longer append."""
-        with self.watch.step("fence"):
+        with self.stopwatch.measure("fence"):
             name = driver_id(self.scope)
             return self.admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self._deadline)
 
     def begin(self, timeout_ms: int) -> OpenTransaction:
         """Fence earlier drivers and begin the transaction that the tasks write to."""
-        with self.watch.step("begin"):
+        with self.stopwatch.measure("begin"):
             return self.admin.init_producer_id(driver_id(self.scope), timeout_ms, self._deadline)
 
     def end_epoch(self, owner: OpenTransaction) -> None:
@@ -175,7 +175,7 @@ class ScopeClient:
         Raises:
             BrokerUnavailableError: the coordinator has not confirmed the abort.
         """
-        with self.watch.step("abort"):
+        with self.stopwatch.measure("abort"):
             codes = self.admin.end([owner], commit=False, deadline=self._deadline)
             code = codes[owner.transactional_id]
             if not is_ended(code):
@@ -190,7 +190,7 @@ class ScopeClient:
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
         """Return the active producers of these partitions, as described by the leaders."""
-        with self.watch.step("describe"):
+        with self.stopwatch.measure("describe"):
             return self.admin.describe_producers(partitions, self._deadline)
 
     def check_describes_producers(self) -> None:
@@ -228,7 +228,7 @@ class ScopeClient:
         Raises:
             UnknownTopicError: the topic does not exist, and `create` is False.
         """
-        with self.watch.step("read"):
+        with self.stopwatch.measure("read"):
             records = self._log.read(self._deadline, create=create)
         self.set_stale_chunks(records)
         return records
@@ -269,11 +269,11 @@ class ScopeClient:
         """
         deadline = self.deadline_in(MARKER_SECONDS)
         try:
-            with self.watch.step("confirm"):
+            with self.stopwatch.measure("confirm"):
                 while self._log.read(self._deadline).latest(self.scope) == self._previous:
                     if self.client.now() >= deadline:
                         break
-                    self.client.pause(MARKER_PAUSE, None)
+                    self.client.pause(MARKER_PAUSE_S, None)
                 else:
                     return
         except UnknownTopicError as error:
@@ -308,7 +308,7 @@ class ScopeClient:
         records = self.read(create=create)
         deadline = self.deadline_in(MARKER_SECONDS)
         while self._log.is_pending(self.scope) and self.client.now() < deadline:
-            self.client.pause(MARKER_PAUSE, None)
+            self.client.pause(MARKER_PAUSE_S, None)
             records = self.read()
         return records
 
@@ -353,7 +353,7 @@ class ScopeClient:
                 before_commit()
             self._check_unchanged(owner)
 
-        with self.watch.step(step):
+        with self.stopwatch.measure(step):
             owner = self._append(owner, messages, deadline, check)
         self._first = None
         self._previous, self._latest = self._latest, record
@@ -367,13 +367,13 @@ class ScopeClient:
         """
         if not written:
             return
-        with self.watch.step("topics"):
+        with self.stopwatch.measure("topics"):
             names = sorted({written_topic.topic for written_topic in written})
             deadline = self.deadline_in(MARKER_SECONDS)
             current = TopicAdmin(self.client).ids(names, self._deadline)
             # A broker may not know a new topic yet.
             while None in current.values() and self.client.now() < deadline:
-                self.client.pause(_TOPIC_PAUSE, None)
+                self.client.pause(_TOPIC_PAUSE_S, None)
                 current = TopicAdmin(self.client).ids(names, self._deadline)
             check_current(written, current)
 
@@ -391,7 +391,7 @@ class ScopeClient:
         deadline = self._deadline
         if seconds is not None:
             deadline = min(deadline, self.client.deadline(seconds))
-        with self.watch.step("describe"):
+        with self.stopwatch.measure("describe"):
             ids = [transaction.transactional_id for transaction in transactions]
             flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
             described = self.describe([*ids, *flags], deadline)
@@ -415,7 +415,7 @@ class ScopeClient:
     def _new_deadline(self) -> float:
         return self.client.deadline(self.max_block_s)
 
-    def described(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
+    def describe_or_empty(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
         """Return descriptions of these ids within max.block.ms; empty before Kafka 3.0."""
         return self.describe(ids, self._deadline) or {}
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Unreadable: TypeAlias = str | tuple[str, int]
 """A topic or partition that a search for markers could not read."""
-SECONDS: Final = 10.0
+_READ_TIMEOUT_S: Final = 10.0
 """Maximum time in seconds to search one partition for the marker of one transaction."""
 _LOG = logging.getLogger(__name__)
 _MAX_LISTED: Final = 50
@@ -58,13 +58,13 @@ _UNCLEAR: Final = (
     "read its topic: if a consumer with isolation.level=read_committed receives no records at "
     "these offsets, the records are lost. "
 )
-_AGAIN: Final = (
+_RETRY_HINT: Final = (
     "To prevent this, raise transaction.timeout.ms, or set twoPhaseCommit=true if the brokers "
     "allow it."
 )
 
 
-def settled(
+def resolve_unknown_fates(
     client: BlockingClient,
     decided: DecidedBatch,
     fates: tuple[Fate, ...],
@@ -73,7 +73,7 @@ def settled(
     """Return the fates of a decision's transactions; unknown fates are read from the topics.
 
     Nothing is read after the deadline. If `deadline` is None, every partition is read, each for at
-    most `SECONDS`, unless an earlier read of the partition or of its topic has failed.
+    most `_READ_TIMEOUT_S`, unless an earlier read of the partition or of its topic has failed.
     """
     failed: set[Unreadable] = set()
     return tuple(
@@ -105,7 +105,7 @@ def fates_by_partition(
     """
     failed = set() if failed is None else failed
     for partition in task.partitions:
-        limit = client.deadline(SECONDS)
+        limit = client.deadline(_READ_TIMEOUT_S)
         if deadline is not None:
             limit = min(limit, deadline)
         if client.now() >= limit:
@@ -170,7 +170,10 @@ def torn_error(
         f"batch {decided.batch} of {scope} is torn: {len(lost)} of "
         f"{plural(len(fates), 'decided transaction')} can no longer be committed",
         details=tuple(shown),
-        hint=f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST} {_continue_hint(scope)}{_AGAIN}",
+        hint=(
+            f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST} {_continue_hint(scope)}"
+            + _RETRY_HINT
+        ),
     )
 
 

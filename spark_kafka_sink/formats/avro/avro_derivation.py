@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
 from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
 from spark_kafka_sink.formats.columns.name_rules import NameRules
-from spark_kafka_sink.formats.encoder_spec import Source
+from spark_kafka_sink.formats.encoder_spec import SchemaSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ _DERIVED: Final[dict[Shape, Any]] = {
 """Avro types by shape. A pair contains the types for at most 32 bits and for 64 bits."""
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
+def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
     """Derive the schema of a record; see `encoder_spec.derive_schema`.
 
     A nullable column becomes a union of null and its type, with null as default, so that a registry
@@ -43,7 +43,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     full_name = _NAMES.check_record(name, namespace)
     check_full_name(full_name)
     schema = _record(Column.of(type_, name=name), namespace)
-    return Source(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
+    return SchemaSource(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
 
 
 def _record(column: Column, namespace: str) -> dict[str, Any]:

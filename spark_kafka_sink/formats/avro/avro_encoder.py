@@ -39,7 +39,7 @@ from spark_kafka_sink.formats.columns.column import (
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
 from spark_kafka_sink.formats.encoding.row_encoder import (
-    Node,
+    CellWriter,
     RowEncoder,
     write_required,
     write_valid,
@@ -91,9 +91,9 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     schema = AvroSchema.parse(spec.schema or "", spec.message)
     column = Column.of(type_)
     if not spec.is_single and not (spec.fields is not None and _is_single(schema)):
-        node = _value(schema, column)
+        write_cells = _field_writer(schema, column)
         schema.check_record_is_written()
-        return RowEncoder(node, spec.framing.prefix)
+        return RowEncoder(write_cells, spec.framing.prefix)
     if len(column.parts) != 1:
         raise ColumnError(
             f"the Avro type {schema.full_name} is written from one column, but there are "
@@ -102,24 +102,24 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
         )
     if spec.format.has_registry and schema.kind == "bytes":
         # With a registry, clients in Java and Python write and read bytes without their length.
-        node = _bare_bytes(column.parts[0])
+        write_cells = _bare_bytes(column.parts[0])
     else:
-        node = _value(schema, column.parts[0])
+        write_cells = _field_writer(schema, column.parts[0])
     schema.check_record_is_written()
-    return RowEncoder(node, spec.framing.prefix, is_single=True)
+    return RowEncoder(write_cells, spec.framing.prefix, is_single=True)
 
 
 def _is_single(schema: AvroSchema) -> bool:
     return not any(branch.is_record for branch in schema.branches)
 
 
-def _bare_bytes(column: Column) -> Node:
+def _bare_bytes(column: Column) -> CellWriter:
     if column.shape not in (Shape.BYTES, Shape.TEXT):
         raise unsupported(column, "Avro bytes with a schema registry")
     return lambda cells, out: out.column(cells.strings())
 
 
-def _value(schema: AvroSchema, column: Column) -> Node:
+def _field_writer(schema: AvroSchema, column: Column) -> CellWriter:
     """Return the writer of a field, item or value. It accepts null only in a union with null.
 
     Raises:
@@ -128,12 +128,13 @@ def _value(schema: AvroSchema, column: Column) -> Node:
     if schema.kind == "null" and column.shape is Shape.NULL:
         return write_nothing
     if schema.kind != "union":
-        return partial(write_required, _node(schema, column), column.path)
+        return partial(write_required, _writer_of(schema, column), column.path)
     if column.shape in (Shape.STRUCT, Shape.NULL):
         schema.written.update(branch.full_name for branch in schema.selected(schema.branches))
     kinds = [branch.kind for branch in schema.branches]
     nodes = [
-        (varint(index), _node(branch, column)) for index, branch in chosen_branches(schema, column)
+        (varint(index), _writer_of(branch, column))
+        for index, branch in chosen_branches(schema, column)
     ]
     null = varint(kinds.index("null")) if "null" in kinds else None
     if not nodes and (members := member_branches(schema, column)):
@@ -141,19 +142,19 @@ def _value(schema: AvroSchema, column: Column) -> Node:
     if not nodes and (column.shape is not Shape.NULL or "null" not in kinds):
         raise _no_branch(schema, column)
     if len(nodes) == 1:
-        ((branch, node),) = nodes
+        ((branch, write_cells),) = nodes
         if null is None:
-            return partial(write_required, node, column.path, before=branch)
-        return partial(_write_nullable, node, branch, null)
+            return partial(write_required, write_cells, column.path, before=branch)
+        return partial(_write_nullable, write_cells, branch, null)
     return partial(_write_first_fitting, nodes, null, column.path)
 
 
 def _members(
     branches: Sequence[tuple[int, AvroSchema]], null: bytes | None, column: Column
-) -> Node:
+) -> CellWriter:
     """Return the writer of a struct with one field for each branch."""
     nodes = [
-        (varint(index), _node(branch, part))
+        (varint(index), _writer_of(branch, part))
         for (index, branch), part in zip(branches, column.parts, strict=True)
     ]
     write = partial(_write_member, nodes, null, column.path)
@@ -167,7 +168,7 @@ def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
     reasons: list[ColumnError] = []
     for _, branch in candidates(schema, column):
         try:
-            _node(branch, column)
+            _writer_of(branch, column)
         except ColumnError as error:
             reasons.append(error)
     if len(reasons) == 1:
@@ -181,14 +182,16 @@ def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
     )
 
 
-def _node(schema: AvroSchema, column: Column) -> Node:
+def _writer_of(schema: AvroSchema, column: Column) -> CellWriter:
     """Return the writer of a type other than a union."""
     if column.shape is Shape.NULL:
         return write_nothing
     if column.shape is Shape.STRUCT and schema.is_record:
         return _record(schema, column)
     if column.shape is Shape.LIST and schema.kind == "array":
-        return partial(_write_array, _value(schema.part(schema.json["items"]), column.parts[0]))
+        return partial(
+            _write_array, _field_writer(schema.part(schema.json["items"]), column.parts[0])
+        )
     if column.shape is Shape.MAP and schema.kind == "map":
         return _map(schema, *column.parts)
     if closeness(schema, column) is None:
@@ -198,14 +201,14 @@ def _node(schema: AvroSchema, column: Column) -> Node:
     return _scalar(schema, column)
 
 
-def _record(schema: AvroSchema, column: Column) -> Node:
+def _record(schema: AvroSchema, column: Column) -> CellWriter:
     schema.written.add(schema.full_name)
     columns = {part.name: (index, part) for index, part in enumerate(column.parts)}
-    fields: list[tuple[int, Node] | bytes] = []
+    fields: list[tuple[int, CellWriter] | bytes] = []
     for name, type_, declared in schema.fields:
         if name in columns:
             index, part = columns.pop(name)
-            fields.append((index, _value(type_, part)))
+            fields.append((index, _field_writer(type_, part)))
         else:
             fields.append(_missing(type_, declared, schema, column))
     for _, unknown in columns.values():
@@ -230,19 +233,19 @@ def _missing(
     )
 
 
-def _map(schema: AvroSchema, key: Column, value: Column) -> Node:
+def _map(schema: AvroSchema, key: Column, value: Column) -> CellWriter:
     if key.shape not in (Shape.TEXT, Shape.NULL):
         raise unsupported(key, "the key of an Avro map")
     name = write_nothing if key.shape is Shape.NULL else _text(key.path)
-    return partial(_write_map, name, _value(schema.part(schema.json["values"]), value))
+    return partial(_write_map, name, _field_writer(schema.part(schema.json["values"]), value))
 
 
-def _text(path: str | None) -> Node:
+def _text(path: str | None) -> CellWriter:
     """Return the writer of bytes with their length. With a path, they must be UTF-8."""
     return partial(write_bytes, path, is_zigzag=True)
 
 
-def _scalar(schema: AvroSchema, column: Column) -> Node:
+def _scalar(schema: AvroSchema, column: Column) -> CellWriter:
     """Return the writer of a type that has no other type below it, except decimals."""
     match schema.kind:
         case "boolean":
@@ -263,7 +266,7 @@ def _scalar(schema: AvroSchema, column: Column) -> Node:
     return _integer(schema, column)
 
 
-def _integer(schema: AvroSchema, column: Column) -> Node:
+def _integer(schema: AvroSchema, column: Column) -> CellWriter:
     """Return the writer of an integer, date, time or interval, with a check of its range."""
     is_number = column.shape is Shape.INTEGER
     factor, divisor = (1, 1) if is_number else _UNITS.get(schema.logical or "", (1, 1))
@@ -289,7 +292,7 @@ def _integer(schema: AvroSchema, column: Column) -> Node:
     return write
 
 
-def _decimal(schema: AvroSchema, column: Column) -> Node:
+def _decimal(schema: AvroSchema, column: Column) -> CellWriter:
     if schema.logical == "big-decimal":
         return partial(_write_big_decimal, varint(column.type.scale))
     digits, scale = schema.decimal_digits
@@ -300,7 +303,7 @@ def _decimal(schema: AvroSchema, column: Column) -> Node:
 
 
 def _write_first_fitting(
-    branches: Sequence[tuple[bytes, Node]],
+    branches: Sequence[tuple[bytes, CellWriter]],
     null: bytes | None,
     path: str,
     cells: Cells,
@@ -316,14 +319,14 @@ def _write_first_fitting(
     elif valid is not None:
         out.flags(valid, b"", null)
     remaining = np.ones(len(cells), np.bool_) if valid is None else valid
-    for number, node in branches:
+    for number, write_cells in branches:
         if not remaining.any():
             return
         faults = RowFaults(len(cells))
         inner = RowWriter(len(cells))
         inner.constant(number)
         # All values are encoded, as a selection would copy them; `append` drops those that fail.
-        node(Cells(cells.array, faults), inner)
+        write_cells(Cells(cells.array, faults), inner)
         fits = remaining.copy()
         fits[faults.rows] = False
         out.append(inner, fits)
@@ -332,7 +335,7 @@ def _write_first_fitting(
 
 
 def _write_member(
-    branches: Sequence[tuple[bytes, Node]],
+    branches: Sequence[tuple[bytes, CellWriter]],
     null: bytes | None,
     path: str,
     cells: Cells,
@@ -340,12 +343,12 @@ def _write_member(
 ) -> None:
     """Append the field of each struct that is not null, after the number of its branch."""
     is_null = np.ones(len(cells), np.bool_)
-    for number, (branch, node) in enumerate(branches):
+    for number, (branch, write_cells) in enumerate(branches):
         member = cells.field(number)
         valid = member.valid()
         is_member = np.ones(len(cells), np.bool_) if valid is None else valid
         cells.fail(is_member & ~is_null, path, "has several members of the union")
-        write_valid(node, member, out, branch)
+        write_valid(write_cells, member, out, branch)
         is_null &= ~is_member
     if null is None:
         cells.fail(is_null, path, "has no member of the union")
@@ -353,14 +356,16 @@ def _write_member(
         out.flags(is_null, null)
 
 
-def _write_nullable(node: Node, branch: bytes, null: bytes, cells: Cells, out: RowWriter) -> None:
+def _write_nullable(
+    write_cells: CellWriter, branch: bytes, null: bytes, cells: Cells, out: RowWriter
+) -> None:
     """Append a union value: the number of its branch, then the value."""
     valid = cells.valid()
     if valid is None:
         out.constant(branch)
     else:
         out.flags(valid, branch, null)
-    write_valid(node, cells, out)
+    write_valid(write_cells, cells, out)
 
 
 def _write_uuid(path: str, cells: Cells, out: RowWriter) -> None:
@@ -432,14 +437,14 @@ def _write_wide_decimal(
     out.column(binary_array(offsets, pa.py_buffer(kept.tobytes())))
 
 
-def _write_array(item: Node, cells: Cells, out: RowWriter) -> None:
+def _write_array(item: CellWriter, cells: Cells, out: RowWriter) -> None:
     offsets, items = cells.items()
     inner = RowWriter(len(items))
     item(items, inner)
     _write_block(out, inner, offsets)
 
 
-def _write_map(key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
+def _write_map(key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter) -> None:
     offsets, entries = cells.items()
     inner = RowWriter(len(entries))
     key(entries.field(0), inner)
@@ -455,7 +460,9 @@ def _write_block(out: RowWriter, items: RowWriter, offsets: Any) -> None:
     out.flags(counts > 0, b"\0")
 
 
-def _write_record(fields: list[tuple[int, Node] | bytes], cells: Cells, out: RowWriter) -> None:
+def _write_record(
+    fields: list[tuple[int, CellWriter] | bytes], cells: Cells, out: RowWriter
+) -> None:
     """Append the fields in the order of the schema.
 
     Each field is the index of a column and its writer, or a constant.
@@ -464,5 +471,5 @@ def _write_record(fields: list[tuple[int, Node] | bytes], cells: Cells, out: Row
         if isinstance(field, bytes):
             out.constant(field)
         else:
-            index, node = field
-            node(cells.field(index), out)
+            index, write_cells = field
+            write_cells(cells.field(index), out)

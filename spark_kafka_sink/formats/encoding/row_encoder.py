@@ -15,43 +15,43 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.row_faults import RowFaults
 
 
-Node: TypeAlias = Callable[[Cells, RowWriter], None]
+CellWriter: TypeAlias = Callable[[Cells, RowWriter], None]
 """Appends the value of each cell of one column, or of one level of a nested column, in one format.
 Cells of structs, lists and maps must not be null. For other null cells, any bytes can be appended.
 """
 
 
-def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
+def write_valid(write_cells: CellWriter, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
     """Append `before` and the value of each cell that is not null, and nothing for null cells."""
     valid = cells.valid()
     if valid is None:
         out.constant(before)
-        node(cells, out)
+        write_cells(cells, out)
     elif pa.types.is_nested(cells.array.type):
         inner = RowWriter(int(valid.sum()))
         inner.constant(before)
-        node(cells.without_nulls(), inner)
+        write_cells(cells.without_nulls(), inner)
         out.column(spread(inner.join(), valid))
     elif valid.any():
         inner = RowWriter(len(cells))
         inner.constant(before)
-        node(cells, inner)
+        write_cells(cells, inner)
         out.append(inner, valid)
 
 
 def write_required(
-    node: Node, path: str, cells: Cells, out: RowWriter, before: bytes = b""
+    write_cells: CellWriter, path: str, cells: Cells, out: RowWriter, before: bytes = b""
 ) -> None:
     """Do the same as `write_valid`, but record null cells as faults."""
     cells.fail_nulls(path)
-    write_valid(node, cells, out, before)
+    write_valid(write_cells, cells, out, before)
 
 
 @dataclass(frozen=True, slots=True)
 class RowEncoder:
     """Encodes structs of one Arrow type."""
 
-    root: Node
+    root: CellWriter
     prefix: bytes
     is_single: bool = False
     """True to encode the only field of the structs instead of the structs."""

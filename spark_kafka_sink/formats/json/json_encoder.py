@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.columns.cells import values_of
 from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
-from spark_kafka_sink.formats.encoder_spec import Source
+from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
-from spark_kafka_sink.formats.encoding.row_encoder import Node, RowEncoder, write_valid
+from spark_kafka_sink.formats.encoding.row_encoder import CellWriter, RowEncoder, write_valid
 from spark_kafka_sink.formats.encoding.row_writer import RowWriter, grouped
 from spark_kafka_sink.formats.encoding.scalar_writers import write_nothing
 from spark_kafka_sink.formats.encoding.time_text import (
@@ -49,7 +49,7 @@ _ESCAPES: Final = {
     ord("\\"): "\\\\",
 }
 """Escape sequence of each byte that JSON does not allow in a string."""
-_PLAIN: Final[dict[Shape, Node]] = {
+_PLAIN: Final[dict[Shape, CellWriter]] = {
     Shape.NULL: write_nothing,
     Shape.BOOLEAN: lambda cells, out: out.flags(cells.numbers(), b"true", b"false"),
     Shape.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
@@ -135,20 +135,20 @@ def _write_float_name(cells: Cells, out: RowWriter) -> None:
     write_floats(out, cells.numbers(), quote=b"")
 
 
-def _write_quoted(node: Node, cells: Cells, out: RowWriter) -> None:
+def _write_quoted(node: CellWriter, cells: Cells, out: RowWriter) -> None:
     out.constant(b'"')
     node(cells, out)
     out.constant(b'"')
 
 
-def _write_list(item: Node, cells: Cells, out: RowWriter) -> None:
+def _write_list(item: CellWriter, cells: Cells, out: RowWriter) -> None:
     offsets, items = cells.items()
     inner = RowWriter(len(items))
     _write_or_null(item, items, inner)
     _write_items(inner, offsets, b"[]", out)
 
 
-def _write_map(key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
+def _write_map(key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter) -> None:
     offsets, entries = cells.items()
     inner = RowWriter(len(entries))
     key(entries.field(0), inner)
@@ -157,7 +157,7 @@ def _write_map(key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
     _write_items(inner, offsets, b"{}", out)
 
 
-def _write_or_null(node: Node, cells: Cells, out: RowWriter) -> None:
+def _write_or_null(node: CellWriter, cells: Cells, out: RowWriter) -> None:
     write_valid(node, cells, out)
     valid = cells.valid()
     if valid is not None:
@@ -177,7 +177,7 @@ def _write_items(items: RowWriter, offsets: Numbers, ends: bytes, out: RowWriter
 
 
 def _write_object(
-    fields: list[tuple[bytes, Node]], cells: Cells, out: RowWriter, *, writes_nulls: bool
+    fields: list[tuple[bytes, CellWriter]], cells: Cells, out: RowWriter, *, writes_nulls: bool
 ) -> None:
     """Append an object. Each field consists of its name (quoted, with a colon) and its writer."""
     out.constant(b"{")
@@ -194,7 +194,7 @@ def _write_object(
 
 
 def _write_field(
-    name: bytes, node: Node, field: Cells, out: RowWriter, before: Mask | None
+    name: bytes, node: CellWriter, field: Cells, out: RowWriter, before: Mask | None
 ) -> Mask | None:
     """Append a field unless it is null. Return the rows in which a field precedes the next one."""
     valid = field.valid()
@@ -208,7 +208,7 @@ def _write_field(
     return None if valid is None else before | valid
 
 
-_QUOTED: Final[dict[Shape, Node]] = {
+_QUOTED: Final[dict[Shape, CellWriter]] = {
     Shape.BYTES: lambda cells, out: out.column(_base64_column(cells.strings())),
     Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
     Shape.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
@@ -222,7 +222,7 @@ class _Compiler:
     zone: str
     writes_nulls: bool
 
-    def node(self, column: Column) -> Node:
+    def node(self, column: Column) -> CellWriter:
         """Return the writer of a column.
 
         Raises:
@@ -247,7 +247,7 @@ class _Compiler:
             raise unsupported(column, "JSON")
         return _PLAIN[column.shape]
 
-    def _quoted(self, column: Column) -> Node | None:
+    def _quoted(self, column: Column) -> CellWriter | None:
         """Return the writer of text without its quotes, or None for types that are not text."""
         if column.shape is Shape.TEXT:
             return partial(_write_text, column.path)
@@ -256,12 +256,12 @@ class _Compiler:
             return partial(_write_timestamp, self.zone)
         return _QUOTED.get(column.shape)
 
-    def _map(self, key: Column, value: Column) -> Node:
+    def _map(self, key: Column, value: Column) -> CellWriter:
         if key.shape in (Shape.STRUCT, Shape.LIST, Shape.MAP):
             raise unsupported(key, "the name of a JSON field")
         return partial(_write_map, partial(_write_quoted, self.name(key)), self.node(value))
 
-    def name(self, key: Column) -> Node:
+    def name(self, key: Column) -> CellWriter:
         """Return the writer of map keys as names of JSON fields, without quotes."""
         if key.shape is Shape.FLOAT:
             return _write_float_name
@@ -277,7 +277,7 @@ def names_of(key: Column, cells: Cells) -> pa.BinaryArray:
     return out.join()
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
+def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
     """Derive a JSON Schema; see `encoder_spec.derive_schema`.
 
     Objects are closed (`additionalProperties` is false), so that a registry accepts a new optional
@@ -287,7 +287,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     _Compiler("UTC", writes_nulls=False).node(column)
     full_name = f"{namespace}.{name}" if namespace else name
     schema = {"$schema": _SCHEMA_VERSION, "title": full_name, **_schema_of(column)}
-    return Source(json.dumps(schema, separators=(",", ":")), full_name)
+    return SchemaSource(json.dumps(schema, separators=(",", ":")), full_name)
 
 
 def _schema_of(column: Column) -> dict[str, Any]:

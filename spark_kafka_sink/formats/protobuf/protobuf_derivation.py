@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
 from spark_kafka_sink.formats.columns.name_rules import NameRules
-from spark_kafka_sink.formats.encoder_spec import Source
+from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.protobuf.protobuf_numbers import FieldType, Versions, numbering
 from spark_kafka_sink.formats.protobuf.protobuf_schema import (
     DURATION,
@@ -56,7 +56,9 @@ _KEYS: Final = (
 )
 
 
-def derive(type_: pa.StructType, name: str, namespace: str, versions: Iterable[str] = ()) -> Source:
+def derive(
+    type_: pa.StructType, name: str, namespace: str, versions: Iterable[str] = ()
+) -> SchemaSource:
     """Derive the descriptor of a file with one message; see `encoder_spec.derive_schema`.
 
     Fields are numbered in column order, except those that `versions` have. These are earlier
@@ -75,7 +77,7 @@ def derive(type_: pa.StructType, name: str, namespace: str, versions: Iterable[s
     file += sized_field(2, namespace.encode()) if namespace else b""
     file += b"".join(sized_field(3, name.encode()) for name in imports)
     file += sized_field(4, message) + sized_field(12, b"proto3")
-    return Source(base64.b64encode(file).decode(), full_name, full_name)
+    return SchemaSource(base64.b64encode(file).decode(), full_name, full_name)
 
 
 def _message(column: Column, name: str, full_name: str, versions: Versions) -> bytes:

@@ -26,7 +26,7 @@ from spark_kafka_sink.formats.columns.column import (
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.encoding.number_text import write_decimals
 from spark_kafka_sink.formats.encoding.row_encoder import (
-    Node,
+    CellWriter,
     RowEncoder,
     write_required,
     write_valid,
@@ -108,7 +108,7 @@ def _tag(field: ProtoField) -> bytes:
 class _Compiler:
     schema: ProtoSchema
 
-    def message(self, message: ProtoMessage, column: Column) -> Node:
+    def message(self, message: ProtoMessage, column: Column) -> CellWriter:
         """Return the writer of a struct.
 
         Raises:
@@ -116,18 +116,18 @@ class _Compiler:
                 missing.
         """
         known = {field.name: field for field in message.fields}
-        fields: list[tuple[int, int, Node]] = []
+        fields: list[tuple[int, int, CellWriter]] = []
         oneofs: dict[str, list[tuple[int, str]]] = {}
         for index, part in enumerate(column.parts):
             field = known.pop(part.name, None)
             if field is None:
                 raise not_declared(part, message.name)
-            node = (
+            write_cells = (
                 self._single(field, part, is_required=True)
                 if message.is_map_entry
                 else self._field(field, part)
             )
-            fields.append((field.number, index, node))
+            fields.append((field.number, index, write_cells))
             if field.oneof:
                 oneofs.setdefault(field.oneof, []).append((index, part.path))
         for field in known.values():
@@ -138,15 +138,17 @@ class _Compiler:
                     hint="Add the column, or make the field optional.",
                 )
         fields.sort(key=lambda field: field[0])
-        body: Node = partial(_write_message, [(index, node) for _, index, node in fields])
+        body: CellWriter = partial(
+            _write_message, [(index, write_cells) for _, index, write_cells in fields]
+        )
         for name, members in oneofs.items():
             body = partial(_write_oneof, name, members, body) if len(members) > 1 else body
         return body
 
-    def _field(self, field: ProtoField, column: Column) -> Node:
+    def _field(self, field: ProtoField, column: Column) -> CellWriter:
         """Return the function that writes a field with its tag. It writes nothing for null."""
         if column.shape is Shape.NULL:
-            nothing: Node = partial(write_required, write_nothing, column.path)
+            nothing: CellWriter = partial(write_required, write_nothing, column.path)
             return nothing if field.is_required else write_nothing
         if not field.is_repeated:
             return self._single(field, column, is_required=field.is_required)
@@ -163,38 +165,38 @@ class _Compiler:
         (items,) = column.parts
         item = self._value(field, items)
         if field.is_packed and _WIRE_TYPES.get(field.kind) not in (_SIZED, _START):
-            node = partial(_write_packed, tag(field.number, _SIZED), item, items.path)
+            write_cells = partial(_write_packed, tag(field.number, _SIZED), item, items.path)
         else:
-            node = partial(_write_repeated, _tag(field), item, items.path)
-        return partial(write_valid, node)
+            write_cells = partial(_write_repeated, _tag(field), item, items.path)
+        return partial(write_valid, write_cells)
 
-    def _single(self, field: ProtoField, column: Column, *, is_required: bool) -> Node:
-        node = self._value(field, column)
+    def _single(self, field: ProtoField, column: Column, *, is_required: bool) -> CellWriter:
+        write_cells = self._value(field, column)
         if is_required:
-            return partial(write_required, node, column.path, before=_tag(field))
-        return partial(write_valid, node, before=_tag(field))
+            return partial(write_required, write_cells, column.path, before=_tag(field))
+        return partial(write_valid, write_cells, before=_tag(field))
 
-    def _value(self, field: ProtoField, column: Column) -> Node:
+    def _value(self, field: ProtoField, column: Column) -> CellWriter:
         """Return the writer of a value without its tag."""
-        node: Node | None
+        write_cells: CellWriter | None
         if column.shape is Shape.NULL:
-            node = write_nothing
+            write_cells = write_nothing
         elif field.kind is ProtoType.ENUM:
-            node = self._enum(field.type_name, column)
+            write_cells = self._enum(field.type_name, column)
         elif field.kind is ProtoType.GROUP:
             body = self._body(field.type_name, column)
-            node = body and partial(_write_group, body, tag(field.number, _END))
+            write_cells = body and partial(_write_group, body, tag(field.number, _END))
         elif field.kind is ProtoType.MESSAGE:
             body = self._body(field.type_name, column)
-            node = body and partial(_write_embedded, body)
+            write_cells = body and partial(_write_embedded, body)
         else:
-            node = _scalar(field.kind, column)
-        if node is None:
+            write_cells = _scalar(field.kind, column)
+        if write_cells is None:
             target = field.type_name or field.kind.name.lower()
             raise unsupported(column, f"Protobuf {target}")
-        return node
+        return write_cells
 
-    def _enum(self, name: str, column: Column) -> Node | None:
+    def _enum(self, name: str, column: Column) -> CellWriter | None:
         if name not in self.schema.enums:
             raise _missing(name)
         enum = self.schema.enums[name]
@@ -202,20 +204,22 @@ class _Compiler:
             return partial(write_symbol, enum.numbers, column.path, is_zigzag=False)
         if column.shape is not Shape.INTEGER:
             return None
-        node = _integer(ProtoType.INT32, column)
+        write_cells = _integer(ProtoType.INT32, column)
         if not enum.is_closed:
-            return node
+            return write_cells
         numbers = np.array([*enum.numbers.values()])
-        return node and partial(_write_closed, numbers, column.path, node)
+        return write_cells and partial(_write_closed, numbers, column.path, write_cells)
 
-    def _body(self, name: str, column: Column) -> Node | None:
+    def _body(self, name: str, column: Column) -> CellWriter | None:
         """Return the writer of a message without its length."""
         if (name, column.shape) in ((TIMESTAMP, Shape.TIMESTAMP), (DURATION, Shape.INTERVAL)):
             return partial(_write_seconds, name, column.path)
         if name in WRAPPERS and column.shape is not Shape.STRUCT:
             kind = WRAPPERS[name]
-            node = _scalar(kind, column)
-            return node and partial(_write_wrapped, tag(1, _WIRE_TYPES.get(kind, _VARINT)), node)
+            write_cells = _scalar(kind, column)
+            return write_cells and partial(
+                _write_wrapped, tag(1, _WIRE_TYPES.get(kind, _VARINT)), write_cells
+            )
         if name not in self.schema.messages:
             raise _missing(name)
         if column.shape is Shape.STRUCT:
@@ -230,7 +234,7 @@ def _missing(name: str) -> ConfigError:
     )
 
 
-def _scalar(kind: ProtoType, column: Column) -> Node | None:
+def _scalar(kind: ProtoType, column: Column) -> CellWriter | None:
     """Return the writer of a plain value, or None if the column has a different type."""
     shape = column.shape
     if (
@@ -258,7 +262,7 @@ def _scalar(kind: ProtoType, column: Column) -> Node | None:
     return None
 
 
-def _integer(kind: ProtoType, column: Column) -> Node | None:
+def _integer(kind: ProtoType, column: Column) -> CellWriter | None:
     is_other = (column.shape, kind) in (
         (Shape.DATE, ProtoType.INT32),
         (Shape.LOCAL_TIMESTAMP, ProtoType.INT64),
@@ -316,13 +320,13 @@ def _write_seconds(name: str, path: str, cells: Cells, out: RowWriter) -> None:
     out.varints(nanos.view(np.uint64))
 
 
-def _write_wrapped(start: bytes, node: Node, cells: Cells, out: RowWriter) -> None:
+def _write_wrapped(start: bytes, write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
     """Append the only field of a wrapper message."""
     out.constant(start)
-    node(cells, out)
+    write_cells(cells, out)
 
 
-def _write_embedded(body: Node, cells: Cells, out: RowWriter) -> None:
+def _write_embedded(body: CellWriter, cells: Cells, out: RowWriter) -> None:
     """Append the output of `body`, preceded by its length."""
     inner = RowWriter(len(cells))
     body(cells, inner)
@@ -330,21 +334,23 @@ def _write_embedded(body: Node, cells: Cells, out: RowWriter) -> None:
     out.append(inner)
 
 
-def _write_group(body: Node, end: bytes, cells: Cells, out: RowWriter) -> None:
+def _write_group(body: CellWriter, end: bytes, cells: Cells, out: RowWriter) -> None:
     """Append the output of `body`, followed by the end tag."""
     body(cells, out)
     out.constant(end)
 
 
 def _write_closed(
-    numbers: NDArray[np.int64], path: str, node: Node, cells: Cells, out: RowWriter
+    numbers: NDArray[np.int64], path: str, write_cells: CellWriter, cells: Cells, out: RowWriter
 ) -> None:
     """Append the numbers of a closed enum. Unknown numbers are faults."""
     cells.fail(~np.isin(cells.integers(), numbers), path, "is not in the enum")
-    node(cells, out)
+    write_cells(cells, out)
 
 
-def _items(item: Node, path: str, cells: Cells, before: bytes) -> tuple[np.ndarray, pa.BinaryArray]:
+def _items(
+    item: CellWriter, path: str, cells: Cells, before: bytes
+) -> tuple[np.ndarray, pa.BinaryArray]:
     """Return the item counts, and one row per list with its items, each preceded by `before`."""
     offsets, items = cells.items()
     inner = RowWriter(len(items))
@@ -352,12 +358,14 @@ def _items(item: Node, path: str, cells: Cells, before: bytes) -> tuple[np.ndarr
     return np.diff(offsets), grouped(inner.join(), offsets)
 
 
-def _write_repeated(start: bytes, item: Node, path: str, cells: Cells, out: RowWriter) -> None:
+def _write_repeated(
+    start: bytes, item: CellWriter, path: str, cells: Cells, out: RowWriter
+) -> None:
     """Append every item of a list after its tag."""
     out.column(_items(item, path, cells, start)[1])
 
 
-def _write_packed(start: bytes, item: Node, path: str, cells: Cells, out: RowWriter) -> None:
+def _write_packed(start: bytes, item: CellWriter, path: str, cells: Cells, out: RowWriter) -> None:
     """Append the items of a list after one tag and their length."""
     counts, rows = _items(item, path, cells, b"")
     packed = RowWriter(len(cells))
@@ -366,7 +374,9 @@ def _write_packed(start: bytes, item: Node, path: str, cells: Cells, out: RowWri
     out.append(packed, counts > 0)
 
 
-def _write_map(start: bytes, key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
+def _write_map(
+    start: bytes, key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter
+) -> None:
     """Append each entry of a map as a message, after its tag."""
 
     def write_entry(entries: Cells, entry: RowWriter) -> None:
@@ -380,14 +390,14 @@ def _write_map(start: bytes, key: Node, value: Node, cells: Cells, out: RowWrite
     out.column(grouped(inner.join(), offsets))
 
 
-def _write_message(fields: list[tuple[int, Node]], cells: Cells, out: RowWriter) -> None:
+def _write_message(fields: list[tuple[int, CellWriter]], cells: Cells, out: RowWriter) -> None:
     """Append the fields of a message, each with the index of its column."""
-    for index, node in fields:
-        node(cells.field(index), out)
+    for index, write_cells in fields:
+        write_cells(cells.field(index), out)
 
 
 def _write_oneof(
-    name: str, members: list[tuple[int, str]], message: Node, cells: Cells, out: RowWriter
+    name: str, members: list[tuple[int, str]], message: CellWriter, cells: Cells, out: RowWriter
 ) -> None:
     """Append a message. Rows with several members of the oneof are faults."""
     is_set = np.zeros(len(cells), np.bool_)

@@ -73,17 +73,17 @@ _HINTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateSchema:
     """A schema to register or look up, as text."""
 
     format: Format
     text: str
     texts: tuple[tuple[str, str], ...] = ()
-    """See `Source.texts`."""
+    """See `SchemaSource.texts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
+class RegisteredSchema:
     """A schema in the registry."""
 
     id: int
@@ -154,7 +154,7 @@ class Registry:
         if close is not None:
             close()
 
-    def register(self, subject: str, candidate: Candidate) -> Registered:
+    def register(self, subject: str, candidate: CandidateSchema) -> RegisteredSchema:
         """Register a schema; if the subject already has it, this returns the existing id.
 
         Raises:
@@ -169,7 +169,7 @@ class Registry:
         )
         return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
 
-    def lookup(self, subject: str, candidate: Candidate) -> Registered:
+    def lookup(self, subject: str, candidate: CandidateSchema) -> RegisteredSchema:
         """Find a registered schema in its subject.
 
         Raises:
@@ -184,7 +184,7 @@ class Registry:
         )
         return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
 
-    def existing(self, subject: str, format_: Format) -> Registered:
+    def existing(self, subject: str, format_: Format) -> RegisteredSchema:
         """Return the schema that options select: by id, or the subject's latest version.
 
         Raises:
@@ -214,7 +214,7 @@ class Registry:
 
         return self._read("", f"with GUID {guid}", format_, fetch).text
 
-    def contains(self, subject: str, candidate: Candidate) -> bool:
+    def contains(self, subject: str, candidate: CandidateSchema) -> bool:
         """Return True if the subject has the schema, in any version.
 
         Raises:
@@ -249,7 +249,7 @@ class Registry:
         action = f"read the latest version of subject {subject}"
         return self._find(action, self._client.get_latest_version, subject) is not None
 
-    def _latest(self, subject: str, format_: Format) -> Registered:
+    def _latest(self, subject: str, format_: Format) -> RegisteredSchema:
         action = f"read the latest version of subject {subject}"
 
         def fetch(form: str | None) -> _Response:
@@ -258,7 +258,7 @@ class Registry:
 
         return self._read(subject, f"of subject {subject}", format_, fetch)
 
-    def _by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
+    def _by_id(self, schema_id: int, subject: str, format_: Format) -> RegisteredSchema:
         action = f"read the schema with id {schema_id}"
 
         def fetch(form: str | None) -> _Response:
@@ -266,7 +266,7 @@ class Registry:
 
         return self._read(subject, f"with id {schema_id}", format_, fetch)
 
-    def check(self, subject: str, candidate: Candidate) -> str:
+    def check(self, subject: str, candidate: CandidateSchema) -> str:
         """Check that a schema can be registered, without registering it; return a description.
 
         Raises:
@@ -306,7 +306,7 @@ class Registry:
         reasons = rest_client.post(path, body=schema.to_dict()).get("messages") or ()
         return "".join(f": {_printable(str(reason))}" for reason in reasons[:1])
 
-    def _verbatim(self, subject: str, candidate: Candidate) -> Any:
+    def _verbatim(self, subject: str, candidate: CandidateSchema) -> Any:
         """Find a Protobuf schema with the texts in the options, or return None.
 
         Schemas that the sink registers have the text that Java's serializer derives from a message;
@@ -324,7 +324,7 @@ class Registry:
 
     def _schema(
         self,
-        candidate: Candidate,
+        candidate: CandidateSchema,
         find: Callable[[str, Sequence[Any]], int],
         *,
         as_given: bool = False,
@@ -381,17 +381,19 @@ class Registry:
                 return int(registered.version)
         raise _UnregisteredImportError(name)
 
-    def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
+    def _complete(
+        self, schema_id: int, guid: str | None, subject: str, text: str
+    ) -> RegisteredSchema:
         """Return a registered schema after checking its rules, which require a request by id."""
         self._client.clear_caches()
         action = f"read the schema with id {schema_id}"
         schema = self._call(action, self._client.get_schema, schema_id, subject)
         _reject_rules(schema, f"of subject {subject}")
-        return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
+        return RegisteredSchema(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
     def _read(
         self, subject: str, source: str, format_: Format, fetch: Callable[[str | None], _Response]
-    ) -> Registered:
+    ) -> RegisteredSchema:
         """Return a schema with its references.
 
         Args:
@@ -418,7 +420,7 @@ class Registry:
             texts = self._referenced(schema.references)
             parts = {name: loaded(part) for name, part in texts.items()}
             text = json.dumps(inlined(loaded(text), parts))
-        return Registered(
+        return RegisteredSchema(
             id=schema_id, guid=_guid(guid), text=text, subject=subject, references=references
         )
 

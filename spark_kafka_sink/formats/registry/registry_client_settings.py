@@ -116,7 +116,7 @@ def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
             settings["ssl.ca.location"] = paths.cafile
     if config.keystore is not None:
         identity = stores.client_identity(config.keystore)
-        key, passphrase = stores.sealed(identity.key)
+        key, passphrase = stores.encrypt_private_key(identity.key)
         chain = files.enter_context(client_context.short_lived_file(identity.chain_text() + key))
         settings |= {"ssl.certificate.location": chain, "ssl.key.password": passphrase}
     return settings

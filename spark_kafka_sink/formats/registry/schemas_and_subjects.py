@@ -16,7 +16,7 @@ from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SubjectStrategy
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema, without_comments
-from spark_kafka_sink.formats.encoder_spec import Source, derive_schema
+from spark_kafka_sink.formats.encoder_spec import SchemaSource, derive_schema
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import PartFormat
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PLACE: Final = "The file must be on the driver, or at a URI that pyarrow.fs supports."
 
 
-def source_of(part: PartFormat, type_: pa.StructType) -> Source:
+def source_of(part: PartFormat, type_: pa.StructType) -> SchemaSource:
     """Return the schema that the options contain; otherwise, derive it from the columns.
 
     Raises:
@@ -38,7 +38,7 @@ def source_of(part: PartFormat, type_: pa.StructType) -> Source:
     return derive_schema(part.format, type_, part.record_name, part.record_namespace)
 
 
-def configured_source(part: PartFormat) -> Source | None:
+def configured_source(part: PartFormat) -> SchemaSource | None:
     """Return the schema that the options contain as text or file, or None if they have no schema.
 
     Raises:
@@ -56,7 +56,7 @@ def configured_source(part: PartFormat) -> Source | None:
     if part.format.payload is Format.AVRO:
         text = without_comments(text)
     message = message_of(part, text)
-    return Source(text, _record_name(part, text, message), message, texts)
+    return SchemaSource(text, _record_name(part, text, message), message, texts)
 
 
 def message_of(part: PartFormat, text: str) -> str | None:
@@ -77,7 +77,7 @@ def message_of(part: PartFormat, text: str) -> str | None:
 
 
 def subject_of(
-    config: RegistryConfig, part: PartFormat, topic: str | None, source: Source | None
+    config: RegistryConfig, part: PartFormat, topic: str | None, source: SchemaSource | None
 ) -> str:
     """Return the subject of the key's or the value's schema.
 

@@ -231,7 +231,7 @@ class BrokerConnection:
             self.last_used = now
         self.flush()
 
-    def waiting_since(self) -> float | None:
+    def response_awaited_since(self) -> float | None:
         """Return when the oldest request's timeout starts, or None if no request is in flight.
 
         A broker does not read requests while it throttles the client. Therefore, the timeout starts
@@ -250,7 +250,7 @@ class BrokerConnection:
             yield self.connect_by
         yield self.retry_at
         yield self.throttled_until
-        if since := self.waiting_since():
+        if since := self.response_awaited_since():
             yield since + request_timeout
 
     def reset(self) -> list[InFlightRequest]:

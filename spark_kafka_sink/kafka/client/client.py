@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-_IDLE_WAIT = 1.0
+_IDLE_WAIT_S = 1.0
 _DEAD = "the sender thread has died"
 _DEAD_HINT = "Run the write again; the log of the worker process might contain the reason."
 THREAD_CHECK_S = 0.2
@@ -249,7 +249,7 @@ class Client:
 
     def _idle(self) -> None:
         """Poll between tasks to detect closed connections and handle pending Metadata responses."""
-        for completion in self.network.poll(_IDLE_WAIT, self.clock.monotonic):
+        for completion in self.network.poll(_IDLE_WAIT_S, self.clock.monotonic):
             if completion.request.context is self.metadata:
                 self.metadata.handle_response(completion, self.clock.monotonic())
             else:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-_BLOCKED_WAIT = 0.05
+_BLOCKED_WAIT_S = 0.05
 """Seconds between two checks for an available broker."""
 _PARALLEL_AFTER_S = 0.2
 """Seconds after which a second broker is tried in parallel if a connection attempt is pending."""
@@ -141,7 +141,7 @@ class Metadata:
         self._topics = topics
 
     def end_session(self, now: float) -> None:
-        """Reset the wanted topics and their errors at the end of a session.
+        """Reset `session_topics` and their errors at the end of a session.
 
         Topic metadata older than `_MAX_REUSE_AGE_S` is dropped, because topics might have been
         deleted since then and recreated with fewer partitions.
@@ -228,7 +228,7 @@ class Metadata:
         """Return the seconds until `maybe_send` must be called, unless a connection opens."""
         if self._in_flight:
             return 1.0
-        return _BLOCKED_WAIT if self._blocked else max(0.0, self._retry.due_at - now)
+        return _BLOCKED_WAIT_S if self._blocked else max(0.0, self._retry.due_at - now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
         """Process the response to a request of `maybe_send`, or schedule a retry."""

@@ -173,7 +173,7 @@ class NetworkClient:
             return 0
         return len(broker.connection.in_flight) + len(broker.connection.fire_and_forget)
 
-    def waits_since(self, node_id: int) -> float | None:
+    def oldest_request_sent_at(self, node_id: int) -> float | None:
         """Return when the oldest request in flight was sent, or None if no request is in flight."""
         broker = self._brokers.get(node_id)
         return None if broker is None else broker.connection.oldest_sent()
@@ -403,7 +403,7 @@ class NetworkClient:
         timeout = self._config.request_timeout_ms / 1000
         idle = self._config.connections_max_idle_ms / 1000
         for broker in list(self._brokers.values()):
-            oldest = broker.waiting_since()
+            oldest = broker.response_awaited_since()
             if broker.connect_by and now >= broker.connect_by:
                 self._fail(broker, TimeoutError(_TIMEOUT_MESSAGES[broker.connection.state]), now)
             elif oldest is not None and now >= oldest + timeout:

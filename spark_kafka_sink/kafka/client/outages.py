@@ -33,7 +33,7 @@ NO_RESPONSE_S = 10.0
 class Outage:
     """An outage that started at `since` and was observed `times` times.
 
-    `logged` is True if the outage has been logged.
+    `is_logged` is True if the outage has been logged.
     """
 
     since: float

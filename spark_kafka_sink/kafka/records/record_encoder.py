@@ -259,7 +259,7 @@ def _without_hidden(headers: pa.ListArray[Any]) -> pa.ListArray[Any]:
 
 
 def size_bounds(columns: Columns) -> NDArray[np.int64]:
-    """Return an upper bound for each encoded record's size in bytes, shape (n,), before planning.
+    """Return an upper bound for each encoded record's size in bytes, shape (n,), before the layout.
 
     The bound is tight to a few bytes: varints are bounded by the chunk's largest key and value.
     """

@@ -175,12 +175,12 @@ class Accumulator:
             self._began = self.state.clock.monotonic()
             return self._open.get
 
-    def append(self, slices: Sequence[EncodedSlice], chunk: Charge, reserved: int) -> None:
+    def append(self, slices: Sequence[EncodedSlice], charge: Charge, reserved: int) -> None:
         """Append a chunk's encoded slices to their batches, as laid out.
 
         Args:
             slices: in the order of the layout.
-            chunk: the charge for the chunk's buffer, which has no holders yet.
+            charge: the charge for the chunk's buffer, which has no holders yet.
             reserved: bytes that were reserved in the pool for the chunk.
 
         Raises:
@@ -197,14 +197,14 @@ class Accumulator:
                 if piece.opens_batch and piece.topic_partition in self._open:
                     self._close(piece.topic_partition, CloseReason.FULL)
                     wakes_sender = True
-                copied += self._append(piece, chunk, now)
+                copied += self._append(piece, charge, now)
             # Close full batches last: a later slice may belong to the same batch as an earlier one.
             full = {
                 piece.topic_partition for piece in slices if self._is_full(piece.topic_partition)
             }
             for partition in full:
                 self._close(partition, CloseReason.FULL)
-            self.pool.charge(copied + (chunk.size if chunk.holders else 0))
+            self.pool.charge(copied + (charge.size if charge.holders else 0))
             self.pool.free(reserved)
             wakes_sender |= bool(full)
             wakes_sender |= self._surplus() > 0
@@ -245,7 +245,7 @@ class Accumulator:
                 self._is_close_missed = self.seconds_until_due(now) <= 0
                 return
             surplus = self._surplus()
-            waiting_since = self.pool.waiting_since
+            waiting_since = self.pool.writer_waiting_since
             short = waiting_since is not None and (
                 self.state.incomplete == len(self._open) or now >= waiting_since + SHORTAGE_AFTER_S
             )
@@ -267,7 +267,11 @@ class Accumulator:
             if oldest is None:
                 return 1.0 if self._lingers_shortly else self._linger
             lingers = max(0.0, oldest.created_at + self._linger - now)
-            return lingers if self.pool.waiting_since is None else min(lingers, SHORTAGE_AFTER_S)
+            return (
+                lingers
+                if self.pool.writer_waiting_since is None
+                else min(lingers, SHORTAGE_AFTER_S)
+            )
 
     def take_compressed(self) -> BaseException | None:
         """Store the compressor's results in their batches; return the first error, if any."""
@@ -358,17 +362,17 @@ class Accumulator:
 
     # Callers of the methods below must hold the lock.
 
-    def _append(self, piece: EncodedSlice, chunk: Charge, now: float) -> int:
+    def _append(self, piece: EncodedSlice, charge: Charge, now: float) -> int:
         """Append a slice to its open batch, or to a new batch; return the bytes to charge."""
         batch = self._open.get(piece.topic_partition) or self._open_new(piece, now)
         size = len(piece.data)
-        is_small = size * COPY_DIVISOR < chunk.size
+        is_small = size * COPY_DIVISOR < charge.size
         batch.add(
             piece.data, piece.records, piece.max_timestamp, now, piece.rows, is_small=is_small
         )
         if not is_small:
-            chunk.holders += 1
-            batch.charges.append(chunk)
+            charge.holders += 1
+            batch.charges.append(charge)
         elif len(batch.charges) < len(batch.parts):
             batch.charges.append(Charge(size))
         else:

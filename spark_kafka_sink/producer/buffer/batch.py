@@ -182,7 +182,7 @@ class ProducerBatch:
         """Drop the records, which are acknowledged or have failed."""
         self.parts, self.payload_size, self.is_completed = [], 0, True
 
-    def compressed(self, codec: Codec, level: int | None) -> bytes:
+    def compress_records(self, codec: Codec, level: int | None) -> bytes:
         """Return the compressed records section without changing the batch."""
         parts = self.parts  # another thread may complete the batch during the compression
         whole = parts[0] if len(parts) == 1 else b"".join(parts)

@@ -35,7 +35,7 @@ class BufferPool:
         # Changed under the session state's lock. Any thread may read a single attribute without it.
         self.used = 0
         """Number of bytes that are currently charged."""
-        self.waiting_since: float | None = None
+        self.writer_waiting_since: float | None = None
         """Start of the writer's wait for buffer space (monotonic clock); None if not waiting."""
 
         # Guarded by the session state's lock.
@@ -70,11 +70,11 @@ class BufferPool:
 
         max.block.ms is measured from now, from `since`, or from the end of a throttle pause,
         whichever is latest. During the wait, the accumulator closes open batches; see
-        `waiting_since`. `size` is the number of bytes requested, for the log.
+        `writer_waiting_since`. `size` is the number of bytes requested, for the log.
         """
         started = self._state.clock.monotonic()
         with self._state.lock:
-            self.waiting_since = started
+            self.writer_waiting_since = started
         self._state.wake_sender()
         try:
             return self._state.wait_for(
@@ -83,7 +83,7 @@ class BufferPool:
         finally:
             took = self._state.clock.monotonic() - started
             with self._state.lock:
-                self.waiting_since = None
+                self.writer_waiting_since = None
                 self._waited += took
                 self._waits += 1
             self._events.on_waited(size, took, self.used)

@@ -63,7 +63,7 @@ class BufferQuotas:
         """The snapshot to which the fields below apply; None if they must be computed."""
         self._topics: dict[str, TopicInfo] = {}
         """The topics that the session writes to."""
-        self._led: Counter[int] = Counter()
+        self._bytes_by_broker: Counter[int] = Counter()
         """The bytes charged for the batches of each broker."""
         self._has_partitions = self._has_brokers = False
         """True if there is more than one, so that the limit of one applies."""
@@ -90,7 +90,7 @@ class BufferQuotas:
             else:
                 self._held.pop(topic_partition, None)
             if self._cluster is not None:
-                self._led[self._leader(topic_partition)] += size
+                self._bytes_by_broker[self._leader(topic_partition)] += size
 
     def add_topics(self, topics: Iterable[TopicInfo]) -> None:
         """Add topics that the session writes to."""
@@ -114,7 +114,7 @@ class BufferQuotas:
             if self._has_partitions:
                 for topic, partition in _over(self._held, size, self.limit // PARTITIONS_PART):
                     full[topic].add(partition)
-            brokers = _over(self._led, size, self.limit) - {NO_LEADER}
+            brokers = _over(self._bytes_by_broker, size, self.limit) - {NO_LEADER}
             if self._has_brokers and brokers:
                 for name, known in self._topics.items():
                     leaders = enumerate(known.leaders)
@@ -130,7 +130,7 @@ class BufferQuotas:
             leader, held = self._leader(topic_partition), self._held.get(topic_partition, 0)
             if self._has_partitions and held and held + size > self.limit // PARTITIONS_PART:
                 return True
-            led = self._led[leader] if self._has_brokers and leader != NO_LEADER else 0
+            led = self._bytes_by_broker[leader] if self._has_brokers and leader != NO_LEADER else 0
             return led > 0 and led + size > self.limit
 
     def _follow(self, cluster: ClusterSnapshot) -> None:
@@ -139,9 +139,9 @@ class BufferQuotas:
             return
         self._cluster, known = cluster, cluster.topics
         self._topics = {name: known[name] for name in self._names if name in known}
-        self._led.clear()
+        self._bytes_by_broker.clear()
         for topic_partition, size in self._held.items():
-            self._led[self._leader(topic_partition)] += size
+            self._bytes_by_broker[self._leader(topic_partition)] += size
         topics = self._topics.values()
         leaders = {leader for topic in topics for leader in topic.leaders}
         self._has_brokers = len(leaders - {NO_LEADER}) > 1

@@ -91,7 +91,7 @@ class Compressor:
     def _compress(self, batch: ProducerBatch) -> None:
         started = self._clock.monotonic()
         try:
-            payload = batch.compressed(self.codec, self._level)
+            payload = batch.compress_records(self.codec, self._level)
             result = CompressionResult(batch, payload, self._clock.monotonic() - started)
         except BaseException as error:  # noqa: BLE001 - passed on to the sender
             result = CompressionResult(batch, error=error)

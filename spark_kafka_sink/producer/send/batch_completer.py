@@ -62,7 +62,7 @@ class BatchCompleter:
     acls: AclAdvisor
     transaction_manager: TransactionManager | None
     partitions: PartitionStates
-    timeout: DeliveryTimeout
+    delivery_timeout: DeliveryTimeout
     _failure: KafkaProdError | None = field(default=None, init=False)
     """The first permanent failure. `finish_failure` adds the delivery statuses."""
 
@@ -74,7 +74,7 @@ class BatchCompleter:
     def acknowledge(self, result: BatchResult, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
         state, batch, response = result
-        self.timeout.record_progress(state.leader)
+        self.delivery_timeout.record_progress(state.leader)
         error = state.acknowledge(batch, response.base_offset, now)
         self._count_by_topic(batch)
         if error is not None:
@@ -105,7 +105,7 @@ class BatchCompleter:
 
     def complete_unacknowledged(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch that was written to the socket with acks=0."""
-        self.timeout.record_progress(state.leader)
+        self.delivery_timeout.record_progress(state.leader)
         state.remove(batch)
         self.listeners.on_acknowledged(batch, DeliveryStatus.SENT, None)
         self.accumulator.complete(batch)
@@ -153,7 +153,7 @@ class BatchCompleter:
     def renumber(self, state: PartitionState) -> None:
         """Assign new sequences to a partition's batches; fail batches for which this is unsafe."""
         renumbering = state.renumber(self.producer_state)
-        if renumbering.is_torn:
+        if renumbering.is_past_gap:
             # The log may contain later batches of the epoch, and one-epoch forbids a new epoch.
             for batch in renumbering.lost:
                 self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
@@ -174,7 +174,7 @@ class BatchCompleter:
         """Fail the expired batches: first retries, then batches in flight, then unsent batches."""
 
         def is_expired(batch: ProducerBatch) -> bool:
-            return self.timeout.is_expired(batch, now)
+            return self.delivery_timeout.is_expired(batch, now)
 
         # The first failure becomes the session's error; a retry's latest response explains most.
         expired = self.partitions.take_retries(is_expired)

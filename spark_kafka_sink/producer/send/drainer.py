@@ -39,7 +39,7 @@ _SLOW = 0.1
 
 
 @dataclass(slots=True)
-class Drained:
+class DrainResult:
     """The next request to each broker, and other findings of the drainer.
 
     - `room`: bytes that can be added to each broker's request; 0 if it cannot be sent now.
@@ -112,50 +112,52 @@ class Drainer:
         self._transaction_manager = transaction_manager
         self._slow_after = client.config.request_timeout_ms / 1000 * _SLOW
         self._snapshot: ClusterSnapshot | None = None
-        self._led_by: dict[str, dict[int, int]] = {}
+        self._leader_cache: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, from the metadata snapshot `_snapshot`."""
 
-    def drain(self, now: float) -> Drained:
+    def drain(self, now: float) -> DrainResult:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
         self._breakers.set_unavailable(self._unavailable_brokers(now))
         queues = self._accumulator.queues.waiting(self._partitions.with_retries())
         if not queues:
-            return Drained({}, now)
-        waiting = [(queue, self._led(cluster, queue.topic)) for queue in queues]
-        leaders = _leaders(waiting)
+            return DrainResult({}, now)
+        waiting = [(queue, self._leaders_of_topic(cluster, queue.topic)) for queue in queues]
+        leaders = _all_leaders(waiting)
         ready = {leader for leader in leaders if self._network.is_ready(cluster.nodes[leader], now)}
         room = {leader: self._room(leader, now) if leader in ready else 0 for leader in leaders}
-        drained = Drained(room, now, leaders - ready)
-        for queue, led in waiting:
-            leader = led.get(queue.partition)
+        result = DrainResult(room, now, leaders - ready)
+        for queue, leaders_of_topic in waiting:
+            leader = leaders_of_topic.get(queue.partition)
             if queue.partition == UNASSIGNED:  # design.md: unassigned-queue
-                drained.needs_metadata |= not led and queue.topic in cluster.topics
-                drained.has_more |= self._drain_unassigned(queue, led, drained)
+                result.needs_metadata |= not leaders_of_topic and queue.topic in cluster.topics
+                result.has_more |= self._drain_unassigned(queue, leaders_of_topic, result)
             elif leader is None:
                 # Metadata of unknown topics is already being requested.
-                drained.needs_metadata |= queue.topic in cluster.topics
+                result.needs_metadata |= queue.topic in cluster.topics
             elif room[leader] > 0:
-                drained.has_more |= self._drain_partition(queue, leader, drained)
+                result.has_more |= self._drain_partition(queue, leader, result)
             else:
-                drained.has_more |= leader in drained.requests
-        return drained
+                result.has_more |= leader in result.requests
+        return result
 
-    def _led(self, cluster: ClusterSnapshot, name: str) -> dict[int, int]:
+    def _leaders_of_topic(self, cluster: ClusterSnapshot, name: str) -> dict[int, int]:
         """Return the leaders of a topic's partitions, cached for each snapshot.
 
         Partitions without a leader are omitted.
         """
         if self._snapshot is not cluster:
             self._snapshot = cluster
-            self._led_by.clear()
-        led = self._led_by.get(name)
-        if led is None:
+            self._leader_cache.clear()
+        leaders_of_topic = self._leader_cache.get(name)
+        if leaders_of_topic is None:
             topic = cluster.topics.get(name)
             leaders = enumerate(topic.leaders if topic else ())
-            led = {number: leader for number, leader in leaders if leader in cluster.nodes}
-            self._led_by[name] = led
-        return led
+            leaders_of_topic = {
+                number: leader for number, leader in leaders if leader in cluster.nodes
+            }
+            self._leader_cache[name] = leaders_of_topic
+        return leaders_of_topic
 
     def _room(self, node_id: int, now: float) -> int:
         """Return the current size limit for a request to this connected broker, in bytes.
@@ -175,7 +177,7 @@ class Drainer:
 
     def _is_slow(self, node_id: int, now: float) -> bool:
         """Return True if a broker responds so slowly that larger requests might time out."""
-        since = self._network.waits_since(node_id)
+        since = self._network.oldest_request_sent_at(node_id)
         return since is not None and now - since > self._slow_after
 
     def _unavailable_brokers(self, now: float) -> frozenset[int]:
@@ -187,56 +189,56 @@ class Drainer:
         if not timeout or not self._config.partitioner_adaptive_partitioning_enable:
             return frozenset()
         nodes = self._metadata.cluster.nodes
-        since = {node_id: self._network.waits_since(node_id) for node_id in nodes}
+        since = {node_id: self._network.oldest_request_sent_at(node_id) for node_id in nodes}
         return frozenset(
             leader for leader, sent in since.items() if sent is not None and now - sent > timeout
         )
 
     def _drain_partition(
-        self, topic_partition: TopicPartition, leader: int, drained: Drained
+        self, topic_partition: TopicPartition, leader: int, result: DrainResult
     ) -> bool:
         """Drain the partition's next batch, if it may be sent and fits into the request.
 
         Return True if more may be sent in the next request.
         """
-        if not drained.fits(topic_partition, leader):
-            return leader in drained.requests
+        if not result.fits(topic_partition, leader):
+            return leader in result.requests
         state = self._partitions.of(topic_partition)
-        if not self._may_send(state, drained):
+        if not self._may_send(state, result):
             return False
-        batch = state.next_retry(leader, drained.now)
+        batch = state.next_retry(leader, result.now)
         is_retry = batch is not None
-        if batch is None and state.may_send_new(leader, drained.now):
+        if batch is None and state.may_send_new(leader, result.now):
             batch = self._accumulator.queues.head(topic_partition)
         if batch is None:
             return False
-        if not drained.fits(topic_partition, leader, batch.size):
-            drained.close(leader)
+        if not result.fits(topic_partition, leader, batch.size):
+            result.close(leader)
             return True
-        self._take(state, batch, leader, drained, is_retry=is_retry)
+        self._take(state, batch, leader, result, is_retry=is_retry)
         return self._accumulator.queues.head(topic_partition) is not None
 
-    def _may_send(self, state: PartitionState, drained: Drained) -> bool:
+    def _may_send(self, state: PartitionState, result: DrainResult) -> bool:
         """Return True if batches may be sent to the partition.
 
-        If this depends on something that the sender must do first, add that to `drained`.
+        If this depends on something that the sender must do first, add that to `result`.
         """
         if state.can_renumber:
-            drained.to_renumber[state.topic_partition] = state
+            result.to_renumber[state.topic_partition] = state
             return False
         if self._transaction_manager is not None and not self._transaction_manager.may_send_to(
             state.topic_partition
         ):
-            drained.new_partitions.append(state.topic_partition)
+            result.new_partitions.append(state.topic_partition)
             return False
-        return self._breakers.may_send(state.topic_partition, state.is_busy, drained.now)
+        return self._breakers.may_send(state.topic_partition, state.is_busy, result.now)
 
     def _take(
         self,
         state: PartitionState,
         batch: ProducerBatch,
         leader: int,
-        drained: Drained,
+        result: DrainResult,
         *,
         is_retry: bool = False,
     ) -> None:
@@ -246,12 +248,12 @@ class Drainer:
         else:
             self._accumulator.drain(batch, state.topic_partition)
         state.mark_sent(batch, leader)
-        drained.add(state, batch, leader)
+        result.add(state, batch, leader)
 
     # The methods below assign partitions to unassigned batches.
 
     def _drain_unassigned(
-        self, unassigned: TopicPartition, leaders: dict[int, int], drained: Drained
+        self, unassigned: TopicPartition, leaders: dict[int, int], result: DrainResult
     ) -> bool:
         """Assign batches of a topic to partitions that are ready for a batch, at most one to each.
 
@@ -261,9 +263,9 @@ class Drainer:
         if head is None:
             return False
         brokers = set(leaders.values())
-        if drained.is_full(brokers, head.size):
-            return not drained.requests.keys().isdisjoint(brokers)
-        partitions = self._drawn(unassigned.topic, leaders, drained)
+        if result.is_full(brokers, head.size):
+            return not result.requests.keys().isdisjoint(brokers)
+        partitions = self._partitions_in_draw_order(unassigned.topic, leaders, result)
         transaction_manager = self._transaction_manager
         if transaction_manager is not None and transaction_manager.version.needs_add_partitions:
             ready = self._accumulator.queues.ready_count(unassigned)
@@ -272,21 +274,23 @@ class Drainer:
                 partitions,
                 ready,
                 lambda: self._accumulator.queues.head(unassigned),
-                drained.new_partitions,
+                result.new_partitions,
             )
         for partition in partitions:
-            self._assign_partition(head, partition, leaders[partition], drained)
+            self._assign_partition(head, partition, leaders[partition], result)
             head = self._accumulator.queues.head(unassigned)
             if head is None:
                 # Rows with a partition might be waiting for these batches to be drained.
                 return self._accumulator.needs_partition(unassigned.topic)
-            if drained.is_full(brokers, head.size):
+            if result.is_full(brokers, head.size):
                 break
-        return not drained.requests.keys().isdisjoint(brokers)
+        return not result.requests.keys().isdisjoint(brokers)
 
-    def _drawn(self, topic: str, leaders: dict[int, int], drained: Drained) -> Iterator[int]:
+    def _partitions_in_draw_order(
+        self, topic: str, leaders: dict[int, int], result: DrainResult
+    ) -> Iterator[int]:
         """Yield the partitions that might be ready for a batch, in random order."""
-        room, taken = drained.room, drained.partitions_of(topic)
+        room, taken = result.room, result.partitions_of(topic)
         partitions = [
             partition
             for partition in candidates(leaders, self._breakers.unavailable)
@@ -308,17 +312,17 @@ class Drainer:
         return lengths
 
     def _assign_partition(
-        self, batch: ProducerBatch, partition: int, leader: int, drained: Drained
+        self, batch: ProducerBatch, partition: int, leader: int, result: DrainResult
     ) -> None:
         """Assign a batch to this partition and drain it, if the partition is ready."""
         topic_partition = TopicPartition(batch.topic_partition.topic, partition)
-        if not drained.fits(topic_partition, leader, batch.size):
+        if not result.fits(topic_partition, leader, batch.size):
             return
         if self._is_full(topic_partition, batch):
             return
         state = self._partitions.of(topic_partition)
-        if self._may_send(state, drained) and state.may_send_new(leader, drained.now):
-            self._take(state, batch, leader, drained)
+        if self._may_send(state, result) and state.may_send_new(leader, result.now):
+            self._take(state, batch, leader, result)
 
     def _is_full(self, topic_partition: TopicPartition, batch: ProducerBatch) -> bool:
         """Return True if the partition or its broker has used up its share of the buffer.
@@ -332,12 +336,12 @@ class Drainer:
         return quotas.is_full(topic_partition, batch.payload_size, self._metadata.cluster)
 
 
-def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:
+def _all_leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:
     """Return the leaders of the partitions; for UNASSIGNED, all leaders of the topic."""
     leaders: set[int] = set()
-    for (_, partition), led in waiting:
+    for (_, partition), leaders_of_topic in waiting:
         if partition == UNASSIGNED:
-            leaders.update(led.values())
-        elif partition in led:
-            leaders.add(led[partition])
+            leaders.update(leaders_of_topic.values())
+        elif partition in leaders_of_topic:
+            leaders.add(leaders_of_topic[partition])
     return leaders

@@ -365,7 +365,7 @@ class Statistics:
                 len(broker.connection.in_flight) for broker in network.brokers()
             ),
             "buffer-available-bytes": max(0, memory.limit - memory.used),
-            "waiting-threads": int(self.accumulator.pool.waiting_since is not None),
+            "waiting-threads": int(self.accumulator.pool.writer_waiting_since is not None),
             "metadata-age": -1.0 if self._updated_at is None else now - self._updated_at,
             "connection-count": len(list(network.connected())),
         }

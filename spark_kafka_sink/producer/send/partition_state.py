@@ -68,12 +68,13 @@ class Renumbering(NamedTuple):
     - `lost`: batches that may be in the log and therefore cannot get new sequences.
     - `sequence`: the sequence at which the partition continues in its epoch; None if it restarts in
       a new epoch, or cannot continue.
-    - `is_torn`: the log may contain batches sent after the gap, so the partition cannot continue.
+    - `is_past_gap`: the log may contain batches sent after the gap, so the partition cannot
+      continue.
     """
 
     lost: list[ProducerBatch]
     sequence: int | None = None
-    is_torn: bool = False
+    is_past_gap: bool = False
 
 
 class PartitionState:
@@ -292,7 +293,7 @@ class PartitionState:
         assert self._next is not None
         doubtful = self.take_retries(lambda batch: batch.is_ambiguous and batch.order >= gap.order)
         if doubtful or self._passed_gap:
-            return Renumbering(doubtful, is_torn=True)
+            return Renumbering(doubtful, is_past_gap=True)
         self._next = self._next._replace(sequence=gap.sequence)
         _unnumber(batch for batch in self._retry_queue if batch.order >= gap.order)
         self._must_renumber = False

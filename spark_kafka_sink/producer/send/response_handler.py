@@ -85,7 +85,7 @@ class ResponseHandler:
     producer_state: ProducerState
     accumulator: Accumulator
     partitions: PartitionStates
-    timeout: DeliveryTimeout
+    delivery_timeout: DeliveryTimeout
     transaction_manager: TransactionManager | None
     completer: BatchCompleter
     record_errors: RecordErrorHandler
@@ -161,7 +161,7 @@ class ResponseHandler:
             is_head=result.state.is_head(batch),
             records=batch.records,
             is_ambiguous=batch.is_ambiguous,
-            is_expired=self.timeout.is_expired(batch, now),
+            is_expired=self.delivery_timeout.is_expired(batch, now),
             has_attempts_left=batch.attempts <= self.client.config.retries,
             is_gapless=self.client.config.enable_gapless_guarantee,
             is_transactional=self.transaction_manager is not None,
@@ -195,7 +195,7 @@ class ResponseHandler:
             else:
                 retry_at = now
         state.retry(batch, retry_at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
-        batch.record_retry(max(response.code, 0), self.timeout.start_of(batch))
+        batch.record_retry(max(response.code, 0), self.delivery_timeout.start_of(batch))
         self.listeners.on_retried(batch, result.error)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
@@ -208,7 +208,7 @@ class ResponseHandler:
         request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
         by_produce = request.api is ApiKey.PRODUCE
         if not by_produce or request.version >= _CLIENT_THROTTLES:
-            self.timeout.record_pause(node_id, now, seconds, by_produce=by_produce)
+            self.delivery_timeout.record_pause(node_id, now, seconds, by_produce=by_produce)
             self.client.network.throttle(node_id, seconds, now)
             self.accumulator.state.add_throttle_pause(pause_ms)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
-    from spark_kafka_sink.producer.send.drainer import Drained, Drainer
+    from spark_kafka_sink.producer.send.drainer import Drainer, DrainResult
     from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
     from spark_kafka_sink.producer.send.partition_states import DrainedBatch, PartitionStates
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
@@ -55,11 +55,11 @@ class Sender:
     client: Client
     accumulator: Accumulator
     partitions: PartitionStates
-    timeout: DeliveryTimeout
+    delivery_timeout: DeliveryTimeout
     completer: BatchCompleter
     drainer: Drainer
     responses: ResponseHandler
-    producer_id: ProducerIdRequester
+    producer_id_requester: ProducerIdRequester
     transaction_manager: TransactionManager | None
     listeners: BatchListener
     broker_meters: BrokerMeters
@@ -152,7 +152,7 @@ class Sender:
 
     def _drain(self, now: float) -> None:
         if self.client.config.enable_idempotence and self.transaction_manager is None:
-            self.producer_id.maybe_send(now)
+            self.producer_id_requester.maybe_send(now)
         has_more = True
         while has_more and self._may_send():
             drained = self.drainer.drain(now)
@@ -164,10 +164,10 @@ class Sender:
     def _may_send(self) -> bool:
         if self.completer.has_failed:
             return False
-        known = self.producer_id.producer_state.state is ProducerIdState.KNOWN
+        known = self.producer_id_requester.producer_state.state is ProducerIdState.KNOWN
         return known or not self.client.config.enable_idempotence
 
-    def _act_on(self, drained: Drained, now: float) -> None:
+    def _act_on(self, drained: DrainResult, now: float) -> None:
         """Handle the drainer's findings other than batches."""
         if drained.needs_metadata:
             self.client.metadata.refresh()
@@ -191,17 +191,17 @@ class Sender:
             self.client.metadata.refresh()
         self._connect_attempts[node_id] = attempts
 
-    def _send(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
-        for state, batch in drained:
+    def _send(self, node_id: int, batches: list[DrainedBatch], now: float) -> None:
+        for state, batch in batches:
             # The first attempt fixes the sequence; retries keep it (design.md: one-sequence).
             if self.client.config.enable_idempotence and state.assign_sequence(
-                batch, self.producer_id.producer_state
+                batch, self.producer_id_requester.producer_state
             ):
                 self.listeners.on_sequence_assigned(batch)
             # After the first attempt, other batches' acknowledgements do not extend
             # delivery.timeout.ms.
             topic = self.client.metadata.cluster.topics[batch.topic_partition.topic]
-            batch.record_attempt(now, self.timeout.start_of(batch), topic.topic_id)
+            batch.record_attempt(now, self.delivery_timeout.start_of(batch), topic.topic_id)
         self._connect_attempts.pop(node_id, None)
         connection = self.client.network.broker(node_id).connection
         try:
@@ -209,28 +209,28 @@ class Sender:
                 self.client.config,
                 connection,
                 self.client.metadata.cluster,
-                drained,
+                batches,
                 self.transaction_manager,
             )
         except ProtocolError as error:
-            self.responses.handle_unsendable(drained, error)
+            self.responses.handle_unsendable(batches, error)
             return
         if self.transaction_manager is not None:
             # The request may begin the transaction, and with it transaction.timeout.ms.
             self.transaction_manager.on_sending(
-                [batch.topic_partition for _, batch in drained], now
+                [batch.topic_partition for _, batch in batches], now
             )
-        self._transmit(node_id, request, drained, now)
+        self._transmit(node_id, request, batches, now)
 
     def _transmit(
-        self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
+        self, node_id: int, request: Request, batches: list[DrainedBatch], now: float
     ) -> None:
         """Send the request and update the metrics; a dry run overrides this method."""
         correlation = self.client.network.send(node_id, request, now)
         node = self.client.metadata.cluster.nodes[node_id]
         if correlation:
-            self.listeners.on_requested([batch for _, batch in drained], node)
-        for _, batch in drained:
+            self.listeners.on_requested([batch for _, batch in batches], node)
+        for _, batch in batches:
             self.listeners.on_sent(batch, node, correlation, now)
 
     # The methods below process completed requests.
@@ -253,12 +253,12 @@ class Sender:
                 raise AssertionError(f"unexpected response to {request.api.name}")
 
     def _complete_produce(
-        self, completion: Completion, drained: list[DrainedBatch], now: float
+        self, completion: Completion, batches: list[DrainedBatch], now: float
     ) -> None:
         if completion.failure is None and self.client.config.acks is Acks.NONE:
-            self.responses.handle_written(drained)
+            self.responses.handle_written(batches)
         else:
-            self.responses.handle_response(completion, drained, now)
+            self.responses.handle_response(completion, batches, now)
 
     def _complete_producer_id(
         self, completion: Completion, requester: ProducerIdRequester, now: float
@@ -268,7 +268,7 @@ class Sender:
             requester.handle_response(completion, now)
             self.listeners.on_producer_id_received(requester.producer_state)
         except KafkaProdError as error:
-            if requester is self.producer_id:
+            if requester is self.producer_id_requester:
                 self.completer.fail_session(error)
 
     # The methods below drive the transaction and detect failures.
@@ -293,7 +293,7 @@ class Sender:
         except KafkaProdError as error:
             self.completer.fail_session(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
-            self.listeners.on_producer_id_received(self.producer_id.producer_state)
+            self.listeners.on_producer_id_received(self.producer_id_requester.producer_state)
         if denied := transaction_manager.take_denied():
             self.responses.reject_waiting(denied, self.responses.acls.unauthorized_write)
 
@@ -335,7 +335,7 @@ class Sender:
         if self.transaction_manager is not None:
             wait = min(wait, self.transaction_manager.seconds_until_due(now))
         elif self.client.config.enable_idempotence:
-            wait = min(wait, self.producer_id.seconds_until_due(now))
+            wait = min(wait, self.producer_id_requester.seconds_until_due(now))
         return max(0.0, min(wait, self.partitions.seconds_until_retry(now)))
 
 

@@ -41,7 +41,7 @@ from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.log_lines import log_success
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.writers import commit_messages
-from spark_kafka_sink.spark.writers.write_end import WriteEnd, WriteJob
+from spark_kafka_sink.spark.writers.write_completion import WriteCompletion, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,8 +108,10 @@ def plan_write(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> W
         and not internals.only_errors_are_logged()
     ):
         log_success(_WITHOUT_BATCH_ID, watched=internals.is_watched())
-    end = ExactlyOnceEnd(config, origin, scope, PlanningData(nonce=plan.nonce, shared=plan.shared))
-    return WriteJob(task, end)
+    completion = ExactlyOnceCompletion(
+        config, origin, scope, PlanningData(nonce=plan.nonce, shared=plan.shared)
+    )
+    return WriteJob(task, completion)
 
 
 def plan_micro_batch(
@@ -128,7 +130,7 @@ def plan_micro_batch(
     last = origin.planning_file.read_unended() if origin.checkpoint else PlanningData()
     # With a new shared transaction, planning has already fenced the last one.
     if last.nonce is not None and (plan.shared is None or last.shared is None):
-        ExactlyOnceEnd(config, origin, scope).give_up(last)
+        ExactlyOnceCompletion(config, origin, scope).give_up(last)
     origin.planning_file.store(replace(origin.planned, nonce=plan.nonce, shared=plan.shared))
     return TransactionalTaskWriter(config, roles, plan, origin)
 
@@ -183,7 +185,7 @@ def _plan(config: SinkConfig, scope: Scope) -> ExactlyOncePlan:
     )
 
 
-class ExactlyOnceEnd(WriteEnd):
+class ExactlyOnceCompletion(WriteCompletion):
     """Commit and abort of an exactly-once write.
 
     Args:

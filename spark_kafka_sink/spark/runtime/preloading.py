@@ -22,7 +22,7 @@ TASK: Final = (
 )
 COMMIT: Final = (
     *_WRITERS,
-    "spark.writers.write_end",
+    "spark.writers.write_completion",
     "spark.writers.commit_messages",
     "spark.reports.publication",
     "config.sink_config",

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
-    from spark_kafka_sink.formats.registry.registry import Candidate, Registered, Registry
+    from spark_kafka_sink.formats.registry.registry import (
+        CandidateSchema,
+        RegisteredSchema,
+        Registry,
+    )
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 _MAX_CACHED: Final = 64
@@ -147,10 +151,10 @@ class _Draft:
 
     spec: EncoderSpec
     part: PartFormat
-    candidate: Candidate | None = None
+    candidate: CandidateSchema | None = None
     """The schema to register or look up, or None if the spec is complete."""
     references: JsonReferences = field(default_factory=JsonReferences)
-    """See `Registered.references`."""
+    """See `RegisteredSchema.references`."""
 
     @property
     def subject(self) -> str:
@@ -221,7 +225,9 @@ class _SpecBuilder:
             return
         if len(pending) > 1 or self._config.dry_run:
             for unfinished in pending:
-                self._connected.check(unfinished.subject, cast("Candidate", unfinished.candidate))
+                self._connected.check(
+                    unfinished.subject, cast("CandidateSchema", unfinished.candidate)
+                )
 
     def finish(self, draft: _Draft) -> EncoderSpec:
         """Return the spec with the id of its schema, or without an id in a dry run."""
@@ -242,7 +248,7 @@ class _SpecBuilder:
 
     def _with_subject(self, spec: EncoderSpec, part: PartFormat, type_: pa.StructType) -> _Draft:
         """Return a spec with a registered schema, or with a schema to register or look up."""
-        from spark_kafka_sink.formats.registry.registry import Candidate
+        from spark_kafka_sink.formats.registry.registry import CandidateSchema
 
         config, topic = self._registry_config, self._config.topic
         if config.chooses_version:
@@ -261,10 +267,10 @@ class _SpecBuilder:
             framing=Framing(prefix=_NO_ID),
             subject=subject_of(config, part, topic, source),
         )
-        return _Draft(spec, part, Candidate(part.format, source.schema, source.texts))
+        return _Draft(spec, part, CandidateSchema(part.format, source.schema, source.texts))
 
     def _identified(
-        self, spec: EncoderSpec, part: PartFormat, registered: Registered
+        self, spec: EncoderSpec, part: PartFormat, registered: RegisteredSchema
     ) -> EncoderSpec:
         return replace(
             spec,
@@ -287,7 +293,7 @@ class _SpecBuilder:
 
 
 def _framing(
-    registered: Registered, part: PartFormat, config: RegistryConfig, message: str | None
+    registered: RegisteredSchema, part: PartFormat, config: RegistryConfig, message: str | None
 ) -> Framing:
     indexes = b""
     if part.format.payload is Format.PROTOBUF:

@@ -3,7 +3,7 @@
 In reading order:
 
 - `task_writer`: a task's write
-- `write_end`: commit and abort on the driver
+- `write_completion`: commit and abort on the driver
 - `data_source_writers`: the writers of `format("kafkaprod")` for batches and micro-batches
 - `commit_messages`: the commit messages of tasks, and their merged report
 - `map_task`: the function that `write` runs in the tasks

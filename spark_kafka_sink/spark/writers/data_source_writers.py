@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
     from spark_kafka_sink.spark.writers.task_writer import TaskWriter
-    from spark_kafka_sink.spark.writers.write_end import WriteEnd
+    from spark_kafka_sink.spark.writers.write_completion import WriteCompletion
 
     Messages = Sequence[WriterCommitMessage | None]
 
@@ -40,9 +40,9 @@ class SparkCommitMessage(WriterCommitMessage):
 class KafkaProdWriter(DataSourceArrowWriter):
     """The writer for a batch."""
 
-    def __init__(self, task: TaskWriter, end: WriteEnd) -> None:
+    def __init__(self, task: TaskWriter, completion: WriteCompletion) -> None:
         self.task = task
-        self.end = end
+        self.completion = completion
 
     @without_traceback()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SparkCommitMessage:  # type: ignore[override]
@@ -52,12 +52,12 @@ class KafkaProdWriter(DataSourceArrowWriter):
     @without_traceback()
     def commit(self, messages: Messages) -> None:
         """Commit the write after all tasks have finished, and publish its report."""
-        self.end.commit(_deliveries(messages))
+        self.completion.commit(_deliveries(messages))
 
     @without_traceback()
     def abort(self, messages: Messages) -> None:
         """Abort a failed write, and publish the deliveries of finished tasks."""
-        self.end.abort(_deliveries(messages))
+        self.completion.abort(_deliveries(messages))
 
 
 class KafkaProdStreamWriter(StreamArrowWriter):
@@ -67,9 +67,9 @@ class KafkaProdStreamWriter(StreamArrowWriter):
     no task writer.
     """
 
-    def __init__(self, task: TaskWriter | None, end: WriteEnd) -> None:
+    def __init__(self, task: TaskWriter | None, completion: WriteCompletion) -> None:
         self.task = task
-        self.end = end
+        self.completion = completion
 
     @without_traceback()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SparkCommitMessage:  # type: ignore[override]
@@ -81,12 +81,12 @@ class KafkaProdStreamWriter(StreamArrowWriter):
     @without_traceback()
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         """Commit a micro-batch after all tasks have finished, and publish its report."""
-        self.end.commit(_deliveries(messages), batchId)
+        self.completion.commit(_deliveries(messages), batchId)
 
     @without_traceback()
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         """Abort a failed micro-batch, which Spark will run again, and publish its report."""
-        self.end.abort(_deliveries(messages), batchId)
+        self.completion.abort(_deliveries(messages), batchId)
 
 
 def _deliveries(messages: Messages) -> list[object]:

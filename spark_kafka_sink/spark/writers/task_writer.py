@@ -111,7 +111,7 @@ class TaskWriter:
         config = with_shipped_files(self.config.producer, self.artifact_folder)
 
         def min_rows() -> int:
-            return 0 if session is None else session.wanted_rows
+            return 0 if session is None else session.suggested_chunk_rows
 
         try:
             with self.reporter() as reporter:

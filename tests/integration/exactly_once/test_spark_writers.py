@@ -30,7 +30,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.exactly_once import exactly_once_task
 from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
-    ExactlyOnceEnd,
+    ExactlyOnceCompletion,
     plan_micro_batch,
     plan_write,
     stream_scope,
@@ -43,7 +43,7 @@ from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
-from spark_kafka_sink.spark.writers.write_end import WriteJob
+from spark_kafka_sink.spark.writers.write_completion import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
@@ -64,7 +64,7 @@ def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJo
         checkpoint="/checkpoint", planning_file=PlanningFile(str(folder / "q.planned"))
     )
     task = plan_micro_batch(config, _roles(topic), origin)
-    return WriteJob(task, ExactlyOnceEnd(config, origin, stream_scope(config)))
+    return WriteJob(task, ExactlyOnceCompletion(config, origin, stream_scope(config)))
 
 
 def _config(servers: str, topic: str, **more: str) -> SinkConfig:
@@ -108,10 +108,10 @@ def test_batch_is_visible_after_commit(
     writer = _plan(servers, unique_topic, batchId="1")
     message = writer.task.run(iter([ROWS]))
     assert _values(servers, unique_topic) == []
-    writer.end.commit([message, writer.task.run(iter([]))])
+    writer.completion.commit([message, writer.task.run(iter([]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
     again = _plan(servers, unique_topic, batchId="1")
-    again.end.commit([again.task.run(iter([ROWS]))])
+    again.completion.commit([again.task.run(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -159,13 +159,13 @@ def test_batch_is_aborted_if_its_topic_was_deleted(
         "deleted and recreated during" if is_recreated else "deleted during the write.* 2 records"
     )
     with pytest.raises(DeliveryError, match=text):
-        writer.end.commit(messages)
-    writer.end.abort(messages)
+        writer.completion.commit(messages)
+    writer.completion.abort(messages)
     if not is_recreated:
         admin.create_topic(unique_topic)
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     again = _plan(servers, unique_topic, batchId="1")
-    again.end.commit([again.task.run(iter([ROWS]))])
+    again.completion.commit([again.task.run(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -173,10 +173,10 @@ def test_on_older_kafkas(old_kafka: ZooKeeperCluster, unique_topic: str) -> None
     """Use transactions V1."""
     servers = old_kafka.bootstrap_servers
     failed = _plan(servers, unique_topic, batchId="1")
-    failed.end.abort([failed.task.run(iter([ROWS])), None])
+    failed.completion.abort([failed.task.run(iter([ROWS])), None])
     for _ in range(2):
         writer = _plan(servers, unique_topic, batchId="1")
-        writer.end.commit([writer.task.run(iter([ROWS]))])
+        writer.completion.commit([writer.task.run(iter([ROWS]))])
         assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -185,7 +185,7 @@ def test_task_that_starts_after_the_abort(
 ) -> None:
     servers = any_kafka.bootstrap_servers
     stopped = _plan(servers, unique_topic)
-    stopped.end.abort([None, None])
+    stopped.completion.abort([None, None])
     with pytest.raises(DeliveryError, match="aborted this write"):
         stopped.task.run(iter([ROWS]))
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
@@ -203,7 +203,7 @@ def test_task_that_has_a_producer_id_at_the_abort(
     with BlockingClient(stopped.task.config.producer) as client:
         admin = TransactionAdmin(client)
         late = admin.init_producer_id(settings.transactional_id, 60_000, client.deadline(20))
-        stopped.end.abort([None])
+        stopped.completion.abort([None])
         with pytest.raises(FencedError):
             TransactionalAppender(client, admin).append(
                 late, unique_topic, [(b"k", b"v")], client.deadline(20)
@@ -228,7 +228,7 @@ def test_planning_aborts_a_planning_that_was_neither_committed_nor_aborted(
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     with pytest.raises(KafkaProdError):
         stopped.task.run(iter([ROWS]))
-    writer.end.commit([writer.task.run(iter([ROWS]))], 0)
+    writer.completion.commit([writer.task.run(iter([ROWS]))], 0)
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -241,20 +241,20 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
     servers = any_kafka.bootstrap_servers
     stopped = _plan_stream(servers, unique_topic, tmp_path)
     result, _lost = (stopped.task.run(iter([ROWS])) for _ in range(2))
-    assert isinstance(stopped.end, ExactlyOnceEnd)
+    assert isinstance(stopped.completion, ExactlyOnceCompletion)
     assert isinstance(result, TransactionCommitMessage)
     transaction = result.result.transaction
     assert transaction is not None
     decided = Decided(micro_batch[QUERY_ID], "0", (transaction,))
     with connected_scope_client(
-        stopped.end.config, stream_scope(stopped.end.config)
+        stopped.completion.config, stream_scope(stopped.completion.config)
     ) as scope_client:
         owner = scope_client.fence()
         scope_client.read_fenced()
         scope_client.append(
             owner, DecisionRecord.of(decided, scope_client.client.wall_ms()), "decide"
         )
-    stopped.end.give_up(stopped.end.origin.planning_file.read())
+    stopped.completion.give_up(stopped.completion.origin.planning_file.read())
     assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
     _plan_stream(servers, unique_topic, tmp_path)
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
@@ -272,8 +272,10 @@ def test_planning_does_not_give_up_a_planning_that_was_committed_or_aborted(
 ) -> None:
     servers = embedded_broker.bootstrap_servers
     ended = _plan_stream(servers, unique_topic, tmp_path)
-    getattr(ended.end, end)([ended.task.run(iter([ROWS]))], 0)
-    monkeypatch.setattr(ExactlyOnceEnd, "give_up", lambda *_: pytest.fail("requests were sent"))
+    getattr(ended.completion, end)([ended.task.run(iter([ROWS]))], 0)
+    monkeypatch.setattr(
+        ExactlyOnceCompletion, "give_up", lambda *_: pytest.fail("requests were sent")
+    )
     _plan_stream(servers, unique_topic, tmp_path)
 
 
@@ -288,7 +290,7 @@ def test_abort_check_is_retried(
         message = writer.task.run(iter([ROWS]))
     finally:
         embedded_broker.faults.clear()
-    writer.end.commit([message])
+    writer.completion.commit([message])
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -304,7 +306,7 @@ def test_tasks_of_an_aborted_write_are_never_decided(
     with connected_scope_client(writer.task.config, plan.scope) as scope_client:
         create_abort_flags(scope_client, [plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
-        writer.end.commit([message])
+        writer.completion.commit([message])
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     assert _values(servers, unique_topic) == []
 
@@ -316,11 +318,11 @@ def test_rows_replaced_by_another_run_are_not_reported(
     """Two runs of a batch have written their rows, and one run is committed."""
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
     (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
-    second.end.commit(rows)
+    second.completion.commit(rows)
     assert _reported(path) == ("committed", 2)
-    first.end.commit(written)
+    first.completion.commit(written)
     assert _reported(path) == ("already written", 0)
-    first.end.abort(written)
+    first.completion.abort(written)
     assert _reported(path) == ("already written", 0)
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
@@ -331,10 +333,12 @@ def test_abort_after_another_run_reports_no_rows(
 ) -> None:
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
     (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
-    second.end.commit(rows)
-    first.end.abort(written)
+    second.completion.commit(rows)
+    first.completion.abort(written)
     assert _reported(path) == ("already written", 0)
-    second.end.abort(rows)  # Spark calls abort() if the process of commit() crashed at its end
+    second.completion.abort(
+        rows
+    )  # Spark calls abort() if the process of commit() crashed at its end
     assert _reported(path) == ("already written", 2)
 
 
@@ -355,7 +359,7 @@ def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
         writer = _plan(servers, unique_topic, batchId=batch)
         message = writer.task.run(iter([ROWS]))
         assert isinstance(message, TransactionCommitMessage)
-        writer.end.commit([message])
+        writer.completion.commit([message])
         return message.result.outcome.value
 
     assert [run("a", batch) for batch in "01"] == ["written", "written"]
@@ -424,12 +428,12 @@ def test_two_phase_commit(unique_topic: str) -> None:
     with KafkaCluster(config=TWO_PHASES) as kafka:
         servers = kafka.bootstrap_servers
         writer = _plan(servers, unique_topic, batchId="1", twoPhaseCommit="true")
-        writer.end.commit([writer.task.run(iter([ROWS]))])
+        writer.completion.commit([writer.task.run(iter([ROWS]))])
         assert _values(servers, unique_topic) == [b"a", b"b"]
         aborted = _plan(servers, unique_topic, batchId="2", twoPhaseCommit="true")
-        aborted.end.abort([aborted.task.run(iter([ROWS])), None])
+        aborted.completion.abort([aborted.task.run(iter([ROWS])), None])
         last = _plan(servers, unique_topic, batchId="2", twoPhaseCommit="true")
-        last.end.commit([last.task.run(iter([ROWS]))])
+        last.completion.commit([last.task.run(iter([ROWS]))])
         assert _values(servers, unique_topic) == [b"a", b"a", b"b", b"b"]
 
 

@@ -168,7 +168,7 @@ class World:
             target=lambda: accumulator.pool.wait_for_room(released.is_set, 1), daemon=True
         )
         waiting.start()
-        wait_until(lambda: accumulator.pool.waiting_since is not None)
+        wait_until(lambda: accumulator.pool.writer_waiting_since is not None)
         yield
         released.set()
         accumulator.state.notify()

@@ -220,10 +220,10 @@ def test_records_have_a_status_after_the_sender_thread_died() -> None:
 def test_wait_ends_if_compression_fails(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def compressed(*_: object) -> NoReturn:
+    def compress_records(*_: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(ProducerBatch, "compressed", compressed)
+    monkeypatch.setattr(ProducerBatch, "compress_records", compress_records)
     with running_session(compression_type="lz4") as session:
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)

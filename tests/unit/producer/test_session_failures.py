@@ -332,13 +332,13 @@ def test_sender_crash_reports_every_record() -> None:
 def test_codec_error_fails_the_session_and_reports_every_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def compressed(_: ProducerBatch, *__: object) -> bytes:
+    def compress_records(_: ProducerBatch, *__: object) -> bytes:
         raise MemoryError("no room")
 
     with world(compression_type="lz4") as sim:
         sim.send_batches(1)
         sim.finish()
-        monkeypatch.setattr(ProducerBatch, "compressed", compressed)
+        monkeypatch.setattr(ProducerBatch, "compress_records", compress_records)
         sim.send_batches(2)
         error = fails(sim)
         assert "compression failed: no room" in str(error)

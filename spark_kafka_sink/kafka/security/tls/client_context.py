@@ -229,7 +229,7 @@ def system_authorities_note() -> str:
 
 
 def _load_identity(context: ssl.SSLContext, identity: stores.Identity) -> None:
-    key, passphrase = stores.sealed(identity.key)
+    key, passphrase = stores.encrypt_private_key(identity.key)
     try:
         with short_lived_file(identity.chain_text() + key) as path:
             context.load_cert_chain(path, password=passphrase)

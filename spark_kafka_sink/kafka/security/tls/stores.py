@@ -234,7 +234,7 @@ def _der(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.DER)
 
 
-def opened_jks(content: bytes, password: Secret | None, option: str) -> jks.JksStore:
+def open_jks(content: bytes, password: Secret | None, option: str) -> jks.JksStore:
     """Read a JKS store.
 
     Args:
@@ -389,7 +389,7 @@ def _unreadable(option: str, *, is_encrypted: bool) -> ConfigError:
     )
 
 
-def sealed(key: PrivateKeyTypes) -> tuple[bytes, str]:
+def encrypt_private_key(key: PrivateKeyTypes) -> tuple[bytes, str]:
     """Return the key as encrypted PKCS#8 in PEM, and a new passphrase for it."""
     passphrase = secrets.token_hex(32)
     encryption = serialization.BestAvailableEncryption(passphrase.encode())
@@ -448,7 +448,7 @@ def _pkcs12_identity(content: bytes, store: KeyStore) -> Identity:
 
 
 def _jks_identity(content: bytes, store: KeyStore) -> Identity:
-    opened = opened_jks(content, store.password, KEYSTORE_LOCATION)
+    opened = open_jks(content, store.password, KEYSTORE_LOCATION)
     if not opened.keys:
         raise _lacks("private key", KEYSTORE_LOCATION)
     entry = opened.keys[0]
@@ -519,7 +519,7 @@ def _read(store: TrustStore, option: str) -> list[bytes]:
         case StoreType.PKCS12:
             return all_certificates(read_pkcs12(content, store.password, option))
         case StoreType.JKS:
-            return _jks_certificates(opened_jks(content, store.password, option))
+            return _jks_certificates(open_jks(content, store.password, option))
 
 
 def _jks_certificates(store: jks.JksStore) -> list[bytes]:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RejectedBatchError,
@@ -17,6 +16,7 @@ from spark_kafka_sink.broker.partition.log_validator import (
 )
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
+from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, TopicConfig
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.records.compression import compress

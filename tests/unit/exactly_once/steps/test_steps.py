@@ -148,11 +148,11 @@ def test_impossible_age_suggests_comparing_clocks() -> None:
 
 def test_steps_are_timed_in_their_order() -> None:
     clock = ManualClock()
-    watch = Stopwatch(clock.monotonic)
+    stopwatch = Stopwatch(clock.monotonic)
     for name, seconds in (("fence", 0.25), ("read", 0.5), ("fence", 1.0)):
-        with watch.step(name):
+        with stopwatch.measure(name):
             clock.advance(seconds)
-    assert watch.steps == (("fence", 250.0), ("read", 500.0), ("fence", 1000.0))
+    assert stopwatch.timings == (("fence", 250.0), ("read", 500.0), ("fence", 1000.0))
 
 
 @pytest.fixture

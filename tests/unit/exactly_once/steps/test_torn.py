@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided
-from spark_kafka_sink.exactly_once.steps.torn import fates_of, settled, torn_error
+from spark_kafka_sink.exactly_once.steps.torn import fates_of, resolve_unknown_fates, torn_error
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
@@ -125,7 +125,7 @@ def fate(cluster: PartitionLeader, last_offset: int | None = 1) -> Fate:
     )
     decided = Decided("q", "17", (replace(TASK, partitions=(place,)),))
     with blocking_client(cluster) as client:
-        (outcome,) = settled(client, decided, (Fate.UNKNOWN,))
+        (outcome,) = resolve_unknown_fates(client, decided, (Fate.UNKNOWN,))
     return outcome
 
 
@@ -167,7 +167,7 @@ def test_topic_that_cannot_be_read_is_read_once() -> None:
     )
     tasks = tuple(replace(task, partitions=places) for task in task_transactions(20))
     with blocking_client(cluster) as client:
-        settled(client, Decided("q", "17", tasks), (Fate.UNKNOWN,) * len(tasks))
+        resolve_unknown_fates(client, Decided("q", "17", tasks), (Fate.UNKNOWN,) * len(tasks))
     assert len(cluster.fetched()) == 1
 
 
@@ -181,8 +181,13 @@ def test_no_search_starts_after_the_deadline() -> None:
     unknown = (Fate.UNKNOWN,) * len(tasks)
     with blocking_client(cluster) as client:
         deadline = client.deadline(3)
-        assert settled(client, Decided("q", "17", tasks), unknown, deadline) == unknown
+        assert (
+            resolve_unknown_fates(client, Decided("q", "17", tasks), unknown, deadline) == unknown
+        )
         assert client.now() < deadline + 1
         fetches = len(cluster.fetched())
-        assert settled(client, Decided("q", "17", tasks), unknown, client.now()) == unknown
+        assert (
+            resolve_unknown_fates(client, Decided("q", "17", tasks), unknown, client.now())
+            == unknown
+        )
     assert len(cluster.fetched()) == fetches

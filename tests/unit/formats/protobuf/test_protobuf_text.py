@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.decoder import decode
-from spark_kafka_sink.formats.encoder_spec import Source
+from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
 from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field
 from tests.support.protoc import PACKAGES, compile_files
@@ -278,7 +278,7 @@ def test_defaults_of_the_whole_range(kind: str) -> None:
     assert not re.search(r"\de\+", printed)  # Wire's parser in registries rejects it.
     data = base64.b64encode(sized_field(1, file)).decode()
     # A record without fields: both numbers are absent.
-    assert decode(Format.PROTOBUF, Source(data, "M.N", "M.N"), b"")["f1"] is None
+    assert decode(Format.PROTOBUF, SchemaSource(data, "M.N", "M.N"), b"")["f1"] is None
 
 
 @pytest.mark.parametrize("names", [r'"a\n', r'"a\"b', r'"\\'])

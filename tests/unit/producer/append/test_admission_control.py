@@ -228,7 +228,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
             """
             nonlocal most, quiet
             most = max(most, bytes_of_stalled(sim))
-            waits = sim.session.context.accumulator.pool.waiting_since is not None
+            waits = sim.session.context.accumulator.pool.writer_waiting_since is not None
             quiet = quiet + 1 if waits and not any(held_now(sim)[::2]) else 0
             return quiet == 400
 

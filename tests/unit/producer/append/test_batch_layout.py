@@ -76,7 +76,7 @@ def _deltas(laid_out: BatchLayout, rows: int) -> list[int]:
     return [0] * rows if deltas is None else deltas.tolist()
 
 
-def test_no_rows_have_no_plan() -> None:
+def test_no_rows_have_no_layout() -> None:
     laid_out = run([], [])
     assert laid_out.segments == []
     assert laid_out.offset_deltas.shape == (0,)

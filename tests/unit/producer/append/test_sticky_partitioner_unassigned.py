@@ -16,14 +16,14 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
-from spark_kafka_sink.producer.send.drainer import Drained
+from spark_kafka_sink.producer.send.drainer import DrainResult
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 PLACE = TopicPartition("t", UNASSIGNED)
-PLACES = [TopicPartition("t", number) for number in range(4)]
+PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 
 
 def waiting_batches(sim: World) -> list[ProducerBatch]:
@@ -100,20 +100,23 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         assert len(waiting_batches(sim)) == 80
         quotas = sim.session.context.accumulator.quotas
         assert (
-            sum(quotas.charged_bytes(partition) for partition in PLACES)
+            sum(quotas.charged_bytes(partition) for partition in PARTITIONS)
             < 20 * sim.config.batch_size
         )
         assert not sim.session.context.accumulator.queues.batches_of(lambda queue: queue != PLACE)
         sim.cluster.release()
         sim.finish()
         sim.check_accounting()
-        assert not any(quotas.charged_bytes(partition) for partition in PLACES)
+        assert not any(quotas.charged_bytes(partition) for partition in PARTITIONS)
 
 
 def first_choices(sim: World) -> Counter[int]:
     drainer, now = sim.session._sender.drainer, sim.clock.monotonic()
     leaders = {0: 1, 1: 2}
-    draws = [drainer._drawn("t", leaders, Drained({1: 99, 2: 99}, now)) for _ in range(4_000)]
+    draws = [
+        drainer._partitions_in_draw_order("t", leaders, DrainResult({1: 99, 2: 99}, now))
+        for _ in range(4_000)
+    ]
     return Counter(next(draw) for draw in draws)
 
 

@@ -12,10 +12,10 @@ from spark_kafka_sink.producer.buffer.session_state import SessionState
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor
 
-PLACES = [TopicPartition("t", number) for number in range(20)]
+PARTITIONS = [TopicPartition("t", number) for number in range(20)]
 
 
-class Bench:
+class AccumulatorHarness:
     """An accumulator with its clock, memory and wakeups."""
 
     def __init__(self, clock: Clock, **options: object) -> None:
@@ -47,7 +47,7 @@ class Bench:
         pieces, at = [], 0
         for partition, size in sizes.items():
             view = memoryview(chunk)[at : at + size]
-            pieces.append(EncodedSlice(PLACES[partition], view, 1, opens, 5, 5))
+            pieces.append(EncodedSlice(PARTITIONS[partition], view, 1, opens, 5, 5))
             at += size
         self.accumulator.pool.reserve(len(chunk) + 50)
         self.accumulator.begin_layout()

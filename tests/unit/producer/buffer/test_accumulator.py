@@ -13,14 +13,14 @@ from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason, MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.support.waiting import wait_until
-from tests.unit.producer.buffer.bench import PLACES, Bench
+from tests.unit.producer.buffer.bench import PARTITIONS, AccumulatorHarness
 
 SOON = 5.0
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench(ManualClock(seconds=1.0))
+def bench() -> AccumulatorHarness:
+    return AccumulatorHarness(ManualClock(seconds=1.0))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def writer() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def test_chunk_is_charged_until_its_last_slice_completes(bench: Bench) -> None:
+def test_chunk_is_charged_until_its_last_slice_completes(bench: AccumulatorHarness) -> None:
     bench.put({0: 500, 1: 400})
     assert bench.memory.used == 900
     first, second = bench.accumulator.take_all()
@@ -39,7 +39,7 @@ def test_chunk_is_charged_until_its_last_slice_completes(bench: Bench) -> None:
     assert bench.memory.used == 0
 
 
-def test_small_slices_are_copied_to_release_the_chunk(bench: Bench) -> None:
+def test_small_slices_are_copied_to_release_the_chunk(bench: AccumulatorHarness) -> None:
     chunk = bench.put({0: 880, 1: 60, 2: 60})
     assert bench.memory.used == 1_000 + 120
     batches = {batch.topic_partition.partition: batch for batch in bench.accumulator.take_all()}
@@ -52,7 +52,7 @@ def test_small_slices_are_copied_to_release_the_chunk(bench: Bench) -> None:
     assert bench.memory.used == 0
 
 
-def test_unused_reservation_is_returned(bench: Bench) -> None:
+def test_unused_reservation_is_returned(bench: AccumulatorHarness) -> None:
     bench.accumulator.pool.reserve(700)
     bench.accumulator.begin_layout()
     bench.accumulator.cancel_layout(700)
@@ -64,7 +64,7 @@ def test_unused_reservation_is_returned(bench: Bench) -> None:
     assert len(bench.queued()) == 1
 
 
-def test_batches_close_after_linger_ms(bench: Bench) -> None:
+def test_batches_close_after_linger_ms(bench: AccumulatorHarness) -> None:
     bench.put({0: 100})
     assert bench.accumulator.seconds_until_due(1.0) == pytest.approx(0.099)
     bench.accumulator.close_due(1.098)
@@ -72,14 +72,14 @@ def test_batches_close_after_linger_ms(bench: Bench) -> None:
     bench.clock.advance(0.06)  # type: ignore[attr-defined]
     bench.put({1: 100})
     bench.accumulator.close_due(1.1)
-    assert [batch.topic_partition for batch in bench.queued()] == [PLACES[0]]
+    assert [batch.topic_partition for batch in bench.queued()] == [PARTITIONS[0]]
     assert bench.accumulator.seconds_until_due(1.1) == pytest.approx(0.059)
     bench.accumulator.close_due(1.161)
     assert len(bench.queued()) == 2
 
 
 def test_sender_is_woken_only_for_the_first_open_batch() -> None:
-    bench = Bench(ManualClock(seconds=1.0), linger_ms=4)
+    bench = AccumulatorHarness(ManualClock(seconds=1.0), linger_ms=4)
     for expected in (1, 1):
         bench.put({0: 10}, opens=False)
         assert bench.wakes == expected
@@ -93,13 +93,13 @@ def test_sender_is_woken_only_for_the_first_open_batch() -> None:
 def test_sender_is_woken_only_if_it_would_miss_the_deadline_of_an_open_batch(
     linger_ms: int, wakes: int
 ) -> None:
-    bench = Bench(ManualClock(seconds=1.0), linger_ms=linger_ms)
+    bench = AccumulatorHarness(ManualClock(seconds=1.0), linger_ms=linger_ms)
     assert bench.accumulator.seconds_until_due(1.0) <= (1.0 if wakes else linger_ms / 1000)
     bench.put({0: 100})
     assert bench.wakes == wakes
 
 
-def test_batch_due_during_append_is_closed_after_it(bench: Bench) -> None:
+def test_batch_due_during_append_is_closed_after_it(bench: AccumulatorHarness) -> None:
     bench.put({0: 100})
     wakes = bench.wakes
     bench.put({1: 100})
@@ -120,11 +120,11 @@ def test_batch_due_during_append_is_closed_after_it(bench: Bench) -> None:
 def test_linger_starts_at_append_not_at_encoding(
     start: float,
 ) -> None:
-    bench = Bench(ManualClock(start))
+    bench = AccumulatorHarness(ManualClock(start))
     bench.accumulator.begin_layout()
     bench.clock.advance(0.04)  # type: ignore[attr-defined]
     bench.accumulator.append(
-        [EncodedSlice(PLACES[0], b"1234", 1, True, 5, 5)], Charge(4, holders=0), 0
+        [EncodedSlice(PARTITIONS[0], b"1234", 1, True, 5, 5)], Charge(4, holders=0), 0
     )
     ((_, batch),) = bench.accumulator.open_batches()
     assert batch.created_at == start
@@ -136,7 +136,7 @@ def test_linger_starts_at_append_not_at_encoding(
 )
 def test_batch_is_sent_early_rather_than_late(linger_ms: int, closes_after: float) -> None:
     """The sender's timer has millisecond resolution and rounds up."""
-    bench = Bench(ManualClock(1.0), linger_ms=linger_ms)
+    bench = AccumulatorHarness(ManualClock(1.0), linger_ms=linger_ms)
     bench.put({0: 100})
     created = bench.clock.monotonic()
     assert bench.accumulator.seconds_until_due(created) == pytest.approx(closes_after)
@@ -146,7 +146,7 @@ def test_batch_is_sent_early_rather_than_late(linger_ms: int, closes_after: floa
     assert len(bench.queued()) == 1
 
 
-def test_open_batches_leave_half_of_the_buffer_to_the_writer(bench: Bench) -> None:
+def test_open_batches_leave_half_of_the_buffer_to_the_writer(bench: AccumulatorHarness) -> None:
     for partition in range(5):
         bench.put({partition: 900})
         bench.accumulator.close_due(1.0)
@@ -156,13 +156,13 @@ def test_open_batches_leave_half_of_the_buffer_to_the_writer(bench: Bench) -> No
         bench.put({partition: 900})
     assert bench.wakes > wakes
     bench.accumulator.close_due(1.0)
-    assert [batch.topic_partition for batch in bench.queued()] == PLACES[:5]
+    assert [batch.topic_partition for batch in bench.queued()] == PARTITIONS[:5]
     assert {batch.close_reason for batch in bench.queued()} == {CloseReason.MEMORY}
 
 
 @pytest.mark.parametrize(("more", "left"), [(0, 10), (1, 4)])
 def test_open_batches_may_use_half_of_the_buffer_then_a_quarter(
-    bench: Bench, more: int, left: int
+    bench: AccumulatorHarness, more: int, left: int
 ) -> None:
     for partition in range(10):
         bench.put({partition: 500})
@@ -172,7 +172,7 @@ def test_open_batches_may_use_half_of_the_buffer_then_a_quarter(
     assert len(bench.accumulator.open_batches()) == left
 
 
-def test_closed_batches_beyond_half_of_the_buffer_close_nothing(bench: Bench) -> None:
+def test_closed_batches_beyond_half_of_the_buffer_close_nothing(bench: AccumulatorHarness) -> None:
     bench.put({10: 1_000})
     closed = bench.queued()
     for partition in range(10):
@@ -182,7 +182,7 @@ def test_closed_batches_beyond_half_of_the_buffer_close_nothing(bench: Bench) ->
     assert bench.queued() == closed
 
 
-def test_open_batches_stay_open_if_closed_ones_fill_the_buffer(bench: Bench) -> None:
+def test_open_batches_stay_open_if_closed_ones_fill_the_buffer(bench: AccumulatorHarness) -> None:
     for partition in range(4):
         bench.put({partition: 1_000})
     closed = bench.queued()
@@ -194,12 +194,12 @@ def test_open_batches_stay_open_if_closed_ones_fill_the_buffer(bench: Bench) -> 
     assert len(bench.accumulator.open_batches()) == 4
 
 
-def test_open_batch_stays_open_while_a_layout_uses_it(bench: Bench) -> None:
+def test_open_batch_stays_open_while_a_layout_uses_it(bench: AccumulatorHarness) -> None:
     bench.put({0: 100})
     bench.accumulator.begin_layout()
     bench.accumulator.close_due(50.0)
     assert bench.queued() == []
-    known = bench.accumulator.open_batch(PLACES[0])
+    known = bench.accumulator.open_batch(PARTITIONS[0])
     assert known is not None
     assert (known.records, known.size) == (1, 161)
     bench.accumulator.cancel_layout(0)
@@ -208,7 +208,9 @@ def test_open_batch_stays_open_while_a_layout_uses_it(bench: Bench) -> None:
 
 
 def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> None:
-    bench = Bench(SystemClock(), max_block_ms=60_000, batch_size=9_000, linger_ms=60_000)
+    bench = AccumulatorHarness(
+        SystemClock(), max_block_ms=60_000, batch_size=9_000, linger_ms=60_000
+    )
     bench.put({0: 4_500, 1: 4_500})
     waiting = writer.submit(bench.accumulator.pool.reserve, 5_000)
     wait_until(lambda: bench.wakes >= 2)
@@ -231,7 +233,7 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
 
 @pytest.mark.parametrize("wait", ["reserve", "flush", "topics"])
 def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -> None:
-    bench = Bench(SystemClock(), max_block_ms=600_000)
+    bench = AccumulatorHarness(SystemClock(), max_block_ms=600_000)
     accumulator = bench.accumulator
     bench.put({0: 9_500})
     work = {
@@ -249,12 +251,12 @@ def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -
         accumulator.pool.reserve(1)
 
 
-def test_append_after_the_end_is_ignored(bench: Bench) -> None:
+def test_append_after_the_end_is_ignored(bench: AccumulatorHarness) -> None:
     bench.accumulator.pool.reserve(100)
     bench.accumulator.begin_layout()
     bench.accumulator.state.fail(DeliveryError("gone"))
     piece = EncodedSlice(
-        PLACES[0], b"x" * 50, 1, opens_batch=True, base_timestamp=0, max_timestamp=0
+        PARTITIONS[0], b"x" * 50, 1, opens_batch=True, base_timestamp=0, max_timestamp=0
     )
     with pytest.raises(DeliveryError):
         bench.accumulator.append([piece], Charge(50, holders=0), 100)
@@ -263,7 +265,7 @@ def test_append_after_the_end_is_ignored(bench: Bench) -> None:
 
 
 def test_flush_waits_for_appended_batches(writer: ThreadPoolExecutor) -> None:
-    bench = Bench(SystemClock())
+    bench = AccumulatorHarness(SystemClock())
     bench.put({0: 100, 1: 100})
     flushing = writer.submit(bench.accumulator.flush)
     wait_until(lambda: len(bench.queued()) == 2)
@@ -276,7 +278,7 @@ def test_flush_waits_for_appended_batches(writer: ThreadPoolExecutor) -> None:
 
 
 def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
-    bench = Bench(ManualClock(), compression_type="lz4")
+    bench = AccumulatorHarness(ManualClock(), compression_type="lz4")
     bench.put({0: 939, 1: 939})
     first, second = bench.queued()
     assert not first.is_ready
@@ -291,7 +293,7 @@ def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
 
 
 def test_batch_that_expires_during_compression_releases_its_memory() -> None:
-    bench = Bench(ManualClock(), compression_type="lz4")
+    bench = AccumulatorHarness(ManualClock(), compression_type="lz4")
     bench.put({0: 939})
     (expired,) = bench.accumulator.queues.take_first(lambda batch: batch.created_at <= 0.0)
     bench.accumulator.complete(expired)
@@ -301,16 +303,20 @@ def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     assert bench.accumulator.state.incomplete == 0
 
 
-def test_only_batches_beyond_the_timeout_expire(bench: Bench) -> None:
+def test_only_batches_beyond_the_timeout_expire(bench: AccumulatorHarness) -> None:
     bench.put({0: 939})
     bench.clock.advance(5.0)  # type: ignore[attr-defined]
     bench.put({0: 939, 1: 939})
     expired = bench.accumulator.queues.take_first(lambda batch: batch.created_at <= 3.0)
-    assert [(batch.topic_partition, batch.created_at) for batch in expired] == [(PLACES[0], 1.0)]
+    assert [(batch.topic_partition, batch.created_at) for batch in expired] == [
+        (PARTITIONS[0], 1.0)
+    ]
     assert len(bench.queued()) == 2
 
 
-def test_concurrent_reservations_and_completions_keep_accounting_exact(bench: Bench) -> None:
+def test_concurrent_reservations_and_completions_keep_accounting_exact(
+    bench: AccumulatorHarness,
+) -> None:
     """The codec and sender threads complete batches while the writer appends."""
     stop = threading.Event()
 

@@ -23,7 +23,7 @@ LIMIT = 10_000
 SOON = 5.0
 
 
-class Bench:
+class PoolHarness:
     """A pool whose clock advances when the writer waits."""
 
     def __init__(self) -> None:
@@ -43,39 +43,39 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> PoolHarness:
+    return PoolHarness()
 
 
-def test_empty_pool_accepts_more_than_its_size(bench: Bench) -> None:
+def test_empty_pool_accepts_more_than_its_size(bench: PoolHarness) -> None:
     assert bench.pool.fits(5 * LIMIT)
     bench.pool.reserve(5 * LIMIT)
     assert not bench.pool.fits(1)
 
 
-def test_full_pool_waits_at_most_max_block_ms(bench: Bench) -> None:
+def test_full_pool_waits_at_most_max_block_ms(bench: PoolHarness) -> None:
     bench.pool.reserve(9_000)
     with pytest.raises(BufferTimeoutError, match="9,000 of 10,000 bytes"):
         bench.pool.reserve(2_000)
     assert (bench.pool.used, bench.wakes) == (9_000, 1)
     meters = bench.meters()
     assert (meters.buffer_waits, meters.buffer_wait, meters.buffer_peak) == (1, 1.0, 9_000)
-    assert bench.pool.waiting_since is None
+    assert bench.pool.writer_waiting_since is None
 
 
-def test_waiting_since_is_set_during_the_wait(bench: Bench) -> None:
+def test_waiting_since_is_set_during_the_wait(bench: PoolHarness) -> None:
     seen: list[float | None] = []
 
     def done() -> bool:
-        seen.append(bench.pool.waiting_since)
+        seen.append(bench.pool.writer_waiting_since)
         return True
 
     assert bench.pool.wait_for_room(done, 1)
     assert seen == [1.0]
-    assert bench.pool.waiting_since is None
+    assert bench.pool.writer_waiting_since is None
 
 
-def test_shared_charge_is_released_with_its_last_holder(bench: Bench) -> None:
+def test_shared_charge_is_released_with_its_last_holder(bench: PoolHarness) -> None:
     shared, own = Charge(600, holders=2), Charge(50)
     bench.pool.charge(650)
     first, second = [shared, own], [shared]

@@ -22,7 +22,7 @@ def batch(records: bytes = RECORDS) -> ProducerBatch:
     return filled
 
 
-class Bench:
+class CompressorHarness:
     """A compressor whose work runs when the test calls for it."""
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> CompressorHarness:
+    return CompressorHarness()
 
 
-def test_results_keep_batch_order_and_are_returned_once(bench: Bench) -> None:
+def test_results_keep_batch_order_and_are_returned_once(bench: CompressorHarness) -> None:
     batches = [batch(), batch(b"another")]
     for submitted in batches:
         bench.compressor.submit(submitted)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.producer.send.drainer import Drained
+from spark_kafka_sink.producer.send.drainer import DrainResult
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
@@ -58,7 +58,7 @@ def test_batch_that_does_not_fit_is_sent_with_the_next_request_of_the_step() -> 
 
 
 def test_closed_request_accepts_no_more_batches() -> None:
-    drained = Drained({1: 1_000, 2: 1_000}, 0.0)
+    drained = DrainResult({1: 1_000, 2: 1_000}, 0.0)
     place = TopicPartition("t", 0)
     assert drained.fits(place, 1, 1_001)  # the first batch may have any size
     drained.requests[1] = []

@@ -27,7 +27,10 @@ from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.exactly_once import exactly_once_driver as writers
-from spark_kafka_sink.spark.exactly_once.exactly_once_driver import ExactlyOnceEnd, stream_scope
+from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
+    ExactlyOnceCompletion,
+    stream_scope,
+)
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.reports.abort_files import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
@@ -94,11 +97,11 @@ def committer(monkeypatch: pytest.MonkeyPatch) -> Committer:
 
 
 @pytest.fixture
-def end(tmp_path: Path) -> ExactlyOnceEnd:
+def end(tmp_path: Path) -> ExactlyOnceCompletion:
     return end_with(tmp_path, {})
 
 
-def end_with(tmp_path: Path, more: dict[str, str]) -> ExactlyOnceEnd:
+def end_with(tmp_path: Path, more: dict[str, str]) -> ExactlyOnceCompletion:
     options = {
         "kafka.bootstrap.servers": "localhost:1",
         "deliveryGuarantee": "exactly-once",
@@ -107,7 +110,7 @@ def end_with(tmp_path: Path, more: dict[str, str]) -> ExactlyOnceEnd:
         **more,
     }
     config = SinkConfig.parse(options)
-    return ExactlyOnceEnd(config, WriteOrigin(), stream_scope(config))
+    return ExactlyOnceCompletion(config, WriteOrigin(), stream_scope(config))
 
 
 def _report(folder: Path) -> tuple[WriteStatus, str]:
@@ -115,7 +118,9 @@ def _report(folder: Path) -> tuple[WriteStatus, str]:
     return report.status, report.transaction_outcome
 
 
-def test_commit_is_reported(end: ExactlyOnceEnd, committer: Committer, tmp_path: Path) -> None:
+def test_commit_is_reported(
+    end: ExactlyOnceCompletion, committer: Committer, tmp_path: Path
+) -> None:
     end.commit([DONE, DONE], 7)
     assert committer.calls == [("stream orders",), ("7", 2, "nonce")]
     assert _report(tmp_path) == (WriteStatus.SUCCEEDED, "committed")
@@ -124,7 +129,7 @@ def test_commit_is_reported(end: ExactlyOnceEnd, committer: Committer, tmp_path:
 @pytest.mark.parametrize("method", ["commit", "abort"])
 @pytest.mark.parametrize("status", CommitStatus)
 def test_report_contains_the_transactions_by_outcome(
-    end: ExactlyOnceEnd,
+    end: ExactlyOnceCompletion,
     committer: Committer,
     tmp_path: Path,
     method: str,
@@ -140,7 +145,7 @@ def test_report_contains_the_transactions_by_outcome(
 
 
 def test_commit_failure_is_raised_to_spark(
-    end: ExactlyOnceEnd, committer: Committer, tmp_path: Path
+    end: ExactlyOnceCompletion, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = FencedError("a newer driver")
     with pytest.raises(FencedError):
@@ -149,7 +154,7 @@ def test_commit_failure_is_raised_to_spark(
 
 
 def test_rows_without_a_transaction_are_not_committed(
-    end: ExactlyOnceEnd, committer: Committer
+    end: ExactlyOnceCompletion, committer: Committer
 ) -> None:
     with pytest.raises(TransactionError, match="1 of 2 tasks"):
         end.commit([DONE, CommitMessage(DeliveryReport())], 7)
@@ -159,7 +164,7 @@ def test_rows_without_a_transaction_are_not_committed(
 
 
 def test_abort_takes_the_plan_from_a_task_or_the_plan_file(
-    end: ExactlyOnceEnd, committer: Committer, tmp_path: Path
+    end: ExactlyOnceCompletion, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ABORTED
     end.origin = WriteOrigin(planning_file=PlanningFile(str(tmp_path / "q.planned")))
@@ -174,7 +179,7 @@ def test_abort_takes_the_plan_from_a_task_or_the_plan_file(
 
 
 def test_abort_names_open_transactions_and_the_command_that_ends_them(
-    end: ExactlyOnceEnd,
+    end: ExactlyOnceCompletion,
     committer: Committer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -209,7 +214,7 @@ def test_transactions_of_two_phase_commit_do_not_time_out(
 
 
 def test_abort_after_a_decision_reports_a_failure_with_visible_rows(
-    end: ExactlyOnceEnd, committer: Committer, tmp_path: Path
+    end: ExactlyOnceCompletion, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ROLLED_FORWARD
     end.abort([DONE, DONE], 7)
@@ -218,7 +223,7 @@ def test_abort_after_a_decision_reports_a_failure_with_visible_rows(
 
 
 def test_failing_abort_does_not_hide_the_error(
-    end: ExactlyOnceEnd,
+    end: ExactlyOnceCompletion,
     committer: Committer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -234,7 +239,7 @@ def test_failing_abort_does_not_hide_the_error(
 
 
 def test_abort_of_a_partially_committed_batch(
-    end: ExactlyOnceEnd,
+    end: ExactlyOnceCompletion,
     committer: Committer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -247,7 +252,7 @@ def test_abort_of_a_partially_committed_batch(
     assert "may be open" not in caplog.text
 
 
-def test_abort_needs_no_report(end: ExactlyOnceEnd, committer: Committer) -> None:
+def test_abort_needs_no_report(end: ExactlyOnceCompletion, committer: Committer) -> None:
     unreadable = TransactionCommitMessage(PackedReport(b"?", b"?"), EMPTY, "nonce")
     end.abort([unreadable, None], 7)
     assert committer.calls[1:]

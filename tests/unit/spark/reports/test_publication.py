@@ -38,7 +38,7 @@ from spark_kafka_sink.spark.writers.data_source_writers import (
     KafkaProdWriter,
 )
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
-from tests.unit.spark.writers.write_ends import write_end
+from tests.unit.spark.writers.write_completions import write_completion
 
 REPORT = DeliveryReport(tasks=1, retries=2)
 DONE = CommitMessage(REPORT)
@@ -52,10 +52,10 @@ def _task(**options: str) -> TaskWriter:
 
 
 def _commit_and_abort(task: TaskWriter, *messages: CommitMessage) -> None:
-    write_end(task).commit(messages or (DONE,))
-    write_end(task).abort(messages or (DONE, None))
-    write_end(task).commit(messages or (DONE,), 7)
-    write_end(task).abort(messages or (DONE, None), 7)
+    write_completion(task).commit(messages or (DONE,))
+    write_completion(task).abort(messages or (DONE, None))
+    write_completion(task).commit(messages or (DONE,), 7)
+    write_completion(task).abort(messages or (DONE, None), 7)
 
 
 def _read(path: Path) -> DeliveryReport:
@@ -77,7 +77,7 @@ def test_unnamed_streams_share_a_path(
     path = tmp_path / "reports"
     for tasks, query in ((1, "first"), (2, "second"), (3, "first"), (4, "second")):
         report = replace(REPORT, tasks=tasks, query_id=query)
-        write_end(_task(reportPath=str(path))).commit((CommitMessage(report),), 7)
+        write_completion(_task(reportPath=str(path))).commit((CommitMessage(report),), 7)
     files = sorted(path.rglob("batch-7.json"))
     assert [_read(file).tasks for file in files] == [3, 4]
     assert files[0].parent == path
@@ -91,7 +91,7 @@ def test_failure_of_an_unknown_stream_replaces_no_report(
     here = ReportFolder.of(tmp_path / "files")
     monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
     path = tmp_path / "reports"
-    writer = write_end(_task(reportPath=str(path)))
+    writer = write_completion(_task(reportPath=str(path)))
     writer.abort((None,), 7)
     assert not _read(path / "batch-7.json").query_id
     done = replace(REPORT, tasks=1, query_id="first")
@@ -172,7 +172,7 @@ def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     broken: dict[str, Any] = {part: _Failing()}
     strange = CommitMessage(replace(REPORT, **broken))
     _commit_and_abort(_task(), strange)
-    write_end(_task(reportPath=str(path))).commit([DONE, strange, DONE])
+    write_completion(_task(reportPath=str(path))).commit([DONE, strange, DONE])
     report = _read(path)
     assert (report.status, report.tasks, report.retries) == (WriteStatus.SUCCEEDED, 2, 4)
     assert "1 of 3 tasks' reports cannot be merged" in report.error
@@ -221,16 +221,16 @@ def test_report_of_each_outcome(tmp_path: Path) -> None:
     Publication.of(task.config, task.origin).announce()
     running = _read(path)
     assert (running.status, running.tasks) == (WriteStatus.RUNNING, 0)
-    write_end(task).abort([DONE, None])
+    write_completion(task).abort([DONE, None])
     failed = _read(path)
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
     assert "see the exception that Spark raised" in failed.error
     assert "status" in summarize(failed)
     task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path / "w.error")))
     task.origin.error_file.store(ReportError("that is why"))
-    write_end(task).abort([DONE, None])
+    write_completion(task).abort([DONE, None])
     assert _read(path).error == "ReportError: that is why"
-    write_end(task).commit([DONE])
+    write_completion(task).commit([DONE])
     done = _read(path)
     assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
     assert running.written_at <= failed.written_at <= done.written_at
@@ -258,7 +258,7 @@ def test_report_of_a_failure_elsewhere_has_no_error_of_a_retried_task(
     with pytest.raises(ReportError):
         run(0, map(fail, [0]))
     run(0, iter(()))
-    write_end(task).abort([DONE, None])
+    write_completion(task).abort([DONE, None])
     assert "see the exception that Spark raised" in _read(path).error
 
 
@@ -275,7 +275,7 @@ def test_stale_report_is_deleted_if_the_final_one_cannot_be_written(
     Publication.of(task.config, task.origin).announce()
     with monkeypatch.context() as full:
         full.setattr(Path, "write_bytes", fails)
-        write_end(task).commit([DONE])
+        write_completion(task).commit([DONE])
     assert "no report of the write was written" in caplog.text
     assert list(tmp_path.iterdir()) == []
 
@@ -286,7 +286,7 @@ def test_interrupted_micro_batch_mentions_that_a_stop_is_no_error(tmp_path: Path
     file = PlanningFile(str(tmp_path / "session" / "q.planned"))
     file.store(PlanningData(at=planned))
     task.origin = WriteOrigin(planning_file=file)
-    write_end(task).abort([None], 3)
+    write_completion(task).abort([None], 3)
     report = _read(tmp_path / "batch-3.json")
     assert report.started_at == planned
     assert report.duration_ms > 0
@@ -338,7 +338,7 @@ def test_unwritable_path_fails_the_announcement(tmp_path: Path) -> None:
 def test_writers_can_be_pickled() -> None:
     task = _task(reportPath="/x")
     for kind in (KafkaProdWriter, KafkaProdStreamWriter):
-        copy = pickle.loads(pickle.dumps(kind(task, write_end(task))))
+        copy = pickle.loads(pickle.dumps(kind(task, write_completion(task))))
         assert copy.task.config.report_path == "/x"
 
 
@@ -358,7 +358,7 @@ def test_path_of_a_micro_batch_report(
     monkeypatch.chdir(tmp_path)
     task = _task(reportPath=option)
     publication.check_report_folder(task.config, None)
-    write_end(task).commit([DONE], 7)
+    write_completion(task).commit([DONE], 7)
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert files == [tmp_path / file]
 

@@ -29,7 +29,7 @@ from spark_kafka_sink.spark.writers.commit_messages import (
 )
 from spark_kafka_sink.spark.writers.map_task import run_task
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
-from tests.unit.spark.writers.write_ends import write_end
+from tests.unit.spark.writers.write_completions import write_completion
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 KNOWN = CommitMessage(DeliveryReport(tasks=1))
@@ -48,19 +48,19 @@ def test_commit_without_delivery_reports_fails(
     messages: Any,
 ) -> None:
     with pytest.raises(DeliveryError, match=f"1 of {len(messages)} p"):
-        write_end(_task()).commit(messages)
+        write_completion(_task()).commit(messages)
     with pytest.raises(DeliveryError, match="processingTime"):
-        write_end(_task()).commit(messages, 3)
+        write_completion(_task()).commit(messages, 3)
 
 
 @pytest.mark.parametrize("messages", [(), (KNOWN,), *MIXES], ids=range(2 + len(MIXES)))
 def test_abort_accepts_any_messages(messages: Any) -> None:
-    write_end(_task()).abort(messages)
-    write_end(_task()).abort(messages, 3)
+    write_completion(_task()).abort(messages)
+    write_completion(_task()).abort(messages, 3)
 
 
 def test_commit_of_reports() -> None:
-    reports = [write_end(_task()).commit((KNOWN, KNOWN), batch) for batch in (None, 3)]
+    reports = [write_completion(_task()).commit((KNOWN, KNOWN), batch) for batch in (None, 3)]
     assert [report.tasks for report in reports] == [2, 2]
 
 
@@ -123,10 +123,10 @@ def test_topic_recreated_between_tasks_fails_the_write() -> None:
     ]
     lost = "acknowledged 76 records"
     with pytest.raises(DeliveryError, match=lost) as caught:
-        write_end(_task()).commit(messages)
+        write_completion(_task()).commit(messages)
     assert caught.value.topic == "t"
     with pytest.raises(DeliveryError):
-        write_end(_task()).commit(messages, 3)
+        write_completion(_task()).commit(messages, 3)
 
 
 def test_topics_with_one_id_each_are_accepted() -> None:

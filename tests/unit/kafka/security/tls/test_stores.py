@@ -20,10 +20,10 @@ from spark_kafka_sink.kafka.security.tls.client_context import client_context
 from spark_kafka_sink.kafka.security.tls.jks import JksKey
 from spark_kafka_sink.kafka.security.tls.stores import (
     client_identity,
+    encrypt_private_key,
     jks_private_key,
     pem_blocks,
     private_key,
-    sealed,
     trusted_certificates,
 )
 from tests.support.handshakes import demanding_context, handshake
@@ -333,14 +333,14 @@ def test_invalid_key_is_described(text: str, words: str) -> None:
 
 def test_sealed_key_opens_only_with_its_own_passphrase(plain_keys: dict[str, Path]) -> None:
     key = read(plain_keys["EC"].read_text())
-    text, passphrase = sealed(key)
+    text, passphrase = encrypt_private_key(key)
     assert text.startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
     assert numbers(read(text.decode(), passphrase)) == numbers(key)
-    assert sealed(key)[1] != passphrase
+    assert encrypt_private_key(key)[1] != passphrase
 
 
 def test_password_that_is_not_utf_8_is_not_shown(plain_keys: dict[str, Path]) -> None:
-    text = sealed(read(plain_keys["EC"].read_text()))[0].decode()
+    text = encrypt_private_key(read(plain_keys["EC"].read_text()))[0].decode()
     with pytest.raises(ConfigError) as caught:
         read(text, "hunter2\udcff")
     assert caught.value.__cause__ is None

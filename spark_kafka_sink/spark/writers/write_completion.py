@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 
 
-class WriteEnd:
+class WriteCompletion:
     """Commit and abort of a write, called on the driver."""
 
     def __init__(self, config: SinkConfig, origin: WriteOrigin) -> None:
@@ -68,7 +68,7 @@ class WriteEnd:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """A planned batch write: `task` is pickled to the tasks, and `end` commits or aborts."""
+    """A planned batch write: `task` is pickled to the tasks, and `completion` commits or aborts."""
 
     task: TaskWriter
-    end: WriteEnd
+    completion: WriteCompletion
