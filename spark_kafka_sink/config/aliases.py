@@ -90,7 +90,7 @@ class NamedOptions(dict[str, str]):
         if alias.unit == 1:
             parse_value(option, text, f"{PREFIX}{name}")
             return text
-        scaled = replace(option, high=option.top // alias.unit)
+        scaled = replace(option, high=option.highest // alias.unit)
         parse_value(scaled, text, f"{PREFIX}{name}")
         return str(int(text) * alias.unit)
 

@@ -59,13 +59,13 @@ _PROTOCOL = "security.protocol"
 _LOG = logging.getLogger(__name__)
 BOOTSTRAP = "bootstrap.servers"
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
-_LEVELS = {
+_LEVEL_OPTIONS = {
     enums.Codec.GZIP: "compression.gzip.level",
     enums.Codec.LZ4: "compression.lz4.level",
     enums.Codec.ZSTD: "compression.zstd.level",
 }
-_LEVEL = "compression.level"
-_LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
+_GENERAL_LEVEL = "compression.level"
+_JAVA_LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
 """librdkafka's levels that have different numbers in Java. LZ4F's levels 0 to 2 select the fast
 compressor, which is level 9 in Java.
 """
@@ -154,7 +154,7 @@ def _producer_fields(
         "acks": enums.Acks.named(values["acks"]),
         "largest_request": largest_request(values, frozenset(merged)),
         "compression_type": codec,
-        "compression_level": _level(values, codec, user_options),
+        "compression_level": _compression_level(values, codec, user_options),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
         "partitioner": partitioner,
         "partitioner_function": function,
@@ -175,24 +175,26 @@ def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
         )
 
 
-def _level(
+def _compression_level(
     values: Mapping[str, Any], codec: enums.Codec, user_options: Mapping[str, str]
 ) -> int | None:
     """Return the compression level, from librdkafka's option or Java's option for the codec."""
-    if codec not in _LEVELS:
+    if codec not in _LEVEL_OPTIONS:
         return None
-    name = _LEVELS[codec]
-    general_level, codec_level = int(values[_LEVEL]), int(values[name])
+    name = _LEVEL_OPTIONS[codec]
+    general_level, codec_level = int(values[_GENERAL_LEVEL]), int(values[name])
     if general_level == -1:
         return codec_level
     option = next(option for option in PRODUCER_OPTIONS if option.name == name)
     level = (
-        _LZ4_LEVELS.get(general_level, general_level) if codec is enums.Codec.LZ4 else general_level
+        _JAVA_LZ4_LEVELS.get(general_level, general_level)
+        if codec is enums.Codec.LZ4
+        else general_level
     )
     if not option.accepts(level):
-        raise wrong_value(option, str(general_level), f"{PREFIX}{_LEVEL}")
+        raise wrong_value(option, str(general_level), f"{PREFIX}{_GENERAL_LEVEL}")
     if name in user_options and codec_level != level:
-        raise synonyms(f"{PREFIX}{_LEVEL}", f"{PREFIX}{name}")
+        raise synonyms(f"{PREFIX}{_GENERAL_LEVEL}", f"{PREFIX}{name}")
     return level
 
 

@@ -155,37 +155,37 @@ class Option:
     Args:
         kind: type of the value.
         name: Java's name without "kafka.", or the sink's own name.
-        java: Java's default; None if Java has no default.
-        bulk: this sink's default if it differs from Java's because the sink writes in bulk, else
-            None.
+        java_default: Java's default; None if Java has no default.
+        sink_default: this sink's default if it differs from Java's because the sink writes in bulk,
+            else None.
         batch_write: the default for batch writes if it differs, else None.
         low: smallest allowed number.
         high: largest allowed number; None for the largest number of the kind.
         fractional: True if the number may have decimals, like librdkafka's floats.
-        also: a single number outside low..high that is also allowed.
+        extra_value: a single number outside low..high that is also allowed.
         choices: the allowed texts, or the members of a `StrEnum`; empty if any text is allowed.
         hints: hints for texts that are not allowed, by text; the key "" matches any other text.
-        of_java: True if Java's producer has the option.
+        is_java_option: True if Java's producer has the option.
     """
 
     kind: OptionType
     name: str
-    java: Value
+    java_default: Value
     _: KW_ONLY
-    bulk: Value = None
+    sink_default: Value = None
     batch_write: Value = None
     low: float = 0
     high: float | None = None
     fractional: bool = False
-    also: int | None = None
+    extra_value: int | None = None
     choices: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
-    of_java: bool = True
+    is_java_option: bool = True
 
     @property
     def default(self) -> Value:
         """The value that applies if neither the user nor a profile sets the option."""
-        return self.java if self.bulk is None else self.bulk
+        return self.java_default if self.sink_default is None else self.sink_default
 
     @property
     def is_number(self) -> bool:
@@ -193,7 +193,7 @@ class Option:
         return self.kind in (OptionType.INT, OptionType.LONG)
 
     @property
-    def top(self) -> float:
+    def highest(self) -> float:
         """The largest allowed number."""
         if self.high is not None:
             return self.high
@@ -208,12 +208,12 @@ class Option:
             return f"a number from {self.low} to {self.high}"
         if not self.is_number:
             return _ALLOWED_TEXTS.get(self.kind.value, "any text")
-        range_text = f"{self.low} to {self.top}"
-        return range_text if self.also is None else f"{self.also} or {range_text}"
+        range_text = f"{self.low} to {self.highest}"
+        return range_text if self.extra_value is None else f"{self.extra_value} or {range_text}"
 
     def accepts(self, number: float) -> bool:
         """Return True if this number is allowed."""
-        return number == self.also or self.low <= number <= self.top
+        return number == self.extra_value or self.low <= number <= self.highest
 
 
 flag = partial(Option, OptionType.BOOLEAN)

@@ -61,9 +61,11 @@ class ProducerOptions:
         long("socket.connection.setup.timeout.ms", 10_000)
     )
     """Maximum time to establish a TCP connection."""
-    send_buffer_bytes: int = setting(integer("send.buffer.bytes", 131_072, bulk=-1, low=-1))
+    send_buffer_bytes: int = setting(integer("send.buffer.bytes", 131_072, sink_default=-1, low=-1))
     """Size of the socket's send buffer; -1: the system's default."""
-    receive_buffer_bytes: int = setting(integer("receive.buffer.bytes", 32_768, bulk=-1, low=-1))
+    receive_buffer_bytes: int = setting(
+        integer("receive.buffer.bytes", 32_768, sink_default=-1, low=-1)
+    )
     """Size of the socket's receive buffer; -1: the system's default."""
 
     # Delivery
@@ -89,28 +91,30 @@ class ProducerOptions:
     """Maximum wait between two retries."""
     max_in_flight: int = setting(integer("max.in.flight.requests.per.connection", 5, low=1))
     """Maximum number of requests in flight to a broker; at most 5 with idempotence."""
-    enable_gapless_guarantee: bool = setting(flag("enable.gapless.guarantee", False, of_java=False))
+    enable_gapless_guarantee: bool = setting(
+        flag("enable.gapless.guarantee", False, is_java_option=False)
+    )
     """librdkafka option: fail the write if a batch fails permanently, so that no gap is left in a
     partition; a batch that timed out may still leave a gap.
     """
-    transaction_timeout_ms: ClassVar[Option] = integer(TRANSACTION_TIMEOUT, 60_000, bulk=0)
+    transaction_timeout_ms: ClassVar[Option] = integer(TRANSACTION_TIMEOUT, 60_000, sink_default=0)
     """With exactly-once: maximum time from the first row of a task to the driver's decision, after
     which the broker aborts the transaction. At least 60000 unless atomicBatch is set. 0: the
     broker's maximum (transaction.max.timeout.ms).
     """
 
     # Batches
-    batch_size: int = setting(integer("batch.size", 16_384, bulk=1_048_576))
+    batch_size: int = setting(integer("batch.size", 16_384, sink_default=1_048_576))
     """Uncompressed size at which a batch is closed and sent."""
     batch_num_messages: int = setting(
-        integer("batch.num.messages", 2_147_483_647, low=1, of_java=False)
+        integer("batch.num.messages", 2_147_483_647, low=1, is_java_option=False)
     )
     """librdkafka option: number of records at which a batch is closed and sent."""
     linger_ms: float = setting(
-        long("linger.ms", 5, bulk=50, batch_write=BATCH_WRITE_LINGER_MS, fractional=True)
+        long("linger.ms", 5, sink_default=50, batch_write=BATCH_WRITE_LINGER_MS, fractional=True)
     )
     """Maximum time that a batch waits for more records; may be a decimal, such as 0.5."""
-    buffer_memory: int = setting(long("buffer.memory", 33_554_432, bulk=67_108_864))
+    buffer_memory: int = setting(long("buffer.memory", 33_554_432, sink_default=67_108_864))
     """Memory for buffered records, including compressed copies and requests in flight."""
     max_block_ms: int = setting(long("max.block.ms", 60_000))
     """Maximum time to wait for buffer memory while none is freed, or for the first metadata of a
@@ -129,13 +133,14 @@ class ProducerOptions:
     """Compression codec of the batches; a batch that the codec would enlarge is sent uncompressed.
     """
     compression_level: int | None = setting(
-        integer("compression.level", -1, low=-131_072, high=22, of_java=False), default=MISSING
+        integer("compression.level", -1, low=-131_072, high=22, is_java_option=False),
+        default=MISSING,
     )
     """librdkafka option: compression level of the codec in use, in librdkafka's numbering; -1: use
     the option of the codec below.
     """
     compression_gzip_level: ClassVar[Option] = integer(
-        "compression.gzip.level", -1, low=1, high=9, also=-1
+        "compression.gzip.level", -1, low=1, high=9, extra_value=-1
     )
     """gzip level; -1: zlib's default."""
     compression_lz4_level: ClassVar[Option] = integer("compression.lz4.level", 9, low=1, high=17)
@@ -165,7 +170,7 @@ class ProducerOptions:
     partitions for rows without a key.
     """
     partitioner: enums.PartitionerName = setting(
-        text("partitioner", "", of_java=False), default=MISSING
+        text("partitioner", "", is_java_option=False), default=MISSING
     )
     """librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, fnv1a or
     fnv1a_random; or module:function, a Python function called once per chunk and topic with (key,
@@ -187,7 +192,9 @@ class ProducerOptions:
     """Exclude a broker's partitions for rows without a key if it has not responded for this long;
     0: never exclude them.
     """
-    allow_auto_create_topics: bool = setting(flag("allow.auto.create.topics", True, of_java=False))
+    allow_auto_create_topics: bool = setting(
+        flag("allow.auto.create.topics", True, is_java_option=False)
+    )
     """Let the broker create missing topics."""
     metadata_max_age_ms: int = setting(long("metadata.max.age.ms", 300_000))
     """Maximum age of metadata (leaders, partitions) before it is refreshed."""
@@ -209,12 +216,14 @@ class ProducerOptions:
 
     # Monitoring
     statistics_interval_ms: int = setting(
-        integer("statistics.interval.ms", 0, high=86_400_000, of_java=False)
+        integer("statistics.interval.ms", 0, high=86_400_000, is_java_option=False)
     )
     """Interval between two statistics lines (JSON, to the logger spark_kafka_sink.statistics, or to
     files at statisticsPath); 0: none.
     """
-    debug: tuple[DebugContext, ...] = setting(text("debug", "", of_java=False), default=MISSING)
+    debug: tuple[DebugContext, ...] = setting(
+        text("debug", "", is_java_option=False), default=MISSING
+    )
     """Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, protocol,
     eos, security, all. librdkafka's other contexts are accepted.
     """

@@ -81,7 +81,7 @@ def _java_class(package: str, default: Enum, **kwargs: Any) -> partial[Option]:
     """Return a function for options that accept Java classes, with or without their package."""
     short = tuple(str(member.value) for member in type(default))
     choices = tuple(f"{package}{name}" for name in short) + short
-    return partial(text, java=f"{package}{default.value}", choices=choices, **kwargs)
+    return partial(text, java_default=f"{package}{default.value}", choices=choices, **kwargs)
 
 
 _strategy = _java_class(_STRATEGIES, SubjectStrategy.TOPIC_NAME)
@@ -122,7 +122,9 @@ class RegistryConfig:
     """Register the schema if the subject does not contain it."""
     use_latest: bool = setting(flag("use.latest.version", False))
     """Serialize with the subject's latest version; requires auto.register.schemas=false."""
-    schema_id: int | None = setting(integer("use.schema.id", -1, low=1, also=-1), default=None)
+    schema_id: int | None = setting(
+        integer("use.schema.id", -1, low=1, extra_value=-1), default=None
+    )
     """Serialize with the schema that has this id; -1: not set."""
     normalize: bool = setting(flag("normalize.schemas", False))
     """Normalize schemas when they are registered or looked up."""

@@ -139,7 +139,7 @@ class Doctor:
         nodes = tuple(client.cluster.nodes.values())
         outcomes: dict[Node, CallOutcome] = {}
         for node in nodes:
-            client.submit(_ask_versions(node, outcomes))
+            client.submit(_ask_metadata(node, outcomes))
         deadline = client.deadline(self.seconds)
         while len(outcomes) < len(nodes) and client.now() < deadline:
             client.run_once(min(deadline - client.now(), _MAX_POLL_S))
@@ -216,7 +216,7 @@ def _passed(step: CheckStep, broker: BrokerConnection, config: ProducerConfig) -
     return f"{security.sasl.mechanism.value} as {principal_of(security)}"
 
 
-def _ask_versions(node: Node, outcomes: dict[Node, CallOutcome]) -> Call:
+def _ask_metadata(node: Node, outcomes: dict[Node, CallOutcome]) -> Call:
     def done(outcome: CallOutcome) -> None:
         outcomes[node] = outcome
 

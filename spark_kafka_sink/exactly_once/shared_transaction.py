@@ -29,7 +29,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
-from spark_kafka_sink.exactly_once.steps.torn import fate_of
+from spark_kafka_sink.exactly_once.steps.torn import fate_from_markers
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,
@@ -403,7 +403,7 @@ def _is_aborted(scope_client: ScopeClient, results: Iterable[TaskResult]) -> boo
     deadline = scope_client.deadline_in(scope_client.max_block_s)
     return (
         bool(tasks)
-        and fate_of(scope_client.client, tasks[0], deadline) is decision_record.Fate.LOST
+        and fate_from_markers(scope_client.client, tasks[0], deadline) is decision_record.Fate.LOST
     )
 
 

@@ -31,7 +31,7 @@ def make_sender(context: SessionContext) -> Sender:
         producer_state=producer_state,
         accumulator=accumulator,
         listeners=context.listeners,
-        failures=context.report.failures,
+        failures=context.report_builder.failures,
         written=context.written,
         acls=acls,
         transaction_manager=transaction_manager,
@@ -55,8 +55,8 @@ def make_sender(context: SessionContext) -> Sender:
     if context.settings.dry_run:
         from spark_kafka_sink.producer.dry_run import CodecSampler, DryRunSender  # rarely needed
 
-        sampler = CodecSampler(client.config, context.report)
-        make = partial(DryRunSender, report=context.report, sampler=sampler)
+        sampler = CodecSampler(client.config, context.report_builder)
+        make = partial(DryRunSender, report=context.report_builder, sampler=sampler)
     return make(
         client=client,
         accumulator=accumulator,
@@ -74,7 +74,7 @@ def make_sender(context: SessionContext) -> Sender:
         producer_id_requester=ProducerIdRequester(client, producer_state, acls),
         transaction_manager=transaction_manager,
         listeners=context.listeners,
-        broker_meters=context.report.meters.brokers,
+        broker_meters=context.report_builder.meters.brokers,
         statistics=_statistics(context, partitions),
     )
 
@@ -86,7 +86,7 @@ def _statistics(context: SessionContext, partitions: PartitionStates) -> Statist
         client=context.client,
         accumulator=context.accumulator,
         producer_state=context.producer_state,
-        report=context.report,
+        report=context.report_builder,
         partitions=partitions,
         transaction_manager=context.transaction_manager,
     )

@@ -130,13 +130,13 @@ class ProducerSession:
             return
         clock = self.client.clock
         started, arrived_ms = clock.monotonic(), clock.wall_ms()
-        self.context.report.meters.serialize_time += rows.serialize_s
+        self.context.report_builder.meters.serialize_time += rows.serialize_s
         for chunk in self._validator.validate(rows):
             for part in self._admission.admit(chunk):
                 errors = self._write(part, arrived_ms)
                 if errors is not None:
                     self._append_dead_letters(part.rows, errors, arrived_ms)
-        self.context.report.meters.append_time += clock.monotonic() - started
+        self.context.report_builder.meters.append_time += clock.monotonic() - started
 
     @property
     def suggested_chunk_rows(self) -> int:
@@ -149,7 +149,7 @@ class ProducerSession:
         started = self.client.clock.monotonic()
         self._topics.await_expected()
         self._accumulator.flush()
-        self.context.report.meters.flush_time += self.client.clock.monotonic() - started
+        self.context.report_builder.meters.flush_time += self.client.clock.monotonic() - started
 
     @property
     def transaction(self) -> OpenTransaction | None:
@@ -204,7 +204,7 @@ class ProducerSession:
     def report(self, task: TaskInfo) -> DeliveryReport:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
-        meters = self.context.report.meters
+        meters = self.context.report_builder.meters
         self._accumulator.pool.measure(meters)
         known = self.client.metadata.cluster.topics
         for name, meter in meters.topics.copy().items():
@@ -212,8 +212,8 @@ class ProducerSession:
                 meter.partitions = known[name].partition_count
             meter.keyed_records = self._partitioner.keyed[name]
             meter.assigned_records = self._partitioner.assigned[name]
-        report = self.context.report.build(task, int(duration * 1000))
-        return replace(report, poison=self.context.bad_rows.build()).of_task(task)
+        report = self.context.report_builder.build(task, int(duration * 1000))
+        return replace(report, bad_rows=self.context.bad_rows.build()).of_task(task)
 
     @property
     def written_topics(self) -> tuple[WrittenTopic, ...]:
@@ -223,7 +223,7 @@ class ProducerSession:
     def progress(self) -> SessionProgress:
         """Return the session's progress; any thread may call this."""
         return SessionProgress(
-            counts=self.context.report.progress(),
+            counts=self.context.report_builder.progress(),
             is_buffer_full=self._accumulator.pool.writer_waiting_since is not None,
             is_connected=bool(list(self.client.network.connected())),
         )

@@ -64,7 +64,7 @@ class SessionContext:
     client: Client
     producer_state: ProducerState
     settings: SessionSettings
-    report: ReportBuilder
+    report_builder: ReportBuilder
     written: WrittenTopics
     events: ProducerEvents
     listeners: BatchListeners
@@ -110,7 +110,7 @@ def make_context(
         client=client,
         producer_state=producer_state,
         settings=settings,
-        report=report,
+        report_builder=report,
         written=WrittenTopics(),
         events=events,
         listeners=listeners,

@@ -22,7 +22,13 @@ from spark_kafka_sink.report.metrics.merging import (
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo
+from spark_kafka_sink.report.task_report import (
+    BAD_ROWS_KEY,
+    COLUMNS,
+    TaskInfo,
+    TaskReport,
+    TransactionInfo,
+)
 from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
@@ -174,7 +180,7 @@ class DeliveryCounters:
     """
     metrics: ProducerMetrics = merged(ProducerMetrics.merge_all, ProducerMetrics())
     """Metrics of the producers."""
-    poison: tuple[BadRowCount, ...] = merged(flat(BadRowCount.merge_all), ())
+    bad_rows: tuple[BadRowCount, ...] = merged(flat(BadRowCount.merge_all), ())
     """Rows that could not be written, by reason; only with errors.tolerance=all."""
     codecs: tuple[CodecCost, ...] = merged(flat(CodecCost.merge_all), ())
     """Size and cost of a sample of the batches with each codec; only for a dry run."""
@@ -202,12 +208,12 @@ class DeliveryCounters:
     @property
     def dead_lettered(self) -> int:
         """Number of rows sent to the dead letter topic, which are included in `records`."""
-        return sum(count.dead_lettered for count in self.poison)
+        return sum(count.dead_lettered for count in self.bad_rows)
 
     @property
     def dropped(self) -> int:
         """Number of rows that could not be written and were dropped."""
-        return sum(count.dropped for count in self.poison)
+        return sum(count.dropped for count in self.bad_rows)
 
     @property
     def rows(self) -> int:
@@ -246,7 +252,7 @@ class DeliveryCounters:
             records=self.records,
             bytes_sent=self.bytes_sent,
             retries=self.retries,
-            poison=self.dead_lettered + self.dropped,
+            bad_rows=self.dead_lettered + self.dropped,
         )
         return replace(self, slowest=(line,))
 
@@ -298,7 +304,7 @@ class DeliveryCounters:
             "slowest": [task.to_dict() for task in self.slowest],
             "transactions": [asdict(transaction) for transaction in self.transactions],
             "metrics": self.metrics.to_dict(),
-            "poison": [asdict(count) for count in self.poison],
+            BAD_ROWS_KEY: [asdict(count) for count in self.bad_rows],
             "codecs": [asdict(cost) for cost in self.codecs],
             "partitions": [part.to_dict() for part in self.partitions],
             "task_columns": list(COLUMNS),
@@ -337,7 +343,7 @@ class DeliveryCounters:
                 TransactionInfo(**transaction) for transaction in data["transactions"]
             ),
             metrics=ProducerMetrics.from_dict(data["metrics"]),
-            poison=tuple(BadRowCount.from_dict(count) for count in data["poison"]),
+            bad_rows=tuple(BadRowCount.from_dict(count) for count in data[BAD_ROWS_KEY]),
             codecs=tuple(CodecCost.from_dict(cost) for cost in data["codecs"]),
             partitions=tuple(
                 PartitionReport.from_dict(partition) for partition in data["partitions"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_COUNTS = ("records", "bytes_sent", "retries", "poison")
+BAD_ROWS_KEY: Final = "poison"
+"""Key of the bad rows in the JSON report."""
+_COUNTS = ("records", "bytes_sent", "retries", BAD_ROWS_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -57,7 +59,7 @@ class TaskReport:
     """Bytes after compression."""
     retries: int = 0
     """Number of batches sent again."""
-    poison: int = 0
+    bad_rows: int = 0
     """Number of rows that could not be written."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +68,7 @@ class TaskReport:
 
     def to_row(self) -> tuple[int, ...]:
         """Return the values of `COLUMNS`."""
-        counts = (self.records, self.bytes_sent, self.retries, self.poison)
+        counts = (self.records, self.bytes_sent, self.retries, self.bad_rows)
         return (self.duration_ms, *astuple(self.task), *counts)
 
     @classmethod
@@ -74,6 +76,7 @@ class TaskReport:
         """Parse the result of `to_dict`."""
         task = TaskInfo(**{field.name: data[field.name] for field in fields(TaskInfo)})
         counts = {name: int(data[name]) for name in _COUNTS}
+        counts["bad_rows"] = counts.pop(BAD_ROWS_KEY)
         return cls(duration_ms=data["duration_ms"], task=task, **counts)
 
     @classmethod

@@ -130,7 +130,7 @@ def test_compressed_batches_contain_the_same_records(
         session.append(to_rows([(0, message) for message in batch], shape, stamped=True))
         (laid_out,) = take_batches(session)[TopicPartition(TOPIC, 0)]
     plain = wire(laid_out)[HEADER_SIZE:]
-    laid_out.take_payload(laid_out.compress_records(codec, None), codec)
+    laid_out.set_payload(laid_out.compress_records(codec, None), codec)
     packed = wire(laid_out)
     assert BatchHeader.parse(packed).codec is codec
     assert packed == reference.batch(batch, int(codec), packed[HEADER_SIZE:], Producer())

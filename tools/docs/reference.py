@@ -63,7 +63,12 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
+from spark_kafka_sink.report.task_report import (
+    BAD_ROWS_KEY,
+    TaskInfo,
+    TaskReport,
+    TransactionInfo,
+)
 from spark_kafka_sink.spark.schema.encoder_specs import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
@@ -122,7 +127,9 @@ def render_options() -> str:
     rows = []
     for option in PRODUCER_OPTIONS:
         name, ours, *rest = _row(option, _PREFIX)
-        rows.append((name, ours, _default(option.java) if option.of_java else "", *rest))
+        rows.append(
+            (name, ours, _default(option.java_default) if option.is_java_option else "", *rest)
+        )
     return table(heading, rows)
 
 
@@ -196,7 +203,7 @@ def render_profiles() -> str:
 
 def _ours(option: Option) -> str:
     text = _defaults(option)
-    return text if option.bulk is None else f"**{text}**"
+    return text if option.sink_default is None else f"**{text}**"
 
 
 def _defaults(option: Option) -> str:
@@ -390,10 +397,13 @@ def render_fields() -> str:
     docs = attribute_docs(DeliveryCounters)
     docs["task_columns"] = "Names of the values in a row of `task_rows`."
     docs["task_rows"] = docs["task_reports"]
+    task_docs = attribute_docs(TaskReport)
+    for docs_of_fields in (docs, task_docs):
+        docs_of_fields[BAD_ROWS_KEY] = docs_of_fields["bad_rows"]
     parts = {
-        "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),
+        "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | task_docs),
         "transactions": (asdict(_TRANSACTION), attribute_docs(TransactionInfo)),
-        "poison": (asdict(BadRowCount(reason="")), attribute_docs(BadRowCount)),
+        BAD_ROWS_KEY: (asdict(BadRowCount(reason="")), attribute_docs(BadRowCount)),
         "codecs": (asdict(CodecCost(codec="")), attribute_docs(CodecCost)),
         "partitions": (_PART.to_dict(), attribute_docs(PartitionReport)),
     }

@@ -149,7 +149,7 @@ class RedisStreams:
                 return
             after = page[-1].header.last_offset + 1
 
-    def find_reserved(self) -> bool:
+    def load_reserved(self) -> bool:
         """Determine the smallest unused id. Return True if entries were ever dropped."""
         dropped = False
         for key in self.keys:
@@ -166,7 +166,7 @@ class RedisStreams:
 
     def restore_start(self) -> int:
         """Return the log start offset, and complete an interrupted `trim`."""
-        is_trimmed = self.find_reserved()
+        is_trimmed = self.load_reserved()
         groups = self._groups()
         if _START in groups:
             start = self._ids.read(groups[_START])
@@ -209,7 +209,7 @@ class RedisStreams:
             ]
             self._delete_leftovers()
             if None not in replies:
-                self.find_reserved()
+                self.load_reserved()
             raise
         self.remember(span.first)
 

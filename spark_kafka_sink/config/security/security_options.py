@@ -32,7 +32,7 @@ class SecurityOptions:
     """Format of the truststore."""
     ssl_truststore_certificates = secret("ssl.truststore.certificates", None)
     """Trusted certificates as PEM text, instead of a file."""
-    ssl_ca_location = text("ssl.ca.location", None, of_java=False)
+    ssl_ca_location = text("ssl.ca.location", None, is_java_option=False)
     """librdkafka option: PEM file with the trusted certificate authorities; probe: the system's
     authorities.
     """
@@ -49,9 +49,9 @@ class SecurityOptions:
     ssl_key_password = secret("ssl.key.password", None)
     """Password of the private key; for JKS and PKCS12 only if it differs from the file's password.
     """
-    ssl_certificate_location = text("ssl.certificate.location", None, of_java=False)
+    ssl_certificate_location = text("ssl.certificate.location", None, is_java_option=False)
     """librdkafka option: PEM file with the client's certificate chain."""
-    ssl_key_location = text("ssl.key.location", None, of_java=False)
+    ssl_key_location = text("ssl.key.location", None, is_java_option=False)
     """librdkafka option: PEM file with the client's private key."""
     ssl_endpoint_identification_algorithm = text(
         "ssl.endpoint.identification.algorithm", "https", choices=("https", "none", "")
@@ -65,7 +65,7 @@ class SecurityOptions:
     ssl_cipher_suites = text("ssl.cipher.suites", "")
     """Cipher suites to offer, with IANA or OpenSSL names; empty: OpenSSL's default."""
     enable_ssl_certificate_verification = flag(
-        "enable.ssl.certificate.verification", True, of_java=False
+        "enable.ssl.certificate.verification", True, is_java_option=False
     )
     """librdkafka option; false is rejected because any server could then impersonate the broker."""
 
@@ -78,9 +78,9 @@ class SecurityOptions:
     """JAAS login as in Java: `LoginModule required name="value" ...;`. The whole text, and each
     secret in it, may be env:NAME or file:PATH.
     """
-    sasl_username = secret("sasl.username", None, of_java=False)
+    sasl_username = secret("sasl.username", None, is_java_option=False)
     """librdkafka option: user name for PLAIN and SCRAM."""
-    sasl_password = secret("sasl.password", None, of_java=False)
+    sasl_password = secret("sasl.password", None, is_java_option=False)
     """librdkafka option: password of the user."""
     sasl_login_callback_handler_class = text("sasl.login.callback.handler.class", None)
     """Login callback handler class; Kafka's OAUTHBEARER handlers and Amazon's handler are
@@ -115,24 +115,24 @@ class SecurityOptions:
     FileJwtRetriever are supported.
     """
     sasl_oauthbearer_method = text(
-        "sasl.oauthbearer.method", "default", choices=("default", "oidc"), of_java=False
+        "sasl.oauthbearer.method", "default", choices=("default", "oidc"), is_java_option=False
     )
     """librdkafka option; oidc: request tokens from the issuer with client id and secret."""
     sasl_oauthbearer_grant_type = text(
         "sasl.oauthbearer.grant.type",
         "client_credentials",
         choices=("client_credentials",),
-        of_java=False,
+        is_java_option=False,
     )
     """librdkafka option; only client_credentials is supported."""
-    sasl_oauthbearer_extensions = text("sasl.oauthbearer.extensions", None, of_java=False)
+    sasl_oauthbearer_extensions = text("sasl.oauthbearer.extensions", None, is_java_option=False)
     """librdkafka option: SASL extensions as name=value,name=value."""
-    https_ca_location = text("https.ca.location", None, of_java=False)
+    https_ca_location = text("https.ca.location", None, is_java_option=False)
     """librdkafka option: PEM file with the certificate authorities trusted for the issuer; probe:
     the system's authorities. Java's equivalent is ssl.truststore.location="..." in
     sasl.jaas.config.
     """
-    https_ca_pem = secret("https.ca.pem", None, of_java=False)
+    https_ca_pem = secret("https.ca.pem", None, is_java_option=False)
     """librdkafka option: the certificate authorities trusted for the issuer as PEM text."""
     sasl_login_connect_timeout_ms = integer("sasl.login.connect.timeout.ms", None)
     """Connection timeout for requests to the issuer; default: 10,000."""
@@ -162,9 +162,9 @@ class SecurityOptions:
     """Service name: first part of the brokers' Kerberos principals, usually kafka. Can also be set
     as serviceName in sasl.jaas.config.
     """
-    sasl_kerberos_principal = text("sasl.kerberos.principal", None, of_java=False)
+    sasl_kerberos_principal = text("sasl.kerberos.principal", None, is_java_option=False)
     """librdkafka option: Kerberos principal of the client."""
-    sasl_kerberos_keytab = text("sasl.kerberos.keytab", None, of_java=False)
+    sasl_kerberos_keytab = text("sasl.kerberos.keytab", None, is_java_option=False)
     """librdkafka option: path of the client's keytab."""
 
 

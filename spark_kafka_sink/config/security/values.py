@@ -138,7 +138,7 @@ def read(name: str, text: str, shown: str) -> Setting:
     option = _OPTIONS[name]
     if option.kind is OptionType.PASSWORD:
         # Java trims the passwords of its options; librdkafka does not trim its passwords.
-        return Secret(str(text).strip() if option.of_java else str(text), shown)
+        return Secret(str(text).strip() if option.is_java_option else str(text), shown)
     value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), shown)
     if not isinstance(value, (str, int, float)):
         raise TypeError(f"{name} has a type that security options do not support")

@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
     abort_all_orphans,
     abort_orphans,
-    abort_ours,
+    abort_own,
     create_abort_flags,
 )
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
@@ -55,7 +55,7 @@ def abort_undecided(
     have been called; see `_abort_unfinished`.
     """
     given_up = nonces | nonces_of(tasks)
-    aborted = abort_ours(scope_client, tasks, {task.transactional_id for task in tasks})
+    aborted = abort_own(scope_client, tasks, {task.transactional_id for task in tasks})
     aborted += _abort_unfinished(scope_client, given_up) if given_up else Aborted(problem=_UNKNOWN)
     return _outcome(scope_client, CommitStatus.ABORTED, batch, aborted)
 
@@ -112,15 +112,15 @@ def abort_batch(
     state, torn = _settle(scope_client, owner, record, caller)
     if torn is not None:
         return _abort_after_torn(scope_client, caller, tasks, read, torn)
-    ours = [task.transactional_id for task in tasks]
-    aborted = abort_ours(scope_client, tasks, decision_rules.never_decided(read, ours))
+    own_ids = [task.transactional_id for task in tasks]
+    aborted = abort_own(scope_client, tasks, decision_rules.never_decided(read, own_ids))
     aborted += abort_orphans(scope_client, read, caller.nonces)
     status = CommitStatus.ABORTED
     if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
         rolled = isinstance(read, decision_rules.Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     outcome = _outcome(scope_client, status, caller.batch, aborted)
-    if status is CommitStatus.ABORTED or not decision_rules.is_superseded(read, ours):
+    if status is CommitStatus.ABORTED or not decision_rules.is_superseded(read, own_ids):
         return outcome
     descriptions = _described_again(scope_client, tasks, descriptions)
     return replace(outcome, superseded=not is_any_committed(tasks, descriptions))
@@ -184,8 +184,8 @@ def _abort_after_torn(
         if scope_client.is_deciding():
             aborted = Aborted(problem=_DECIDING)
         else:
-            ours = decision_rules.never_decided(read, [task.transactional_id for task in tasks])
-            aborted = abort_ours(scope_client, tasks, ours)
+            own_ids = decision_rules.never_decided(read, [task.transactional_id for task in tasks])
+            aborted = abort_own(scope_client, tasks, own_ids)
             aborted += abort_all_orphans(scope_client, read, caller.nonces)
     if isinstance(read, decision_rules.Decided) and decision_rules.is_same_batch(read, caller):
         raise torn

@@ -19,7 +19,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.alive_checks import is_any_committed
-from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
+from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_own
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
@@ -71,7 +71,7 @@ class _CommitCall:
         ids = [task.transactional_id for task in self.tasks]
         return is_any_committed(self.tasks, self.scope_client.describe_or_empty(ids))
 
-    def abort_ours(self, state: ScopeState) -> None:
+    def abort_own(self, state: ScopeState) -> None:
         """Abort the call's transactions that can no longer be decided; fencing is not necessary.
 
         `state` is the state of the log. No other call can decide the transactions: a decision
@@ -79,8 +79,10 @@ class _CommitCall:
         """
         if self.may_be_decided:
             return
-        ours = decision_rules.never_decided(state, (task.transactional_id for task in self.tasks))
-        abort_ours(self.scope_client, self.tasks, ours)
+        own_ids = decision_rules.never_decided(
+            state, (task.transactional_id for task in self.tasks)
+        )
+        abort_own(self.scope_client, self.tasks, own_ids)
 
 
 def commit_batch(
@@ -148,10 +150,10 @@ def _commit(call: _CommitCall) -> CommitOutcome:
     except UnclearFenceError:
         raise
     except (FencedError, UnknownTopicError):
-        call.abort_ours(read)
+        call.abort_own(read)
         raise
     if isinstance(step, decision_rules.RejectBatch):
-        call.abort_ours(read)
+        call.abort_own(read)
         raise rejection_error(step.rejection, scope_client.scope, state, caller)
     return _already_done(scope_client, state, rolled, record, call.tasks)
 
@@ -178,11 +180,11 @@ def _already_done(
     record: DecisionRecord | None,
     tasks: Sequence[TaskTransaction],
 ) -> CommitOutcome:
-    ours = [task.transactional_id for task in tasks]
-    superseded = decision_rules.is_superseded(rolled or state, ours) and _is_uncommitted(
+    own_ids = [task.transactional_id for task in tasks]
+    superseded = decision_rules.is_superseded(rolled or state, own_ids) and _is_uncommitted(
         scope_client, tasks
     )
-    aborted = abort_ours(scope_client, tasks, decision_rules.never_decided(rolled or state, ours))
+    aborted = abort_own(scope_client, tasks, decision_rules.never_decided(rolled or state, own_ids))
     aborted += abort_orphans(scope_client, rolled or state)
     return CommitOutcome(
         status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
@@ -221,7 +223,7 @@ def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) ->
         scope_client.confirm()
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
-            call.abort_ours(decision_rules.Nothing())
+            call.abort_own(decision_rules.Nothing())
         raise
     fates = recovery.commit_all(scope_client, decided)
     if fates:

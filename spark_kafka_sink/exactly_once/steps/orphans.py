@@ -121,7 +121,7 @@ class Aborted:
         )
 
 
-def abort_ours(
+def abort_own(
     scope_client: ScopeClient, tasks: Iterable[TaskTransaction], allowed: Collection[str]
 ) -> Aborted:
     """Abort the tasks' transactions whose ids are in `allowed`."""

@@ -16,7 +16,11 @@ from spark_kafka_sink.exactly_once.decision_record import (
     Fate,
     ScopeState,
 )
-from spark_kafka_sink.exactly_once.steps.torn import fates_of, resolve_unknown_fates, torn_error
+from spark_kafka_sink.exactly_once.steps.torn import (
+    fates_from_codes,
+    resolve_unknown_fates,
+    torn_error,
+)
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
 
@@ -56,23 +60,23 @@ def commit_all(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[Fate, 
             valid, and the next driver retries.
     """
     with scope_client.stopwatch.measure("commit"):
-        return _fates(scope_client, decided, _end_all(scope_client, decided))
+        return _resolve_fates(scope_client, decided, _end_all(scope_client, decided))
 
 
 def final_fates(
-    scope_client: ScopeClient, decided: DecidedBatch, known: tuple[Fate, ...]
+    scope_client: ScopeClient, decided: DecidedBatch, recorded_fates: tuple[Fate, ...]
 ) -> tuple[Fate, ...]:
-    """Return the fates as `commit_all` does; `known` are those in the decision log.
+    """Return the fates as `commit_all` does; `recorded_fates` are those in the decision log.
 
     A transaction whose fate was unknown may have been committed: its topic could not be read then.
     """
-    if known and Fate.UNKNOWN not in known:
-        return known
+    if recorded_fates and Fate.UNKNOWN not in recorded_fates:
+        return recorded_fates
     fates = commit_all(scope_client, decided)
-    if known and fates:
+    if recorded_fates and fates:
         fates = tuple(
             earlier if fate is Fate.UNKNOWN else fate
-            for earlier, fate in zip(known, fates, strict=True)
+            for earlier, fate in zip(recorded_fates, fates, strict=True)
         )
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
@@ -119,7 +123,7 @@ def _result(
         others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
         return scope_client.client.unavailable_error(f"EndTxn of {name}{others}", code)
     try:
-        fates = _fates(scope_client, decided, own, deadline)
+        fates = _resolve_fates(scope_client, decided, own, deadline)
     except KafkaProdError as error:
         return error
     if Fate.UNKNOWN in fates and scope_client.client.now() >= deadline:
@@ -129,7 +133,7 @@ def _result(
     return fates
 
 
-def _fates(
+def _resolve_fates(
     scope_client: ScopeClient,
     decided: DecidedBatch,
     codes: Mapping[str, int],
@@ -143,7 +147,7 @@ def _fates(
     unclear = [name for name, code in codes.items() if code]
     if not unclear:
         return ()
-    fates = fates_of(decided, codes, _descriptions(scope_client, unclear, deadline))
+    fates = fates_from_codes(decided, codes, _descriptions(scope_client, unclear, deadline))
     fates = resolve_unknown_fates(scope_client.client, decided, fates, deadline)
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
@@ -227,7 +231,7 @@ def roll_forward(
     owner: OpenTransaction,
     decided: DecidedBatch,
     caller: decision_rules.Caller | None,
-    known: tuple[Fate, ...],
+    recorded_fates: tuple[Fate, ...],
 ) -> OpenTransaction:
     """Commit the decision of an earlier driver, and record that the batch is done.
 
@@ -237,7 +241,7 @@ def roll_forward(
         decided: the decision, as read from the log in this epoch.
         caller: may continue after a torn batch if it sets resetTransactionalState; None to raise an
             error in any case.
-        known: the fates that the log has recorded for a torn batch.
+        recorded_fates: the fates that the log has recorded for a torn batch.
 
     Returns:
         The driver at the epoch of its next append.
@@ -252,13 +256,13 @@ def roll_forward(
         scope_client.scope,
         plural(len(decided.transactions), "transaction"),
     )
-    fates = final_fates(scope_client, decided, known)
+    fates = final_fates(scope_client, decided, recorded_fates)
     scope_client.restart()
     if fates and caller is not None and decision_rules.takes_over(decided, caller):
         _LOG.warning("%s", torn_error(scope_client.scope, decided, fates))
         return owner
     if fates:
-        append_torn(scope_client, owner, decided, fates, known)
+        append_torn(scope_client, owner, decided, fates, recorded_fates)
         raise torn_error(scope_client.scope, decided, fates)
     done = DecisionRecord.done(decided, scope_client.client.wall_ms())
     return scope_client.append(owner, done, "done", APPEND_SECONDS)
@@ -287,10 +291,10 @@ def append_torn(
     owner: OpenTransaction,
     decided: DecidedBatch,
     fates: tuple[Fate, ...],
-    known: tuple[Fate, ...] = (),
+    recorded_fates: tuple[Fate, ...] = (),
 ) -> None:
     """Record the fate of each transaction in the log while the brokers can still report it."""
-    if fates == known:
+    if fates == recorded_fates:
         return
     torn = DecisionRecord.of(decided, scope_client.client.wall_ms(), fates)
     try:
@@ -375,7 +379,7 @@ def _other_runs(
 
 def _remove_run(scope_client: ScopeClient, records: DecisionRecords) -> None:
     """Remove the record of a finished run from the log; failures are only logged."""
-    scope_client.set_stale_chunks(records)
+    scope_client.remember_chunks(records)
     try:
         scope_client.append(scope_client.fence(), None, "forget")
     except KafkaProdError as error:
@@ -392,7 +396,7 @@ def _append_run_outcome(
     if isinstance(result, KafkaProdError):
         _LOG.warning("%s", _unfinished(scope_client, decided, result))
         return
-    scope_client.set_stale_chunks(records)
+    scope_client.remember_chunks(records)
     torn = DecisionRecord.of(decided, scope_client.client.wall_ms(), result) if result else None
     try:
         scope_client.append(scope_client.fence(), torn, "done")

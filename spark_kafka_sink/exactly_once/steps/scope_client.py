@@ -230,7 +230,7 @@ class ScopeClient:
         """
         with self.stopwatch.measure("read"):
             records = self._log.read(self._deadline, create=create)
-        self.set_stale_chunks(records)
+        self.remember_chunks(records)
         return records
 
     def read_fenced(self) -> decision_record.DecisionRecord | None:
@@ -293,7 +293,7 @@ class ScopeClient:
             hint=_UNRELIABLE,
         )
 
-    def set_stale_chunks(self, records: decision_messages.DecisionRecords) -> None:
+    def remember_chunks(self, records: decision_messages.DecisionRecords) -> None:
         """Store which chunks of the scope are in the log.
 
         The next `append` removes or replaces these chunks.

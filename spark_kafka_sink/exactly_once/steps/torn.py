@@ -77,12 +77,12 @@ def resolve_unknown_fates(
     """
     failed: set[Unreadable] = set()
     return tuple(
-        fate_of(client, task, deadline, failed) if fate is Fate.UNKNOWN else fate
+        fate_from_markers(client, task, deadline, failed) if fate is Fate.UNKNOWN else fate
         for task, fate in zip(decided.transactions, fates, strict=True)
     )
 
 
-def fate_of(
+def fate_from_markers(
     client: BlockingClient,
     task: TaskTransaction,
     deadline: float | None = None,
@@ -110,10 +110,10 @@ def fates_by_partition(
             limit = min(limit, deadline)
         if client.now() >= limit:
             return
-        yield partition, _fate_in(client, task, partition, limit, failed)
+        yield partition, _fate_in_partition(client, task, partition, limit, failed)
 
 
-def _fate_in(
+def _fate_in_partition(
     client: BlockingClient,
     task: TaskTransaction,
     written: PartitionRange,
@@ -139,7 +139,7 @@ def _fate_in(
     return Fate.COMMITTED if marker.commit else Fate.LOST
 
 
-def fates_of(
+def fates_from_codes(
     decided: DecidedBatch,
     codes: Mapping[str, int],
     descriptions: Mapping[str, TransactionDescription],
@@ -152,7 +152,7 @@ def fates_of(
         descriptions: the coordinators' descriptions of transactions that EndTxn has not confirmed.
     """
     return tuple(
-        _fate(task, codes[task.transactional_id], descriptions.get(task.transactional_id))
+        _fate_from_code(task, codes[task.transactional_id], descriptions.get(task.transactional_id))
         for task in decided.transactions
     )
 
@@ -194,7 +194,9 @@ def _continue_hint(scope: Scope) -> str:
     )
 
 
-def _fate(task: TaskTransaction, code: int, description: TransactionDescription | None) -> Fate:
+def _fate_from_code(
+    task: TaskTransaction, code: int, description: TransactionDescription | None
+) -> Fate:
     """Return the fate of one transaction.
 
     The id was used for only one transaction, so the coordinator's description refers to that

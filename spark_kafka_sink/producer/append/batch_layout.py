@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.varint import varint_size
-from spark_kafka_sink.producer.buffer.batch import OpenBatch
+from spark_kafka_sink.producer.buffer.batch import OpenBatchFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """The target number of each of n rows; see `Route`."""
     Timestamps = NDArray[np.int64] | int
     """The timestamp of each of n rows in milliseconds, or one timestamp for all rows."""
-    OpenBatchOf = Callable[[int], OpenBatch | ProducerBatch | None]
+    OpenBatchOf = Callable[[int], OpenBatchFacts | ProducerBatch | None]
     """Returns the open batch of a target, or None."""
     Order = NDArray[np.intp] | None
     """Row numbers in the order of the batches; None for the original order."""
@@ -45,13 +45,13 @@ MAX_BATCH_RECORDS = 1 << 20
 class BatchLimits:
     """Maximum size of a batch in bytes, including the header, and maximum number of records.
 
-    A larger record gets its own batch. `lower` is None, or returns the maximum size of a target's
-    batches in bytes, which is at most `size`.
+    A larger record gets its own batch. `size_of_target` is None, or returns the maximum size of a
+    target's batches in bytes, which is at most `size`.
     """
 
     size: int
     records: int = MAX_BATCH_RECORDS
-    lower: Callable[[int], int] | None = None
+    size_of_target: Callable[[int], int] | None = None
 
 
 def ranges_within(
@@ -176,8 +176,12 @@ class _Cutter:
         delta_sizes = {base: self._delta_size(base) for base in set(bases)}
         if any(delta_sizes.values()):
             filled += np.array([delta_sizes[base] for base in bases]) * (stops - starts)
-        lower = self.limits.lower
-        largest = self.limits.size if lower is None else np.array([lower(t) for t in targets])
+        size_of_target = self.limits.size_of_target
+        largest = (
+            self.limits.size
+            if size_of_target is None
+            else np.array([size_of_target(t) for t in targets])
+        )
         overflows = (filled > largest) | (np.array(records) + stops - starts > self.limits.records)
         firsts, lasts = starts.tolist(), stops.tolist()
         segments = list(map(Segment, targets, firsts, lasts, records, bases))
@@ -189,19 +193,19 @@ class _Cutter:
 
     def _batches(
         self, targets: list[int], starts: NDArray[np.intp], open_batch: OpenBatchOf
-    ) -> list[OpenBatch | ProducerBatch]:
+    ) -> list[OpenBatchFacts | ProducerBatch]:
         """Return the batch to which each run is added first, possibly a new one."""
         if isinstance(self.timestamps, int):
-            new = OpenBatch(0, HEADER_SIZE, self.timestamps)
+            new = OpenBatchFacts(0, HEADER_SIZE, self.timestamps)
             return [open_batch(target) or new for target in targets]
         stamps = self.timestamps[starts].tolist()
         return [
-            open_batch(target) or OpenBatch(0, HEADER_SIZE, stamp)
+            open_batch(target) or OpenBatchFacts(0, HEADER_SIZE, stamp)
             for target, stamp in zip(targets, stamps, strict=True)
         ]
 
     def _cut(
-        self, run: Segment, batch: OpenBatch | ProducerBatch, batch_size: int
+        self, run: Segment, batch: OpenBatchFacts | ProducerBatch, batch_size: int
     ) -> Iterator[Segment]:
         """Divide the rows of a run that do not all fit into the batch."""
         start, records, base, size = run.start, batch.records, batch.base_timestamp, batch.size

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 
 
-_NUMBERED_SIZE = 1024
+_MIN_RECORD_BYTES_FOR_ROW_NUMBERS = 1024
 """Minimum mean record size, in bytes, for which row numbers are stored without being charged."""
 
 
@@ -84,7 +84,8 @@ class ChunkEncoder:
             return self._limits
         now, largest = self._client.clock.monotonic(), self._limits.size
         return replace(
-            self._limits, lower=lambda target: ceilings.of(names[target].topic, now) or largest
+            self._limits,
+            size_of_target=lambda target: ceilings.of(names[target].topic, now) or largest,
         )
 
 
@@ -115,7 +116,7 @@ def _row_numbers(chunk: RoutedChunk, order: Order) -> RowNumbers | None:
     rows, partition = chunk.rows, chunk.rows.spark_partition
     if order is None and rows.numbers is None:
         return RowNumbers(range(rows.first_row, rows.first_row + len(rows)), partition)
-    if chunk.size < len(rows) * _NUMBERED_SIZE:
+    if chunk.size < len(rows) * _MIN_RECORD_BYTES_FOR_ROW_NUMBERS:
         return None
     numbers = rows.numbers if rows.numbers is not None else rows.first_row + np.arange(len(rows))
     return RowNumbers(numbers if order is None else numbers[order], partition)

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch, ProducerBatch
+from spark_kafka_sink.producer.buffer.batch import (
+    Charge,
+    EncodedSlice,
+    OpenBatchFacts,
+    ProducerBatch,
+)
 from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 
@@ -121,13 +126,13 @@ class Accumulator:
 
     # Only the writer thread calls the methods below.
 
-    def open_batch(self, topic_partition: TopicPartition) -> OpenBatch | None:
+    def open_batch(self, topic_partition: TopicPartition) -> OpenBatchFacts | None:
         """Return the properties of a partition's open batch, valid during a layout."""
         with self._lock:
             batch = self._open.get(topic_partition)
             if batch is None:
                 return None
-            return OpenBatch(batch.records, batch.raw_size, batch.base_timestamp)
+            return OpenBatchFacts(batch.records, batch.raw_size, batch.base_timestamp)
 
     def add_assigned_topics(self, topics: Collection[str]) -> None:
         """Add topics whose next rows have partitions; close their unassigned batches."""
@@ -282,7 +287,7 @@ class Accumulator:
                 continue
             with self._lock:
                 if not batch.is_completed:  # otherwise, the batch has expired
-                    self._take_payload(batch, payload, seconds)
+                    self._store_payload(batch, payload, seconds)
         return failure
 
     def drain(self, batch: ProducerBatch, topic_partition: TopicPartition) -> None:
@@ -405,13 +410,13 @@ class Accumulator:
         if self._compresses:
             self._compressor.submit(batch)
 
-    def _take_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
+    def _store_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
         """Store the compressed records, unless they are larger than the uncompressed records."""
         batch.record_compression(seconds)
         if len(payload) < batch.payload_size:
             self.pool.release(batch.charges)
             self.quotas.change(batch.topic_partition, len(payload) - batch.payload_size)
-            batch.take_payload(payload, self._compressor.codec)
+            batch.set_payload(payload, self._compressor.codec)
             self._charge(batch, len(payload))
         self._events.on_compressed(batch)
         self.state.notify()

@@ -54,7 +54,7 @@ class EncodedSlice(NamedTuple):
     rows: RowNumbers | None = None
 
 
-class OpenBatch(NamedTuple):
+class OpenBatchFacts(NamedTuple):
     """The properties of an open batch, for `batch_layout`; `size` in bytes includes the header."""
 
     records: int
@@ -89,7 +89,7 @@ class ProducerBatch:
       `rejection_code` is the error code of the latest rejection, or 0.
     - `label` is the batch's number within the session, followed by a number for each split. `order`
       numbers the batches sent to the partition in the same way; it is empty before the first send.
-    - `timed_from` is the time from which delivery.timeout.ms is measured for a sent batch; see
+    - `delivery_start` is the time from which delivery.timeout.ms is measured for a sent batch; see
       `delivery_timeout`.
     - `topic_id` is the topic id with which the batch was last sent.
     - `is_completed`: the batch was acknowledged or has failed.
@@ -120,7 +120,7 @@ class ProducerBatch:
     is_retried: bool = False
     rejection_code: int = 0
     sent_at: float = 0.0
-    timed_from: float = 0.0
+    delivery_start: float = 0.0
     label: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     topic_id: uuid.UUID | None = None
@@ -166,7 +166,7 @@ class ProducerBatch:
         """Record the duration of the compression, after which the batch may be sent."""
         self.compression_s, self.is_ready = seconds, True
 
-    def take_payload(self, payload: bytes, codec: Codec) -> None:
+    def set_payload(self, payload: bytes, codec: Codec) -> None:
         """Replace the records with the compressed records."""
         self.parts, self.payload_size, self.codec = [payload], len(payload), codec
 
@@ -232,16 +232,16 @@ class ProducerBatch:
         """Record that the log cannot contain the batch."""
         self.is_ambiguous = False
 
-    def record_attempt(self, now: float, timed_from: float, topic_id: uuid.UUID | None) -> None:
+    def record_attempt(self, now: float, delivery_start: float, topic_id: uuid.UUID | None) -> None:
         """Record that the batch is sent; the first attempt begins its delivery time."""
         if not self.attempts:
-            self.timed_from = timed_from
+            self.delivery_start = delivery_start
         self.attempts += 1
         self.sent_at, self.topic_id = now, topic_id
 
-    def record_retry(self, rejection_code: int, timed_from: float) -> None:
+    def record_retry(self, rejection_code: int, delivery_start: float) -> None:
         """Record that the batch is sent again; the code is 0 if its response was lost."""
-        self.is_retried, self.timed_from = True, timed_from
+        self.is_retried, self.delivery_start = True, delivery_start
         self.rejection_code = rejection_code or self.rejection_code
 
     @property

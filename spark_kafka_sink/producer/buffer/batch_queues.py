@@ -46,12 +46,12 @@ class BatchQueues:
             queue = self._queues.pop(topic_partition, None)
             self._queues[topic_partition] = deque() if queue is None else queue
 
-    def take_first(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return the first batches of each queue for which `unwanted` returns True."""
+    def take_first(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return the first batches of each queue while `should_remove` is true."""
         taken: list[ProducerBatch] = []
         with self._lock:
             for queue in self._queues.values():
-                while queue and unwanted(queue[0]):
+                while queue and should_remove(queue[0]):
                     taken.append(queue.popleft())
         return taken
 

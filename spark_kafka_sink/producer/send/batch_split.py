@@ -69,7 +69,7 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
         return
     payload = compress(codec, bytes(piece.parts[0]), level)
     if len(payload) < piece.payload_size:
-        piece.take_payload(payload, codec)
+        piece.set_payload(payload, codec)
 
 
 def piece_of(

@@ -69,7 +69,7 @@ class DeliveryTimeout:
 
     def start_of(self, batch: ProducerBatch) -> float:
         """Return the time from which delivery.timeout.ms of a batch is measured."""
-        times = [batch.created_at, batch.timed_from]
+        times = [batch.created_at, batch.delivery_start]
         for leader in self._leaders(batch):
             if not batch.attempts:
                 times.append(self._progress.get(leader, 0.0))

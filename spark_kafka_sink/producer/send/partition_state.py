@@ -251,16 +251,16 @@ class PartitionState:
         gap = Gap(batch.order, batch.sequence)
         self._gap = gap if self._gap is None else min(self._gap, gap)
 
-    def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return the retries for which `unwanted` is true."""
-        taken = [batch for batch in self._retry_queue if unwanted(batch)]
+    def take_retries(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return the retries for which `should_remove` is true."""
+        taken = [batch for batch in self._retry_queue if should_remove(batch)]
         if taken:
             self._retry_queue = [batch for batch in self._retry_queue if batch not in taken]
         return taken
 
-    def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return the batches in flight for which `unwanted` is true."""
-        taken = [batch for batch in self._in_flight if unwanted(batch)]
+    def take_in_flight(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return the batches in flight for which `should_remove` is true."""
+        taken = [batch for batch in self._in_flight if should_remove(batch)]
         for batch in taken:
             batch.mark_ambiguous()
             self._in_flight.remove(batch)

@@ -44,15 +44,15 @@ class PartitionStates:
         self._retried.difference_update(done)
         return self._retried
 
-    def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return the retries of all partitions for which `unwanted` is true."""
+    def take_retries(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return the retries of all partitions for which `should_remove` is true."""
         retried = [self._states[partition] for partition in self.with_retries()]
-        return [batch for state in retried for batch in state.take_retries(unwanted)]
+        return [batch for state in retried for batch in state.take_retries(should_remove)]
 
-    def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return batches in flight of all partitions for which `unwanted` is true."""
+    def take_in_flight(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return all partitions' batches in flight for which `should_remove` is true."""
         busy = [state for state in self if state.is_busy]
-        return [batch for state in busy for batch in state.take_in_flight(unwanted)]
+        return [batch for state in busy for batch in state.take_in_flight(should_remove)]
 
     def seconds_until_retry(self, now: float) -> float:
         """Return the seconds until the next retry can be sent; infinite if no retry is queued."""

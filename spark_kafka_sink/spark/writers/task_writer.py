@@ -78,7 +78,7 @@ class TaskWriter:
     def run(self, batches: Iterator[pa.RecordBatch]) -> CommitMessage:
         """Write all rows and wait for their acknowledgement. Raises if a row fails."""
         with self.origin.error_file.storing_errors(task_info().partition_id):
-            spare_garbage_collections()
+            exclude_from_garbage_collection()
             startup = self.origin.startup_ms + _loaded_ms()
             return replace(self.write(batches), startup_ms=startup)
 
@@ -230,7 +230,7 @@ def task_info() -> TaskInfo:
     )
 
 
-def spare_garbage_collections(tasks: Iterator[int] = _TASKS) -> None:
+def exclude_from_garbage_collection(tasks: Iterator[int] = _TASKS) -> None:
     """Exclude everything loaded so far from garbage collection, at the start of a task.
 
     pyspark.daemon runs a garbage collection after every task, which takes tens of milliseconds

@@ -92,7 +92,7 @@ def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
     report = session.report(TaskInfo())
     session.close()
     client.close()
-    meters = session.context.report.meters
+    meters = session.context.report_builder.meters
     print(
         json.dumps(
             {

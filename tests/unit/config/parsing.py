@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig
 
-DEVIATIONS = tuple(option for option in PRODUCER_OPTIONS if option.bulk is not None)
+DEVIATIONS = tuple(option for option in PRODUCER_OPTIONS if option.sink_default is not None)
 """Options whose default differs from Java's. With profile=java, they have Java's default."""
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
 

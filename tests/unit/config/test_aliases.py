@@ -284,5 +284,5 @@ def test_unsupported_level_and_two_levels() -> None:
 
 
 def test_every_option_name_is_in_its_clients_table() -> None:
-    others = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
+    others = {option.name for option in PRODUCER_OPTIONS if not option.is_java_option}
     assert others <= LIBRDKAFKA.keys()

@@ -18,7 +18,7 @@ from tests.unit.config.parsing import DEVIATIONS
 
 with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
-NOT_IN_JAVA = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
+NOT_IN_JAVA = {option.name for option in PRODUCER_OPTIONS if not option.is_java_option}
 """Options that Java does not have, mostly librdkafka's."""
 SHARED = [option for option in PRODUCER_OPTIONS if option.name not in NOT_IN_JAVA]
 WITHOUT_RANGE = {"bootstrap.servers", "metadata.recovery.strategy", "partitioner.class"}
@@ -28,8 +28,8 @@ def java_range(option: Option) -> str:
     """Return the range as Java's validators print it."""
     if option.choices:
         return f"[{', '.join(option.choices)}]"
-    if option.also is not None:
-        return f"[{option.low},...,{option.high}] or {option.also}"
+    if option.extra_value is not None:
+        return f"[{option.low},...,{option.high}] or {option.extra_value}"
     if option.high is not None:
         return f"[{option.low},...,{option.high}]"
     return f"[{option.low},...]"
@@ -44,7 +44,7 @@ def test_type_matches_java(option: Option) -> None:
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
 def test_default_matches_java(option: Option) -> None:
     expected = {"required": "None", "null": ""}.get(*[JAVA[option.name]["default"]] * 2)
-    value = option.java
+    value = option.java_default
     assert expected == (str(value).lower() if isinstance(value, bool) else str(value))
 
 
@@ -71,14 +71,14 @@ def test_every_java_name_is_covered() -> None:
 
 def test_deviations_differ_and_are_few() -> None:
     assert len(DEVIATIONS) <= 8
-    assert all(option.bulk != option.java for option in DEVIATIONS)
+    assert all(option.sink_default != option.java_default for option in DEVIATIONS)
 
 
 def test_defaults_are_allowed() -> None:
     for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS):
         if option.kind in (OptionType.INT, OptionType.LONG):
             assert option.accepts(int(option.default))  # type: ignore[arg-type]
-            assert option.accepts(int(option.java))  # type: ignore[arg-type]
+            assert option.accepts(int(option.java_default))  # type: ignore[arg-type]
         if option.choices:
             assert option.default in option.choices
 

@@ -48,7 +48,7 @@ def test_purposes_of_the_profiles() -> None:
 
 
 def test_java_lists_exactly_the_deviations() -> None:
-    expected = {option.name: str(option.java) for option in DEVIATIONS}
+    expected = {option.name: str(option.java_default) for option in DEVIATIONS}
     assert load_profile(Profile.JAVA) == expected
 
 

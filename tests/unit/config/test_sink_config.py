@@ -186,7 +186,7 @@ def test_profile_java_restores_every_deviation() -> None:
     for name, option in OPTION_FIELDS.items():
         # The exactly-once options contain transaction.timeout.ms.
         if option in DEVIATIONS and option.name != TRANSACTION_TIMEOUT:
-            assert getattr(producer, name) == option.java
+            assert getattr(producer, name) == option.java_default
 
 
 def test_both_configs_are_frozen() -> None:

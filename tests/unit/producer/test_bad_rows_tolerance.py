@@ -23,7 +23,7 @@ NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no k
 
 def counts(sim: World) -> dict[str, tuple[int, int]]:
     """Count dead letters and dropped rows by reason."""
-    return {c.reason: (c.dead_lettered, c.dropped) for c in sim.report().poison}
+    return {c.reason: (c.dead_lettered, c.dropped) for c in sim.report().bad_rows}
 
 
 # Breakers.
@@ -181,7 +181,7 @@ def test_denied_dead_letter_topic_fails_the_task() -> None:
     [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC"), (3, "UNKNOWN_TOPIC")],
 )
 @pytest.mark.parametrize("keep", [True, False])
-def test_rows_of_topics_with_metadata_errors_are_poison(
+def test_rows_of_topics_with_metadata_errors_are_bad_rows(
     code: int, flaw: str, *, keep: bool
 ) -> None:
     with world(cluster(u=2), tolerant(letters=keep), max_block_ms=500) as sim:

@@ -29,7 +29,7 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, size_bounds, split_records
 from spark_kafka_sink.producer.append.batch_layout import BatchLayout, BatchLimits, lay_out
 from spark_kafka_sink.producer.append.partitioner import Partitioner
-from spark_kafka_sink.producer.buffer.batch import OpenBatch
+from spark_kafka_sink.producer.buffer.batch import OpenBatchFacts
 from spark_kafka_sink.producer.rows import Rows
 from tools.benchmarks import tables
 from tools.benchmarks.kafka import PARTITIONS, Workbench
@@ -102,7 +102,7 @@ class _Bench:
         self._partitioner = Partitioner(config, Random(0))
         leaders = (1,) * PARTITIONS
         self._topics = (TopicInfo("t", None, leaders, leaders),)
-        self._open: dict[int, OpenBatch] = {}
+        self._open: dict[int, OpenBatchFacts] = {}
         self._chunks = [_chunk(seed, keyed=keyed) for seed in range(_KINDS)]
         self._since = 0
         self._spent = Counter[str]()
@@ -140,7 +140,7 @@ class _Bench:
         for segment, data in zip(layout.segments, slices, strict=True):
             before = 61 if segment.opens_batch else self._open[segment.target].size
             records = segment.first_delta + segment.stop - segment.start
-            self._open[segment.target] = OpenBatch(
+            self._open[segment.target] = OpenBatchFacts(
                 records, before + data.nbytes, segment.base_timestamp
             )
 

@@ -352,7 +352,7 @@ def close_sessions() -> None:
 
 
 def _listen(session: ProducerSession, written: SessionResult) -> None:
-    report = session.context.report
+    report = session.context.report_builder
     original = report.count_acknowledged
 
     def acknowledged(batch: FinishedBatch, base_offset: int | None) -> None:

@@ -12,7 +12,7 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 
 with (Path(__file__).parents[1] / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
-SHARED = [option for option in SECURITY_OPTIONS if option.of_java]
+SHARED = [option for option in SECURITY_OPTIONS if option.is_java_option]
 KINDS = {"CLASS": "STRING", "LIST": "STRING", "SHORT": "INT"}
 """Types of Java without an equivalent here, and the types used instead."""
 SECRET_HERE = {"sasl.oauthbearer.client.credentials.client.id"}
@@ -31,18 +31,20 @@ def test_type_and_range_match_java(option: Option) -> None:
 def test_default_matches_java(option: Option) -> None:
     java = JAVA[option.name]["default"].removeprefix("class ").strip("[]").replace(", ", ",")
     named: dict[object, str] = {None: "null", False: "false", True: "true"}
-    assert java == named.get(option.java, str(option.java))
+    assert java == named.get(option.java_default, str(option.java_default))
 
 
 def test_protocols_match_java() -> None:
     (protocol,) = (option for option in SHARED if option.name == "security.protocol")
     java = JAVA["security.protocol"]["allowed"].partition("[")[2].strip("]").split(", ")
     assert set(protocol.choices) == set(java)
-    assert not protocol.of_java or protocol.java in protocol.choices
+    assert not protocol.is_java_option or protocol.java_default in protocol.choices
 
 
 def test_options_of_other_clients_do_not_exist_in_java() -> None:
-    assert not {option.name for option in SECURITY_OPTIONS if not option.of_java} & JAVA.keys()
+    assert (
+        not {option.name for option in SECURITY_OPTIONS if not option.is_java_option} & JAVA.keys()
+    )
 
 
 def test_names_are_unique() -> None:

@@ -24,7 +24,7 @@ from spark_kafka_sink.exactly_once.steps.alive_checks import (
 from spark_kafka_sink.exactly_once.steps.orphans import (
     OrphanCandidate,
     abort_orphans,
-    abort_ours,
+    abort_own,
     is_orphan,
 )
 from spark_kafka_sink.exactly_once.steps.recovery import APPEND_SECONDS
@@ -177,7 +177,7 @@ def driver() -> Iterator[ScopeClient]:
 def test_aborts_end_after_max_block_ms(driver: ScopeClient) -> None:
     began, tasks = driver.client.now(), task_transactions(2)
     names = {task.transactional_id for task in tasks}
-    assert abort_ours(driver, tasks, names).left_open == names
+    assert abort_own(driver, tasks, names).left_open == names
     assert abort_orphans(driver, Nothing(), frozenset({"0123456789abcdef"})).problem
     assert driver.client.now() - began < LIMIT_S
 

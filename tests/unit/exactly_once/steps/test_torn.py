@@ -7,7 +7,11 @@ import pytest
 
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided
-from spark_kafka_sink.exactly_once.steps.torn import fates_of, resolve_unknown_fates, torn_error
+from spark_kafka_sink.exactly_once.steps.torn import (
+    fates_from_codes,
+    resolve_unknown_fates,
+    torn_error,
+)
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
@@ -59,7 +63,7 @@ def test_error_code_and_description_determine_the_fate(
     code: int, description: TransactionDescription | None, fate: Fate
 ) -> None:
     descriptions = {} if description is None else {SECOND: description}
-    fates = fates_of(DECIDED, {FIRST: 0, SECOND: code}, descriptions)
+    fates = fates_from_codes(DECIDED, {FIRST: 0, SECOND: code}, descriptions)
     assert fates == (Fate.COMMITTED, fate)
 
 

@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.append.batch_layout import (
     BatchLimits,
     lay_out,
 )
-from spark_kafka_sink.producer.buffer.batch import OpenBatch
+from spark_kafka_sink.producer.buffer.batch import OpenBatchFacts
 
 NOW = 123
 BASES = [50, NOW, NOW - 63, NOW + 64, NOW + 70, -(10**5), NOW]
@@ -21,7 +21,7 @@ BASES = [50, NOW, NOW - 63, NOW + 64, NOW + 70, -(10**5), NOW]
 
 
 def run(
-    targets: list[int], sizes: list[int], batch_size: int = 10**6, **opened: OpenBatch
+    targets: list[int], sizes: list[int], batch_size: int = 10**6, **opened: OpenBatchFacts
 ) -> BatchLayout:
     known = {int(name[1:]): batch for name, batch in opened.items()}
     array = np.array(targets, np.int16)
@@ -42,7 +42,9 @@ def test_batches_end_at_their_size_in_row_order(
     rows: list[tuple[int, int]], batch_size: int, opened: dict[int, tuple[int, int]]
 ) -> None:
     targets = [target for target, _ in rows]
-    known = {f"t{t}": OpenBatch(records, size, BASES[t]) for t, (records, size) in opened.items()}
+    known = {
+        f"t{t}": OpenBatchFacts(records, size, BASES[t]) for t, (records, size) in opened.items()
+    }
     laid_out = run(targets, [size for _, size in rows], batch_size, **known)
     order = rows_of(laid_out, len(rows))
     assert sorted(order) == list(range(len(rows)))
@@ -101,7 +103,7 @@ def test_targets_at_limits_of_their_type(kind: type[np.integer]) -> None:
 
 def test_batches_end_at_maximum_record_count() -> None:
     limits = BatchLimits(10**6, records=3)
-    known = {0: OpenBatch(2, 300, NOW)}
+    known = {0: OpenBatchFacts(2, 300, NOW)}
     laid_out = lay_out(np.zeros(8, np.int16), np.full(8, 10, np.int64), NOW, known.get, limits)
     segments = [(s.start, s.stop, s.first_delta) for s in laid_out.segments]
     assert segments == [(0, 1, 2), (1, 4, 0), (4, 7, 0), (7, 8, 0)]

@@ -228,7 +228,7 @@ def test_missing_partition_is_rejected_after_a_metadata_refresh(
         assert sim.clock.monotonic() - began < 10  # max.block.ms is 60 s
 
 
-def test_poison_rows_do_not_cause_metadata_requests_continuously(pool: ThreadPoolExecutor) -> None:
+def test_bad_rows_do_not_cause_metadata_requests_continuously(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(topics={"t": PARTITIONS}), TOLERANT) as sim:
         sim.clock.advance(5)
         before, writer = metadata_requests(sim), Writer(sim, pool)

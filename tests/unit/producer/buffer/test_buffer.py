@@ -159,16 +159,16 @@ def new_batch() -> ProducerBatch:
 
 def test_first_attempt_begins_the_delivery_time() -> None:
     sent = new_batch()
-    sent.record_attempt(now=3.0, timed_from=2.0, topic_id=None)
-    sent.record_attempt(now=5.0, timed_from=4.0, topic_id=None)
-    assert (sent.attempts, sent.sent_at, sent.timed_from) == (2, 5.0, 2.0)
+    sent.record_attempt(now=3.0, delivery_start=2.0, topic_id=None)
+    sent.record_attempt(now=5.0, delivery_start=4.0, topic_id=None)
+    assert (sent.attempts, sent.sent_at, sent.delivery_start) == (2, 5.0, 2.0)
 
 
 def test_lost_response_keeps_the_code_of_the_latest_rejection() -> None:
     sent = new_batch()
-    sent.record_retry(rejection_code=6, timed_from=2.0)
-    sent.record_retry(rejection_code=0, timed_from=3.0)
-    assert (sent.is_retried, sent.rejection_code, sent.timed_from) == (True, 6, 3.0)
+    sent.record_retry(rejection_code=6, delivery_start=2.0)
+    sent.record_retry(rejection_code=0, delivery_start=3.0)
+    assert (sent.is_retried, sent.rejection_code, sent.delivery_start) == (True, 6, 3.0)
 
 
 def test_pieces_are_in_order_before_later_batches() -> None:

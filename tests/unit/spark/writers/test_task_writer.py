@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from pyspark import TaskContext
 
-from spark_kafka_sink.spark.writers.task_writer import spare_garbage_collections
+from spark_kafka_sink.spark.writers.task_writer import exclude_from_garbage_collection
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_first_two_tasks_freeze_loaded_objects() -> None:
     tasks, frozen = count(), []
     for _ in range(4):
         kept.append([[] for _ in range(100)])
-        spare_garbage_collections(tasks)
+        exclude_from_garbage_collection(tasks)
         frozen.append(gc.get_freeze_count())
     assert 0 < frozen[0] <= frozen[1] - 100
     assert frozen[3] <= frozen[1]
@@ -37,5 +37,5 @@ def test_first_two_tasks_freeze_loaded_objects() -> None:
 
 @pytest.mark.usefixtures("_thawed")
 def test_nothing_is_frozen_outside_of_a_task() -> None:
-    spare_garbage_collections(count())
+    exclude_from_garbage_collection(count())
     assert not gc.get_freeze_count()
