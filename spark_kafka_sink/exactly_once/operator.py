@@ -370,7 +370,7 @@ class TransactionOperator:
                 f"{driver_id(Scope.stream(self._prefix))}",
             )
         with self._scope_client() as scope_client:
-            return accept_loss(scope_client.of(scope))
+            return accept_loss(scope_client.for_scope(scope))
 
     def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
         """Abort all orphans, or only the chosen open transactions.
@@ -399,7 +399,7 @@ class TransactionOperator:
                     and (not chosen or task.transactional_id in chosen)
                 }
                 for scope in sorted(scopes, key=str):
-                    scope_client.of(scope).fence()
+                    scope_client.for_scope(scope).fence()
                 still_open = {view.transactional_id for view in views}
                 views = [
                     view

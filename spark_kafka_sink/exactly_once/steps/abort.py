@@ -101,26 +101,26 @@ def abort_batch(
     """
     descriptions = scope_client.describe_or_empty([task.transactional_id for task in tasks])
     if all(_is_ended(task, descriptions.get(task.transactional_id)) for task in tasks):
-        return _all_ended(scope_client, caller, tasks, descriptions)
+        return _finish_without_fence(scope_client, caller, tasks, descriptions)
     owner = scope_client.fence()
     record = scope_client.read_fenced()
-    read: ScopeState = decision_rules.Nothing() if record is None else record.state
-    if isinstance(read, decision_rules.Nothing) and scope_client.scope.kind is ScopeKind.RUN:
+    logged: ScopeState = decision_rules.Nothing() if record is None else record.state
+    if isinstance(logged, decision_rules.Nothing) and scope_client.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(scope_client, tasks, descriptions)
         if _is_finished_run(scope_client, tasks, descriptions):
             return _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
     state, torn = _settle(scope_client, owner, record, caller)
     if torn is not None:
-        return _abort_after_torn(scope_client, caller, tasks, read, torn)
+        return _abort_after_torn(scope_client, caller, tasks, logged, torn)
     own_ids = [task.transactional_id for task in tasks]
-    aborted = abort_own(scope_client, tasks, decision_rules.never_decided(read, own_ids))
-    aborted += abort_orphans(scope_client, read, caller.nonces)
+    aborted = abort_own(scope_client, tasks, decision_rules.never_decided(logged, own_ids))
+    aborted += abort_orphans(scope_client, logged, caller.nonces)
     status = CommitStatus.ABORTED
     if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
-        rolled = isinstance(read, decision_rules.Decided)
+        rolled = isinstance(logged, decision_rules.Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     outcome = _outcome(scope_client, status, caller.batch, aborted)
-    if status is CommitStatus.ABORTED or not decision_rules.is_superseded(read, own_ids):
+    if status is CommitStatus.ABORTED or not decision_rules.is_superseded(logged, own_ids):
         return outcome
     descriptions = _described_again(scope_client, tasks, descriptions)
     return replace(outcome, superseded=not is_any_committed(tasks, descriptions))
@@ -218,7 +218,7 @@ def _is_ended(task: TaskTransaction, description: TransactionDescription | None)
     return description.state in _ENDED or description.epoch > task.transaction.epoch
 
 
-def _all_ended(
+def _finish_without_fence(
     scope_client: ScopeClient,
     caller: decision_rules.Caller,
     tasks: Sequence[TaskTransaction],

@@ -128,11 +128,13 @@ def commit_batch(
 def _commit(call: _CommitCall) -> CommitOutcome:
     scope_client, caller = call.scope_client, call.caller
     owner = scope_client.fence()
-    read: ScopeState = decision_rules.Nothing()
+    logged: ScopeState = decision_rules.Nothing()
     rolled: DecidedBatch | None = None
     try:
         record = scope_client.read_fenced()
-        state = read = read if record is None else record.state
+        if record is not None:
+            logged = record.state
+        state = logged
         while isinstance(
             step := decision_rules.next_commit_step(state, caller, call.tasks),
             decision_rules.RollForward,
@@ -150,10 +152,10 @@ def _commit(call: _CommitCall) -> CommitOutcome:
     except UnclearFenceError:
         raise
     except (FencedError, UnknownTopicError):
-        call.abort_own(read)
+        call.abort_own(logged)
         raise
     if isinstance(step, decision_rules.RejectBatch):
-        call.abort_own(read)
+        call.abort_own(logged)
         raise rejection_error(step.rejection, scope_client.scope, state, caller)
     return _already_done(scope_client, state, rolled, record, call.tasks)
 

@@ -351,10 +351,12 @@ def recover_runs(scope_client: ScopeClient) -> None:
         # The remaining time is for appending to the log.
         commit_deadline = scope_client.client.deadline(scope_client.max_block_s * 0.75)
         for scope, result in commit_others(scope_client, decided, commit_deadline).items():
-            _append_run_outcome(scope_client.of(scope, deadline), records, decided[scope], result)
+            _append_run_outcome(
+                scope_client.for_scope(scope, deadline), records, decided[scope], result
+            )
     for scope in finished:
         if scope_client.client.now() < deadline:
-            _remove_run(scope_client.of(scope, deadline), records)
+            _remove_run(scope_client.for_scope(scope, deadline), records)
     scope_client.restart()
 
 

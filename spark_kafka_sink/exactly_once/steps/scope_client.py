@@ -139,7 +139,7 @@ class ScopeClient:
         """Restart the time limit (max.block.ms), because the earlier steps had no limit."""
         self._deadline = self._new_deadline()
 
-    def of(self, scope: Scope, deadline: float | None = None) -> ScopeClient:
+    def for_scope(self, scope: Scope, deadline: float | None = None) -> ScopeClient:
         """Return the client of another scope, with the same connections.
 
         The default deadline is max.block.ms.

@@ -1,10 +1,10 @@
 """Rate-limited log messages about lasting outages.
 
 A message describes the records that are waiting and the client's next action. The end of an outage
-is also logged. Each outage is logged at most once per `INTERVAL` seconds, and all outages together
-at most `MAX_LINES` times, because an entire cluster might be down for all tasks. The level is
-always WARNING, even for the end of an outage: in Spark's Python workers, logging is not configured,
-so lower levels are dropped. Used only by the sender thread.
+is also logged. Each outage is logged at most once per `LOG_INTERVAL_S` seconds, and all outages
+together at most `MAX_LINES` times, because an entire cluster might be down for all tasks. The level
+is always WARNING, even for the end of an outage: in Spark's Python workers, logging is not
+configured, so lower levels are dropped. Used only by the sender thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-INTERVAL = 30.0
+LOG_INTERVAL_S = 30.0
 MAX_LINES = 10
 NO_RESPONSE_S = 10.0
 """Seconds without a response to a request after which a broker is logged as unresponsive."""
@@ -64,9 +64,9 @@ class Outages:
         logged_at = self._logged_at.get(outage_key)
         if now - outage.since < min_s:
             return None
-        if logged_at is not None and now - logged_at < INTERVAL:
+        if logged_at is not None and now - logged_at < LOG_INTERVAL_S:
             return None
-        self._lines = [line_at for line_at in self._lines if now - line_at < INTERVAL]
+        self._lines = [line_at for line_at in self._lines if now - line_at < LOG_INTERVAL_S]
         if len(self._lines) >= MAX_LINES:
             self.omitted += 1
             return None

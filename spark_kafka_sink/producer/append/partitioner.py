@@ -150,21 +150,21 @@ class Partitioner:
             return route_of(rows, topics, counts, partitions)
         count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
-        others = self._explicit(rows, topics, partitions)
-        if others is not None:
-            _count(self.assigned, ~others, rows, topics)
-        unassigned = self._keyed(rows, count_of, partitions, others)
-        if unassigned is not None and unassigned is not others and not self._ignore_keys:
-            keyed = ~unassigned if others is None else others & ~unassigned
+        without_explicit = self._assign_explicit(rows, topics, partitions)
+        if without_explicit is not None:
+            _count(self.assigned, ~without_explicit, rows, topics)
+        open_rows = self._assign_keyed(rows, count_of, partitions, without_explicit)
+        if open_rows is not None and open_rows is not without_explicit and not self._ignore_keys:
+            keyed = ~open_rows if without_explicit is None else without_explicit & ~open_rows
             _count(self.keyed, keyed, rows, topics)
         if self._has_sticky_rows:
-            np.copyto(partitions, count_of, where=True if unassigned is None else unassigned)
+            np.copyto(partitions, count_of, where=True if open_rows is None else open_rows)
         else:
-            self._fill(rows, topics, unassigned, partitions)
+            self._assign_rest(rows, topics, open_rows, partitions)
         return route_of(rows, topics, counts, partitions)
 
     @staticmethod
-    def _explicit(rows: Rows, topics: Topics, partitions: Partitions) -> Mask | None:
+    def _assign_explicit(rows: Rows, topics: Topics, partitions: Partitions) -> Mask | None:
         """Fill in the explicit partitions; return a mask of the other rows (None: all rows)."""
         column = rows.partition
         if column is None or column.null_count == len(column):
@@ -172,32 +172,32 @@ class Partitioner:
         partitions[:] = _explicit_partitions(rows, column, topics)
         return np.asarray(column.is_null())
 
-    def _keyed(
-        self, rows: Rows, count_of: Partitions, partitions: Partitions, unassigned: Mask | None
+    def _assign_keyed(
+        self, rows: Rows, count_of: Partitions, partitions: Partitions, open_rows: Mask | None
     ) -> Mask | None:
         """Fill in the partitions of rows with a key; return a mask of the others (None: all)."""
         rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
-        if rule is None or (unassigned is not None and not unassigned.any()):
-            return unassigned
+        if rule is None or (open_rows is not None and not open_rows.any()):
+            return open_rows
         if keys is None or keys.null_count == len(keys):
             if rule.keyless is not Keyless.NONE:
-                return unassigned
+                return open_rows
             keys = pa.array([b""] * len(rows), pa.binary())
         hashed = (rule.hashes(keys) % count_of.astype(np.uint32)).astype(np.int32)
-        if unassigned is None:
+        if open_rows is None:
             partitions[:] = hashed
         else:
-            partitions[unassigned] = hashed[unassigned]
+            partitions[open_rows] = hashed[open_rows]
         without_key = rule.without_key(keys)
         if without_key is None:
             return np.zeros(len(rows), np.bool_)
-        return without_key if unassigned is None else without_key & unassigned
+        return without_key if open_rows is None else without_key & open_rows
 
-    def _fill(
-        self, rows: Rows, topics: Topics, unassigned: Mask | None, partitions: Partitions
+    def _assign_rest(
+        self, rows: Rows, topics: Topics, open_rows: Mask | None, partitions: Partitions
     ) -> None:
         """Fill in the partitions chosen round robin, at random, or by the user function."""
-        for topic, members in _by_topic(rows, topics, unassigned):
+        for topic, members in _by_topic(rows, topics, open_rows):
             if self._function is not None:
                 partitions[members] = self._by_function(self._function, topic, rows, members)
             else:
@@ -260,9 +260,9 @@ def _by_topic(
             return [(topics[0], slice(None))]
         members = np.flatnonzero(mask)
         return [(topics[0], members)] if len(members) else []
-    unassigned = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
-    order = np.argsort(rows.topic_of[unassigned], kind="stable")
-    grouped = unassigned[order]
+    open_rows = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
+    order = np.argsort(rows.topic_of[open_rows], kind="stable")
+    grouped = open_rows[order]
     numbers = rows.topic_of[grouped]
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     groups = np.split(grouped, starts[1:])

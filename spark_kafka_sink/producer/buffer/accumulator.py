@@ -308,13 +308,13 @@ class Accumulator:
             batch.complete()
             self.state.complete()
 
-    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Replace a batch with `parts`, each with its own charge."""
+    def replace(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
+        """Replace a batch with `pieces`, each with its own charge."""
         with self._lock:
             self._discharge(batch)
-            for part in parts:
-                self._admit(part)
-            self.state.add_incomplete(len(parts))
+            for piece in pieces:
+                self._admit(piece)
+            self.state.add_incomplete(len(pieces))
             self.state.complete()
 
     def add_closed(self, batch: ProducerBatch) -> None:

@@ -179,14 +179,14 @@ class Publication:
         _attempt("old files of the stream are kept", lambda: self._delete_old_files(report))
 
     def _delete_old_files(self, report: DeliveryReport) -> None:
-        shared, statistics = self.config.report_path, self.config.statistics_path
+        configured_path, statistics = self.config.report_path, self.config.statistics_path
         if statistics is not None:
             delete_old_statistics(report, statistics)
-        if shared is None or self.batch_id is None:
+        if configured_path is None or self.batch_id is None:
             return
 
         def path_of(batch: int) -> str | None:
-            earlier = replace(self, batch_id=batch, path=micro_batch_path(shared, batch))
+            earlier = replace(self, batch_id=batch, path=micro_batch_path(configured_path, batch))
             return earlier.own_path(report.query_id)
 
         delete_old_reports(report, path_of)
@@ -237,20 +237,20 @@ class Publication:
         If no task has finished, the id is unknown, and the report never replaces a report of a
         known query.
         """
-        shared, folder, origin = self.config.report_path, ReportFolder.here(), self.origin
-        if shared is None or self.batch_id is None or folder is None:
+        configured_path, folder, origin = self.config.report_path, ReportFolder.here(), self.origin
+        if configured_path is None or self.batch_id is None or folder is None:
             return self.path
         if origin.query_name or origin.checkpoint:
             return self.path
         if not query_id:
-            path = micro_batch_path(shared, self.batch_id)
+            path = micro_batch_path(configured_path, self.batch_id)
             stored = _read_stored(path, self._folder)
             is_taken = stored is not None and stored.query_id
-            own = path_within(shared, _UNKNOWN_QUERY) if is_taken else shared
+            own = path_within(configured_path, _UNKNOWN_QUERY) if is_taken else configured_path
             return micro_batch_path(own, self.batch_id)
-        own = own_report_path(shared, StreamIdentity("", query_id), folder.application)
-        if own != shared:
-            warn_of_own_path(shared, own, folder.application)
+        own = own_report_path(configured_path, StreamIdentity("", query_id), folder.application)
+        if own != configured_path:
+            warn_of_own_path(configured_path, own, folder.application)
         return micro_batch_path(own, self.batch_id)
 
 

@@ -56,7 +56,7 @@ class UnansweredClient(MisledClient):
     ) -> OpenTransaction:
         """See `ScopeClient`."""
         if self.decided:
-            self.of(self.scope).fence()
+            self.for_scope(self.scope).fence()
         owner = super().append(owner, record, step, seconds, before_commit)
         if self.decided:
             return owner

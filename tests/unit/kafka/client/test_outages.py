@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
-from spark_kafka_sink.kafka.client.outages import INTERVAL, MAX_LINES, Outages
+from spark_kafka_sink.kafka.client.outages import LOG_INTERVAL_S, MAX_LINES, Outages
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
@@ -58,8 +58,8 @@ def test_permanent_outage_is_logged_rarely(log: pytest.LogCaptureFixture) -> Non
         sim.steps(int(minutes * 60 / tick), tick)
         logged = lines(log)
         about = [line for line in logged if line.startswith(BROKER)]
-        assert 2 <= len(about) <= minutes * 60 / INTERVAL + 1
-        assert len(logged) - len(about) <= minutes * 60 / INTERVAL + 1
+        assert 2 <= len(about) <= minutes * 60 / LOG_INTERVAL_S + 1
+        assert len(logged) - len(about) <= minutes * 60 / LOG_INTERVAL_S + 1
         assert all("Connection refused" in line for line in about[1:])
         assert re.search(r"no connection for 3\d\.\d s, \d+ failures: Connection", about[1])
         assert "waiting for it: 12 records in 4 batches, for up to 3" in about[1]
@@ -76,8 +76,8 @@ def test_flapping_broker_does_not_flood_the_log(log: pytest.LogCaptureFixture) -
         begun = sim.clock.monotonic()
         sim.finish(tick=0.05)
         seconds = sim.clock.monotonic() - begun
-    assert seconds > 2 * INTERVAL
-    assert 2 <= len(lines(log)) <= 2 * (seconds / INTERVAL + 1)
+    assert seconds > 2 * LOG_INTERVAL_S
+    assert 2 <= len(lines(log)) <= 2 * (seconds / LOG_INTERVAL_S + 1)
 
 
 def test_broker_and_bootstrap_server_at_one_address_are_logged_separately(
@@ -149,7 +149,7 @@ def test_outage_of_the_whole_cluster_does_not_flood_the_log(log: pytest.LogCaptu
         config(bootstrap_servers="127.0.0.1:40000"), random=Random(1), connect=cluster.connect
     )
     nodes = [Node(number, "127.0.0.1", 40_000 + number) for number in range(1, count + 1)]
-    until = clock.monotonic() + 3 * INTERVAL
+    until = clock.monotonic() + 3 * LOG_INTERVAL_S
     while clock.monotonic() < until:
         for node in nodes:
             network.connect(node, clock.monotonic())
@@ -224,12 +224,12 @@ def test_outages_are_logged_by_the_clock() -> None:
     assert outages.end("a") is None
     assert outages.observe("a", 1.0, min_s=2.0) is None
     assert outages.observe("a", 3.0, min_s=2.0) is not None
-    assert outages.observe("a", 3.0 + INTERVAL - 0.1) is None
-    assert outages.observe("a", 3.0 + INTERVAL) is not None
+    assert outages.observe("a", 3.0 + LOG_INTERVAL_S - 0.1) is None
+    assert outages.observe("a", 3.0 + LOG_INTERVAL_S) is not None
     ended = outages.end("a")
     assert ended is not None
     assert (ended.since, ended.times) == (1.0, 4)
-    assert outages.observe("a", 5.0 + INTERVAL) is None
+    assert outages.observe("a", 5.0 + LOG_INTERVAL_S) is None
     assert outages.end("a") is None
 
 
