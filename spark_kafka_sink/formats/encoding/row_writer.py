@@ -42,15 +42,23 @@ if TYPE_CHECKING:
     _Piece: TypeAlias = InlineView | Entries | Constant
 
 _KEPT_BYTES: Final = 4 << 20
-# When 128 KB at the top of the heap are free, glibc returns them to the system, and their pages
-# must be faulted in again for the next batch, which takes a third of the encoding time. Once a
-# larger block has been freed, glibc retains up to twice that block's size (``mallopt(3)``,
-# M_TRIM_THRESHOLD). Other allocators ignore this.
-np.empty(_KEPT_BYTES, np.uint8)
 _MAX_INLINE: Final = 16
 """Maximum size in bytes of a constant that is split into inline views instead of being referenced.
 """
 _HALF: Final = np.uint64(32)
+
+
+def _keep_heap_top() -> None:
+    """Let glibc retain freed memory at the top of the heap; other allocators ignore this.
+
+    When 128 KB there are free, glibc returns them to the system, and their pages must be faulted in
+    again for the next batch, which takes a third of the encoding time. Once a larger block has been
+    freed, glibc retains up to twice that block's size (``mallopt(3)``, M_TRIM_THRESHOLD).
+    """
+    np.empty(_KEPT_BYTES, np.uint8)
+
+
+_keep_heap_top()
 
 
 class RowWriter:

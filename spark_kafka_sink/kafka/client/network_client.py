@@ -190,13 +190,13 @@ class NetworkClient:
         """
         broker = self._brokers[node_id]
         try:
-            flight = broker.send(request, now)
+            sent_request = broker.send(request, now)
         except OSError as error:
             self._fail(broker, error, now)
             return 0
-        self.metrics.on_sent(broker, flight)
+        self.metrics.on_sent(broker, sent_request)
         self._watch(broker)
-        return flight.correlation_id
+        return sent_request.correlation_id
 
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
         """Send no requests to a broker for `seconds`, as its response has requested (KIP-219)."""
@@ -340,10 +340,10 @@ class NetworkClient:
 
     def _receive(self, broker: BrokerConnection, now: float) -> None:
         try:
-            for flight, response in broker.receive(now):
-                self.metrics.on_answered(broker, flight, now)
-                latency = now - flight.sent_at
-                self._done.append(Completion(broker.node, flight, latency, response))
+            for sent_request, response in broker.receive(now):
+                self.metrics.on_answered(broker, sent_request, now)
+                latency = now - sent_request.sent_at
+                self._done.append(Completion(broker.node, sent_request, latency, response))
                 self.outages.on_answered(broker, now)
                 self.failures.record_success(str(broker.node))
         except ProtocolError as error:
@@ -446,11 +446,11 @@ class NetworkClient:
         self._logins.cancel(connection)
         self.metrics.on_closed(broker, reason, lost)
         oldest = next(iter(connection.in_flight), None)
-        for flight in lost:
-            written, latency = connection.has_written(flight), now - flight.sent_at
-            is_oldest = flight is oldest
+        for sent_request in lost:
+            written, latency = connection.has_written(sent_request), now - sent_request.sent_at
+            is_oldest = sent_request is oldest
             self._done.append(
-                Completion(broker.node, flight, latency, None, reason, written, is_oldest)
+                Completion(broker.node, sent_request, latency, None, reason, written, is_oldest)
             )
         return lost
 

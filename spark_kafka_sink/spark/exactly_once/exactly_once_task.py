@@ -58,7 +58,7 @@ class TransactionalTaskWriter(TaskWriter):
         """See `TaskWriter`."""
         return self.plan.must_write(None, self.plan.scope.name)
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> TransactionCommitMessage:
+    def write_and_report(self, batches: Iterable[pa.RecordBatch]) -> TransactionCommitMessage:
         """Write all rows, unless the batch is already decided.
 
         Raises:
@@ -96,16 +96,16 @@ class TransactionalTaskWriter(TaskWriter):
             self.origin.of_task(report), result, plan.nonce, written=written
         )
 
-    def read(
+    def read_rows(
         self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
-        """Yield the rows in chunks; see `TaskWriter.read`.
+        """Yield the rows in chunks; see `TaskWriter.read_rows`.
 
         Raises:
             ConfigError: a row would be written to the decision log, which contains only decisions.
         """
         decision_log = self.config.exactly_once.decision_log_topic
-        for rows in super().read(batches, min_rows):
+        for rows in super().read_rows(batches, min_rows):
             if decision_log in rows.topics:
                 raise ConfigError(
                     "a row's topic is the decision log",
@@ -141,7 +141,7 @@ class TransactionalTaskWriter(TaskWriter):
                 claim_id, prefix = settings.joined.claim_id, self.plan.scope.prefix
                 claim(config, claim_id, self.plan.timeout_ms, prefix)
 
-        report, written = self.deliver(batches, settings, finish)
+        report, written = self.send_rows(batches, settings, finish)
         return report, transaction, written
 
     def _left_open(self, session: ProducerSession) -> TaskTransaction | None:

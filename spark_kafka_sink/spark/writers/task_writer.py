@@ -80,16 +80,16 @@ class TaskWriter:
         with self.origin.error_file.storing_errors(task_info().partition_id):
             exclude_from_garbage_collection()
             startup = self.origin.startup_ms + _loaded_ms()
-            return replace(self.write(batches), startup_ms=startup)
+            return replace(self.write_and_report(batches), startup_ms=startup)
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> CommitMessage:
+    def write_and_report(self, batches: Iterable[pa.RecordBatch]) -> CommitMessage:
         """Write all rows, without the error handling of `run`."""
         from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
-        report, written = self.deliver(batches)
+        report, written = self.send_rows(batches)
         return CommitMessage(self.origin.of_task(report), written=written)
 
-    def deliver(
+    def send_rows(
         self,
         batches: Iterable[pa.RecordBatch],
         transaction: TransactionSettings | None = None,
@@ -115,7 +115,7 @@ class TaskWriter:
 
         try:
             with self.reporter() as reporter:
-                for rows in self.read(reporter.watch(batches), min_rows):
+                for rows in self.read_rows(reporter.watch(batches), min_rows):
                     create_topics(rows.topics)
                     session = session or reporter.attach(
                         borrow_session(config, self.session_settings(), transaction)
@@ -154,7 +154,7 @@ class TaskWriter:
 
         return create
 
-    def read(
+    def read_rows(
         self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
         """Yield the rows in chunks of about `min_rows` rows, or of one larger Arrow batch."""

@@ -26,13 +26,15 @@ def test_queues_rotate_if_requests_have_room_for_one_batch(partitions: int, in_f
             for partition in range(partitions):
                 sim.send_batches(count, partition, "other")
             sim.send_batches(count, None)
-            for place, _ in sim.session.context.accumulator.open_batches():
+            for topic_partition, _ in sim.session.context.accumulator.open_batches():
                 with sim.session.context.accumulator.state.lock:
-                    sim.session.context.accumulator._close(place, CloseReason.FLUSH)
+                    sim.session.context.accumulator._close(topic_partition, CloseReason.FLUSH)
             sim.finish()
-        places = [place for seen in sim.cluster.seen for place in seen.batches]
-        for start in range(0, len(places), partitions + 1):
-            assert len(set(places[start : start + partitions + 1])) == partitions + 1
+        topic_partitions = [
+            topic_partition for seen in sim.cluster.seen for topic_partition in seen.batches
+        ]
+        for start in range(0, len(topic_partitions), partitions + 1):
+            assert len(set(topic_partitions[start : start + partitions + 1])) == partitions + 1
 
 
 def test_batch_that_does_not_fit_is_not_overtaken_by_smaller_ones() -> None:
@@ -41,8 +43,8 @@ def test_batch_that_does_not_fit_is_not_overtaken_by_smaller_ones() -> None:
         for partition, size in enumerate((300, 800, 100)):
             sim.send([b"." * size], partition)
         sim.finish()
-    places = [sorted(seen.batches) for seen in cluster.seen]
-    assert places == [[("t", 0)], [("t", 1)], [("t", 2)]]
+    topic_partitions = [sorted(seen.batches) for seen in cluster.seen]
+    assert topic_partitions == [[("t", 0)], [("t", 1)], [("t", 2)]]
 
 
 def test_batch_that_does_not_fit_is_sent_with_the_next_request_of_the_step() -> None:
@@ -58,14 +60,14 @@ def test_batch_that_does_not_fit_is_sent_with_the_next_request_of_the_step() -> 
 
 
 def test_closed_request_accepts_no_more_batches() -> None:
-    drained = DrainResult({1: 1_000, 2: 1_000}, 0.0)
-    place = TopicPartition("t", 0)
-    assert drained.fits(place, 1, 1_001)  # the first batch may have any size
-    drained.requests[1] = []
-    assert drained.fits(place, 1, 1_000)
-    assert not drained.fits(place, 1, 1_001)
-    assert not drained.is_full({1}, 900)
-    drained.close(1)
-    assert not drained.fits(place, 1)
-    assert drained.is_full({1}, 1)
-    assert drained.fits(place, 2, 900)
+    result = DrainResult({1: 1_000, 2: 1_000}, 0.0)
+    topic_partition = TopicPartition("t", 0)
+    assert result.fits(topic_partition, 1, 1_001)  # the first batch may have any size
+    result.requests[1] = []
+    assert result.fits(topic_partition, 1, 1_000)
+    assert not result.fits(topic_partition, 1, 1_001)
+    assert not result.is_full({1}, 900)
+    result.close(1)
+    assert not result.fits(topic_partition, 1)
+    assert result.is_full({1}, 1)
+    assert result.fits(topic_partition, 2, 900)

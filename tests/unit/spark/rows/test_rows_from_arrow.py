@@ -93,7 +93,7 @@ def test_row_numbers_continue_through_a_task() -> None:
     config = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
     batches = [pa.RecordBatch.from_pydict({"value": [b"a"] * rows}) for rows in (3, 0, 2, 4)]
     task = TaskWriter(config, roles())
-    assert [rows.first_row for rows in task.read(batches)] == [0, 3, 5]
+    assert [rows.first_row for rows in task.read_rows(batches)] == [0, 3, 5]
 
 
 def test_error_names_row_spark_partition_and_key() -> None:
