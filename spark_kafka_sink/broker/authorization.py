@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import request_shapes
-from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
+from spark_kafka_sink.broker.handlers.request_context import REASON, NoFields
 from spark_kafka_sink.broker.required_rights import (
     OF_ITEMS,
     OF_PARTITIONS,
@@ -31,7 +31,11 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, ServedApi
+    from spark_kafka_sink.broker.handlers.request_context import (
+        HandlerResult,
+        RequestContext,
+        ServedApi,
+    )
     from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.kafka.protocol.messages import Values
 
@@ -81,7 +85,7 @@ _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
 """Field values of denied partitions, by API, if they differ from those of other failures."""
 
 
-def handle(handler: ServedApi, context: RequestContext) -> Answer:
+def handle(handler: ServedApi, context: RequestContext) -> HandlerResult:
     """Handle a request, except for the parts for which the client is not authorized."""
     return _Authorized(handler, context).answer()
 
@@ -94,7 +98,7 @@ class _Authorized:
         self._context = context
         self._api = handler.api
 
-    def answer(self) -> Answer:
+    def answer(self) -> HandlerResult:
         """Return the handler's answer with errors for the denied parts.
 
         If the whole request is denied, the handler is not called.
@@ -117,11 +121,11 @@ class _Authorized:
         """Return the first right that is denied, or None."""
         return next((right for right in rights if not self._context.allows(*right)), None)
 
-    def _rejected(self, denied: Right) -> Answer:
+    def _rejected(self, denied: Right) -> HandlerResult:
         """Return the response for a request that is denied as a whole."""
         api, request, rejection = self._api, self._context.request, REJECTIONS[denied.type]
         if api == ApiKey.PRODUCE and request.acks == 0:
-            return Outcome.CLOSE
+            return NoFields.CLOSE
         by_partition = api in _ALL_PARTITIONS_FAIL or (
             api == ApiKey.OFFSET_FETCH and self._context.version < _OFFSETS_TOP_ERROR
         )
@@ -138,7 +142,7 @@ class _Authorized:
         about = {"error_message": rejection.message, REASON: self._reason(denied)}
         return {**failed, **about, **_NOTHING.get(api, {})}
 
-    def _without_partitions(self) -> Answer:
+    def _without_partitions(self) -> HandlerResult:
         context, operation = self._context, OF_PARTITIONS[self._api]
         shape = _rejecting(self._api)
 
@@ -151,7 +155,7 @@ class _Authorized:
         if not getattr(denied_request, shape.topics):
             return self._handler.handle(context)
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
-            return Outcome.CLOSE
+            return NoFields.CLOSE
         add = request_shapes.failed_adder(
             shape, denied_request, REJECTIONS[ResourceType.TOPIC].error
         )
@@ -164,7 +168,7 @@ class _Authorized:
             return add({shape.answers: []})
         return self._handled(context._replace(request=allowed_request), add)
 
-    def _without_items(self, shape: ItemShape) -> Answer:
+    def _without_items(self, shape: ItemShape) -> HandlerResult:
         context = self._context
         allowed, rejected = [], []
         for item in getattr(context.request, shape.items):
@@ -195,12 +199,14 @@ class _Authorized:
         """Return the reason for a denied request, for the broker's log."""
         return str(Denial(user=self._context.user, **denied._asdict()))
 
-    def _handled(self, context: RequestContext, change: Callable[[Values], Values]) -> Answer:
+    def _handled(
+        self, context: RequestContext, change: Callable[[Values], Values]
+    ) -> HandlerResult:
         """Call the handler and apply `change` to its answer, which may be delayed."""
         reply = context.reply
         delayed = context._replace(reply=lambda values: reply(change(values)))
         answer = self._handler.handle(delayed)
-        return answer if isinstance(answer, Outcome) else change(answer)
+        return answer if isinstance(answer, NoFields) else change(answer)
 
 
 def _rejecting(api: int) -> PartitionShape:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from uuid import UUID
 
-Result: TypeAlias = Values | ErrorCode | TopicError
+ItemResult: TypeAlias = Values | ErrorCode | TopicError
 """The result for a partition or an item of a request: fields of the response, or an error."""
 _NO_OFFSETS = {"base_offset": -1, "log_append_time": None, "log_start_offset": -1}
 _NO_RECORDS = {
@@ -60,7 +60,7 @@ class PartitionShape:
         index: int = getattr(partition, self.index) if self.index else partition
         return index
 
-    def answer(self, partition: Any, result: Result) -> Values:
+    def answer(self, partition: Any, result: ItemResult) -> Values:
         """Return a partition's part of the response, from its fields or its error."""
         if isinstance(result, TopicError):
             message = {"error_message": result.message or None}
@@ -69,7 +69,7 @@ class PartitionShape:
             result = {self.error: result, **(self.failed if result else {})}
         return {self.answer_index: self.index_of(partition), **result}
 
-    def answer_topic(self, item: Any, handle: Callable[[Any], Result]) -> Values:
+    def answer_topic(self, item: Any, handle: Callable[[Any], ItemResult]) -> Values:
         """Return a topic's part of the response. `handle` is called for each partition."""
         partitions = getattr(item, self.partitions)
         return {
@@ -93,7 +93,7 @@ class ItemShape:
     names: Mapping[str, str]
     failed: Mapping[str, Any] = field(default_factory=dict)
 
-    def answer(self, item: Any, result: Result) -> Values:
+    def answer(self, item: Any, result: ItemResult) -> Values:
         """Return an item's part of the response, from its fields or its error."""
         if isinstance(result, TopicError):
             return {**self.answer(item, result.error), "error_message": result.message or None}

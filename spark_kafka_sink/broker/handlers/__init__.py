@@ -1,8 +1,8 @@
 """The APIs that the broker supports, with one handler function per API, grouped by subject.
 
-A handler is a function ``(context: RequestContext) -> Answer``. It returns the response's fields,
-with their names in the newest version. Each module docstring lists the supported versions and their
-behavior.
+A handler is a function ``(context: RequestContext) -> HandlerResult``. It returns the response's
+fields, with their names in the newest version. Each module docstring lists the supported versions
+and their behavior.
 
 To add an API, define its handler in the appropriate module, and add the API to `_SERVED` in
 `api_versions` and to the table in `spark_kafka_sink.broker.kafka_releases`. ApiVersions announces
@@ -10,7 +10,8 @@ all APIs in `_SERVED`.
 
 In reading order:
 
-- `request_context`: `RequestContext`, `ServedApi`, `Answer`, and loops over the items of requests
+- `request_context`: `RequestContext`, `ServedApi`, `HandlerResult`, and loops over the items of
+  requests
 - `api_versions`: ApiVersions, SASL requests outside of authentication, and the table of all
   handlers, optionally limited to the versions of a Kafka release
 - `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, DescribeLogDirs,

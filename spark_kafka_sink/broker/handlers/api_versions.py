@@ -32,14 +32,18 @@ from spark_kafka_sink.broker.handlers import (
     topics,
     transactions,
 )
-from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, ServedApi
+from spark_kafka_sink.broker.handlers.request_context import (
+    HandlerResult,
+    RequestContext,
+    ServedApi,
+)
 from spark_kafka_sink.broker.kafka_releases import releases
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.request_shapes import Result
+    from spark_kafka_sink.broker.request_shapes import ItemResult
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 
@@ -90,7 +94,7 @@ def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedA
     announced[ApiKey.API_VERSIONS] = versions
     keys = [_entry(api, announced[api]) for api in sorted(announced)]
 
-    def handle(context: RequestContext) -> Answer:
+    def handle(context: RequestContext) -> HandlerResult:
         fields = ("client_software_name", "client_software_version")
         if not all(_SOFTWARE.fullmatch(context.get(field, "1")) for field in fields):
             return {"error_code": ErrorCode.invalid_request, "api_keys": []}
@@ -99,12 +103,12 @@ def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedA
     return ServedApi(ApiKey.API_VERSIONS, versions, handle)
 
 
-def sasl_handshake(_: RequestContext) -> Answer:
+def sasl_handshake(_: RequestContext) -> HandlerResult:
     """Handle the SaslHandshake API."""
     return {"error_code": ErrorCode.illegal_sasl_state, "mechanisms": ()}
 
 
-def sasl_authenticate(_: RequestContext) -> Answer:
+def sasl_authenticate(_: RequestContext) -> HandlerResult:
     """Handle the SaslAuthenticate API."""
     return {
         "error_code": ErrorCode.illegal_sasl_state,
@@ -113,19 +117,19 @@ def sasl_authenticate(_: RequestContext) -> Answer:
 
 
 def _serve(
-    api: ApiKey, lowest: int, highest: int, handle: Callable[[RequestContext], Answer]
+    api: ApiKey, lowest: int, highest: int, handle: Callable[[RequestContext], HandlerResult]
 ) -> ServedApi:
     return ServedApi(api, VersionRange(lowest, highest), handle)
 
 
 def _serve_by_item(
-    api: ApiKey, lowest: int, highest: int, handle: Callable[..., Result]
+    api: ApiKey, lowest: int, highest: int, handle: Callable[..., ItemResult]
 ) -> ServedApi:
     return _serve(api, lowest, highest, lambda ctx: ctx.by_item(partial(handle, ctx)))
 
 
 def _serve_by_partition(
-    api: ApiKey, lowest: int, highest: int, handle: Callable[..., Result]
+    api: ApiKey, lowest: int, highest: int, handle: Callable[..., ItemResult]
 ) -> ServedApi:
     return _serve(api, lowest, highest, lambda ctx: ctx.by_partition(partial(handle, ctx)))
 

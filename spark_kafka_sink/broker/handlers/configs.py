@@ -37,7 +37,7 @@ from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, Config
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
+    from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
     from spark_kafka_sink.kafka.protocol.messages import Values
 
 
@@ -346,7 +346,7 @@ def _entry(
     return {"name": name, "value": value, "config_source": int(source), "config_type": int(kind)}
 
 
-def list_config_resources(context: RequestContext) -> Answer:
+def list_config_resources(context: RequestContext) -> HandlerResult:
     """Handle the ListConfigResources API."""
     requested = set(context.get("resource_types", ()))
     if requested - {*ConfigResourceType, CLIENT_METRICS}:
@@ -372,17 +372,17 @@ def _names(context: RequestContext, kind: ConfigResourceType) -> Iterable[str]:
     return map(str, cluster.nodes)
 
 
-def alter_configs(context: RequestContext) -> Answer:
+def alter_configs(context: RequestContext) -> HandlerResult:
     """Handle the AlterConfigs API."""
     return _alter(context, _replace_configs)
 
 
-def incremental_alter_configs(context: RequestContext) -> Answer:
+def incremental_alter_configs(context: RequestContext) -> HandlerResult:
     """Handle the IncrementalAlterConfigs API."""
     return _alter(context, _change_configs)
 
 
-def _alter(context: RequestContext, change: Callable[[RequestContext, Any], None]) -> Answer:
+def _alter(context: RequestContext, change: Callable[[RequestContext, Any], None]) -> HandlerResult:
     """Change each resource. A duplicate resource or config in the request is an error."""
     items = context.request.resources
     counts = Counter((item.resource_type, item.resource_name) for item in items)

@@ -39,7 +39,7 @@ from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
-from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import HandlerResult, NoFields, RequestContext
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
@@ -101,7 +101,7 @@ def may_commit(
     )
 
 
-def join_group(context: RequestContext) -> Answer:
+def join_group(context: RequestContext) -> HandlerResult:
     """Handle the JoinGroup API."""
     request = context.request
     config, session = context.cluster.config, request.session_timeout.total_seconds()
@@ -126,10 +126,10 @@ def join_group(context: RequestContext) -> Answer:
     groups = context.cluster.group_coordinator
     find = groups.get_or_empty if request.member_id else groups.get_or_create
     find(request.group_id).join(joining, context.reply, context.cluster.clock.monotonic())
-    return Outcome.DELAYED
+    return NoFields.DELAYED
 
 
-def sync_group(context: RequestContext) -> Answer:
+def sync_group(context: RequestContext) -> HandlerResult:
     """Handle the SyncGroup API."""
     request = context.request
     if error := context.check_group_coordinator():
@@ -145,10 +145,10 @@ def sync_group(context: RequestContext) -> Answer:
     assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
     if error := group.sync(request.member_id, assignments, context.reply):
         return {"error_code": error}
-    return Outcome.DELAYED
+    return NoFields.DELAYED
 
 
-def heartbeat(context: RequestContext) -> Answer:
+def heartbeat(context: RequestContext) -> HandlerResult:
     """Handle the Heartbeat API."""
     request = context.request
     if error := context.check_group_coordinator():
@@ -160,7 +160,7 @@ def heartbeat(context: RequestContext) -> Answer:
     return {"error_code": error}
 
 
-def leave_group(context: RequestContext) -> Answer:
+def leave_group(context: RequestContext) -> HandlerResult:
     """Handle the LeaveGroup API."""
     request = context.request
     if error := context.check_group_coordinator():
@@ -179,7 +179,7 @@ def _leave(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]:
     return {"member_id": item.member_id, "group_instance_id": instance_id, "error_code": error}
 
 
-def consumer_group_heartbeat(context: RequestContext) -> Answer:
+def consumer_group_heartbeat(context: RequestContext) -> HandlerResult:
     """Handle the ConsumerGroupHeartbeat API."""
     return {
         "error_code": ErrorCode.unsupported_version,
@@ -226,7 +226,7 @@ def _member(member: GroupMember, group: ClassicGroup) -> Values:
     }
 
 
-def list_groups(context: RequestContext) -> Answer:
+def list_groups(context: RequestContext) -> HandlerResult:
     """Handle the ListGroups API."""
     states = {state.lower() for state in context.get("states_filter", ())}
     types = {kind.lower() for kind in context.get("types_filter", ())}
@@ -261,7 +261,7 @@ def delete_group(context: RequestContext, group_id: str) -> ErrorCode:
     return ErrorCode.none
 
 
-def offset_commit(context: RequestContext) -> Answer:
+def offset_commit(context: RequestContext) -> HandlerResult:
     """Handle the OffsetCommit API."""
     request = context.request
     error = context.check_group_coordinator() or may_commit(
@@ -302,7 +302,7 @@ def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset
     )
 
 
-def offset_fetch(context: RequestContext) -> Answer:
+def offset_fetch(context: RequestContext) -> HandlerResult:
     """Handle the OffsetFetch API."""
     if context.version >= GROUPS_VERSION:
         return context.by_item(partial(_fetch_group, context))
@@ -371,7 +371,7 @@ def _fetch_offset(
     }
 
 
-def offset_delete(context: RequestContext) -> Answer:
+def offset_delete(context: RequestContext) -> HandlerResult:
     """Handle the OffsetDelete API."""
     if error := context.check_group_coordinator():
         return {"error_code": error}

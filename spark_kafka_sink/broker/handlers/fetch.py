@@ -41,7 +41,7 @@ from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
+    from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.kafka.protocol.messages import Values
 
@@ -84,7 +84,7 @@ class PartitionFetch:
         return self.partition.log.bytes_from(self.requested.fetch_offset, self.end)
 
 
-def fetch(context: RequestContext) -> Answer:
+def fetch(context: RequestContext) -> HandlerResult:
     """Handle the Fetch API."""
     request = context.request
     if context.get("session_epoch", -1) not in FULL_EPOCHS:

@@ -37,7 +37,7 @@ from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
+    from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.kafka.protocol.messages import Values
 
@@ -91,7 +91,7 @@ def operations_on(context: RequestContext, type_: ResourceType, name: str | None
     return allowed_operations(context, type_, name)
 
 
-def metadata(context: RequestContext) -> Answer:
+def metadata(context: RequestContext) -> HandlerResult:
     """Handle the Metadata API."""
     cluster, requested = context.cluster, context.request.topics
     if requested is None or (context.version == 0 and not requested):
@@ -206,7 +206,7 @@ def describe_partition(context: RequestContext, partition: Partition) -> Values:
     }
 
 
-def describe_topic_partitions(context: RequestContext) -> Answer:
+def describe_topic_partitions(context: RequestContext) -> HandlerResult:
     """Handle the DescribeTopicPartitions API."""
     cursor = context.request.cursor
     first = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
@@ -248,7 +248,7 @@ def _page(context: RequestContext, topics: list[Values], cursor: Values | None) 
     return {"topics": shown, "next_cursor": cursor}
 
 
-def describe_cluster(context: RequestContext) -> Answer:
+def describe_cluster(context: RequestContext) -> HandlerResult:
     """Handle the DescribeCluster API."""
     cluster = context.cluster
     requested = context.get("endpoint_type", BROKERS)
@@ -267,7 +267,7 @@ def describe_cluster(context: RequestContext) -> Answer:
     }
 
 
-def find_coordinator(context: RequestContext) -> Answer:
+def find_coordinator(context: RequestContext) -> HandlerResult:
     """Handle the FindCoordinator API."""
     if context.version >= BATCHED_VERSION:
         return context.by_item(partial(_find_node, context))
@@ -286,7 +286,7 @@ def _find_node(context: RequestContext, key: str) -> Values:
     return {"node_id": node.id, "host": node.host, "port": node.port}
 
 
-def describe_log_dirs(context: RequestContext) -> Answer:
+def describe_log_dirs(context: RequestContext) -> HandlerResult:
     """Handle the DescribeLogDirs API."""
     folder, items = context.cluster.config.data_dir, context.request.topics
     volume = shutil.disk_usage(folder) if folder else None

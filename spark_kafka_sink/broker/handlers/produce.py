@@ -29,7 +29,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
-from spark_kafka_sink.broker.handlers.request_context import REASON, Answer, Outcome, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import (
+    REASON,
+    HandlerResult,
+    NoFields,
+    RequestContext,
+)
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RejectedBatchError,
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
-    from spark_kafka_sink.broker.request_shapes import Result
+    from spark_kafka_sink.broker.request_shapes import ItemResult
     from spark_kafka_sink.kafka.protocol.messages import Values
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -154,7 +159,7 @@ class DelayedProduce:
                 waiting.response["error_code"] = ErrorCode.request_timed_out
 
 
-def produce(context: RequestContext) -> Answer:
+def produce(context: RequestContext) -> HandlerResult:
     """Handle the Produce API."""
     unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
@@ -168,7 +173,7 @@ def produce(context: RequestContext) -> Answer:
         context.cluster.purgatory.wake(waiting.partition.topic_partition)
     if context.request.acks == 0:
         failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
-        return Outcome.CLOSE if failed else Outcome.NO_RESPONSE
+        return NoFields.CLOSE if failed else NoFields.NO_RESPONSE
     leaders = {p["current_leader"]["leader_id"] for p in partitions if "current_leader" in p}
     values = {"responses": responses, "node_endpoints": context.endpoints(leaders)}
     return values if context.request.acks == 1 else _when_replicated(context, unconfirmed, values)
@@ -201,7 +206,7 @@ def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData])
 
 def _when_replicated(
     context: RequestContext, unconfirmed: list[Unconfirmed], values: Values
-) -> Answer:
+) -> HandlerResult:
     waiting = DelayedProduce(unconfirmed)
     if waiting.try_complete():
         return values
@@ -239,7 +244,7 @@ def _append_to_topic(
 
 def _append_to_partition(
     context: RequestContext, topic: Topic | None, item: Any, data: PartitionProduceData
-) -> Result:
+) -> ItemResult:
     if context.request.acks not in {-1, 0, 1}:
         return ErrorCode.invalid_required_acks
     if topic is None:

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
-from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, Result, id_of, name_of
+from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, ItemResult, id_of, name_of
 from spark_kafka_sink.kafka.protocol.messages import Values
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
@@ -37,16 +37,16 @@ _STORAGE_ERRORS = dict.fromkeys(
 """Errors of group coordinators whose storage fails, as in Kafka. Clients retry these requests."""
 
 
-class Outcome(Enum):
-    """Results of a handler that returns no response fields."""
+class NoFields(Enum):
+    """Results of a handler without response fields."""
 
     DELAYED = "the response is sent later with RequestContext.reply"
     NO_RESPONSE = "the request has no response"
     CLOSE = "the request has no response, and its connection is closed"
 
 
-Answer: TypeAlias = Values | Outcome
-"""The result of a handler: response fields of the newest version, or an `Outcome`."""
+HandlerResult: TypeAlias = Values | NoFields
+"""The result of a handler: response fields of the newest version, or an `NoFields`."""
 
 
 class RequestContext(NamedTuple):
@@ -94,7 +94,7 @@ class RequestContext(NamedTuple):
         try_complete: Callable[[], bool],
         answer: Callable[[], Values],
         keys: tuple[TopicPartition, ...],
-    ) -> Outcome:
+    ) -> NoFields:
         """Respond when `try_complete` returns True or `time` has passed; return DELAYED.
 
         `try_complete` is called after changes of the topic-partitions in `keys`. `answer` returns
@@ -110,7 +110,7 @@ class RequestContext(NamedTuple):
                 keys=keys,
             )
         )
-        return Outcome.DELAYED
+        return NoFields.DELAYED
 
     @property
     def reads_committed(self) -> bool:
@@ -129,7 +129,7 @@ class RequestContext(NamedTuple):
         here = not transactional_id or self.coordinates(transactional_id)
         return ErrorCode.none if here else ErrorCode.not_coordinator
 
-    def by_partition(self, handle: Callable[[Any, Any], Result]) -> dict[str, Any]:
+    def by_partition(self, handle: Callable[[Any, Any], ItemResult]) -> dict[str, Any]:
         """Call `handle` for each partition of the request; return the response with the results.
 
         The arguments of `handle` are the request's items for topic and partition. It can raise
@@ -139,7 +139,7 @@ class RequestContext(NamedTuple):
         shape = BY_PARTITION[self.api]
         items = getattr(self.request, shape.topics)
 
-        def answer(item: Any, partition: Any) -> Result:
+        def answer(item: Any, partition: Any) -> ItemResult:
             try:
                 return result_of(handle, item, partition)
             except OSError as error:
@@ -148,7 +148,7 @@ class RequestContext(NamedTuple):
 
         return {shape.answers: [shape.answer_topic(item, partial(answer, item)) for item in items]}
 
-    def by_item(self, handle: Callable[[Any], Result]) -> dict[str, Any]:
+    def by_item(self, handle: Callable[[Any], ItemResult]) -> dict[str, Any]:
         """Call `handle` for each item of the request; return the response with the results.
 
         `handle` can raise TopicError.
@@ -208,11 +208,11 @@ class ServedApi:
 
     api: ApiKey
     versions: VersionRange
-    handle: Callable[[RequestContext], Answer]
+    handle: Callable[[RequestContext], HandlerResult]
     announced: VersionRange | None = None
 
 
-def result_of(handle: Callable[..., Result], *items: Any) -> Result:
+def result_of(handle: Callable[..., ItemResult], *items: Any) -> ItemResult:
     """Return the result of `handle` for items of a request. A TopicError is also a result."""
     try:
         return handle(*items)

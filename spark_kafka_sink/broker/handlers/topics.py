@@ -39,7 +39,7 @@ from spark_kafka_sink.broker.request_shapes import name_of, unknown_topic
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
+    from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
     from spark_kafka_sink.broker.partition.partition import Topic
     from spark_kafka_sink.kafka.protocol.messages import Values
 
@@ -56,7 +56,7 @@ _TEXTS = {
 }
 
 
-def create_topics(context: RequestContext) -> Answer:
+def create_topics(context: RequestContext) -> HandlerResult:
     """Handle the CreateTopics API."""
     names = Counter(item.name for item in context.request.topics)
     topics = tuple({item.name: item for item in context.request.topics}.values())
@@ -100,7 +100,7 @@ def _created(topic: Topic) -> Values:
     }
 
 
-def create_partitions(context: RequestContext) -> Answer:
+def create_partitions(context: RequestContext) -> HandlerResult:
     """Handle the CreatePartitions API."""
     names = Counter(item.name for item in context.request.topics)
     return context.by_item(partial(_add_partitions, context, names))
@@ -162,7 +162,7 @@ def delete_records(context: RequestContext, item: Any, requested: Any) -> Values
     return {"low_watermark": partition.log.start_offset}
 
 
-def alter_partition_reassignments(context: RequestContext) -> Answer:
+def alter_partition_reassignments(context: RequestContext) -> HandlerResult:
     """Handle the AlterPartitionReassignments API."""
     return {
         "allow_replication_factor_change": context.get("allow_replication_factor_change", True),
@@ -192,7 +192,7 @@ def _reassign(context: RequestContext, item: Any, requested: Any) -> ErrorCode:
     return ErrorCode.none
 
 
-def list_partition_reassignments(context: RequestContext) -> Answer:
+def list_partition_reassignments(context: RequestContext) -> HandlerResult:
     """Handle the ListPartitionReassignments API."""
     topics = context.request.topics
     requested = None
@@ -212,7 +212,7 @@ def list_partition_reassignments(context: RequestContext) -> Answer:
     return {"topics": [{"name": name, "partitions": indexes} for name, indexes in by_topic.items()]}
 
 
-def elect_leaders(context: RequestContext) -> Answer:
+def elect_leaders(context: RequestContext) -> HandlerResult:
     """Handle the ElectLeaders API."""
     known = context.get("election_type", PREFERRED) in {PREFERRED, UNCLEAN}
     if context.request.topic_partitions is not None:

@@ -50,7 +50,11 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import OFFSETS_PARTITION
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, may_commit
-from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, result_of
+from spark_kafka_sink.broker.handlers.request_context import (
+    HandlerResult,
+    RequestContext,
+    result_of,
+)
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.codec import timestamp
@@ -91,7 +95,7 @@ def _for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
     return ErrorCode.invalid_producer_epoch if fenced else error
 
 
-def init_producer_id(context: RequestContext) -> Answer:
+def init_producer_id(context: RequestContext) -> HandlerResult:
     """Handle the InitProducerId API."""
     expected = ProducerIdAndEpoch(
         context.get("producer_id", NO_PRODUCER_ID), context.get("producer_epoch", NO_PRODUCER_EPOCH)
@@ -111,14 +115,14 @@ def init_producer_id(context: RequestContext) -> Answer:
     return _producer_fields(context, result)
 
 
-def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> Answer:
+def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> HandlerResult:
     if isinstance(result, ProducerIdAndEpoch):
         return {"producer_id": result.producer_id, "producer_epoch": result.epoch}
     error = _for_client(result, context)
     return {"error_code": error, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
 
 
-def add_partitions_to_txn(context: RequestContext) -> Answer:
+def add_partitions_to_txn(context: RequestContext) -> HandlerResult:
     """Handle the AddPartitionsToTxn API."""
     request = context.request
     if context.version >= BATCHED_VERSION:
@@ -172,7 +176,7 @@ def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> l
     return [shape.answer_topic(topic, partial(error, topic.name)) for topic in topics]
 
 
-def add_offsets_to_txn(context: RequestContext) -> Answer:
+def add_offsets_to_txn(context: RequestContext) -> HandlerResult:
     """Handle the AddOffsetsToTxn API."""
     request = context.request
     error = context.check_transaction_coordinator(request.transactional_id)
@@ -182,7 +186,7 @@ def add_offsets_to_txn(context: RequestContext) -> Answer:
     return {"error_code": _for_client(error, context)}
 
 
-def txn_offset_commit(context: RequestContext) -> Answer:
+def txn_offset_commit(context: RequestContext) -> HandlerResult:
     """Handle the TxnOffsetCommit API."""
     exists = {
         key
@@ -234,7 +238,7 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
     return error
 
 
-def end_txn(context: RequestContext) -> Answer:
+def end_txn(context: RequestContext) -> HandlerResult:
     """Handle the EndTxn API."""
     request = context.request
     result = context.check_transaction_coordinator(
@@ -248,7 +252,7 @@ def end_txn(context: RequestContext) -> Answer:
     return _producer_fields(context, result)
 
 
-def write_txn_markers(context: RequestContext) -> Answer:
+def write_txn_markers(context: RequestContext) -> HandlerResult:
     """Handle the WriteTxnMarkers API."""
     return {"markers": [_write_marker(context, item) for item in context.request.markers]}
 
@@ -309,7 +313,7 @@ def describe_transaction(context: RequestContext, name: str) -> Values | ErrorCo
     }
 
 
-def list_transactions(context: RequestContext) -> Answer:
+def list_transactions(context: RequestContext) -> HandlerResult:
     """Handle the ListTransactions API."""
     transactions = context.cluster.transaction_coordinator.all()
     try:

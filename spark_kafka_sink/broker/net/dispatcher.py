@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
-from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import REASON, NoFields, RequestContext
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.codec import decode
@@ -58,11 +58,11 @@ class ResponseChannel:
             answer = authorization.handle(self._handler, context)
         else:
             answer = self._handler.handle(context)
-        if answer is Outcome.CLOSE:
+        if answer is NoFields.CLOSE:
             raise ProtocolError("a request without a response failed")
-        if answer is Outcome.NO_RESPONSE and not self._is_released:
+        if answer is NoFields.NO_RESPONSE and not self._is_released:
             self._sockets.deliver(lambda: self._connection.add_response(()))
-        elif not isinstance(answer, Outcome):
+        elif not isinstance(answer, NoFields):
             self.send(answer)
 
     def reply(self, values: Values) -> None:
