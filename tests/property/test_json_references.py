@@ -156,6 +156,59 @@ def test_names_with_one_uri_are_found_by_their_text() -> None:
         compile_check(json.dumps(main), fitting, JsonReferences.of_main(*order))
 
 
+@pytest.mark.parametrize("name", ["types.json", "./types.json", f"{BASE}types.json"])
+@pytest.mark.parametrize("reference", ["types.json", "./types.json", f"{BASE}types.json"])
+@pytest.mark.parametrize("has_ids", [False, True])
+def test_each_document_has_its_own_version_of_a_reference(
+    name: str, reference: str, has_ids: bool
+) -> None:
+    if not has_ids and (name.startswith("http") != reference.startswith("http")):
+        return  # The name does not lead to the reference.
+    ids = [{"$id": BASE + path} if has_ids else {} for path in ("main.json", "item.json")]
+    versions = [{"$id": f"{BASE}types.json"} if has_ids else {}] * 2
+    main = {**ids[0], "properties": {"i": {"$ref": "item.json"}, "v": {"$ref": reference}}}
+    item = {**ids[1], "properties": {"v": {"$ref": reference}}}
+    kinds = zip(versions, TYPES, strict=True)
+    texts = [json.dumps(item), *(json.dumps({**ids, "type": kind}) for ids, kind in kinds)]
+    links = [Link(MAIN, "item.json", 1), Link(MAIN, name, 2), Link(1, name, 3)]
+    integer, string = pa.int64(), pa.string()
+    for order in (links, [links[1], links[0], links[2]]):
+        references = JsonReferences(tuple(texts), tuple(order))
+        fitting = pa.struct([("i", pa.struct([("v", string)])), ("v", integer)])
+        compile_check(json.dumps(main), fitting, references)
+        wrong = pa.struct([("i", pa.struct([("v", integer)]))])
+        with pytest.raises(ColumnError):
+            compile_check(json.dumps(main), wrong, references)
+
+
+@pytest.mark.parametrize("id_", ["urn:example:main", "tag:x.org,2026:main", "main", "/s/main.json"])
+def test_folders_below_any_id(id_: str) -> None:
+    main = {"$id": id_, "properties": {"i": {"$ref": "a/item.json"}}}
+    item = {"properties": {"v": {"$ref": "common.json#/definitions/v"}}}
+    texts = json.dumps(item), json.dumps(_leaf("integer")[0])
+    links = Link(MAIN, "a/item.json", 1), Link(1, "common.json", 2)
+    references = JsonReferences(texts, links)
+    fitting, wrong = (
+        pa.struct([("i", pa.struct([("v", type_)]))]) for type_ in (pa.int64(), pa.string())
+    )
+    compile_check(json.dumps(main), fitting, references)
+    with pytest.raises(ColumnError):
+        compile_check(json.dumps(main), wrong, references)
+
+
+def test_many_paths_to_one_document_take_no_longer() -> None:
+    """Without ids, each of the 2^40 paths through these folders leads to other URIs."""
+    count = 40
+    texts = ["{}"] * count
+    links = [
+        Link(number, f"folder{target}/x.json", target)
+        for number in range(count)
+        for target in (number + 1, number + 2)
+        if target <= count
+    ]
+    compile_check("{}", pa.struct([]), JsonReferences(tuple(texts), tuple(links)))
+
+
 def test_embedded_document_is_found_before_the_name_of_another_one() -> None:
     embedded = {"$id": "types.json", "type": "integer"}
     item = {

@@ -61,17 +61,17 @@ class _Documents:
         parts: the documents as the library's resources.
         ids: their `$id`, or "".
         links: the references by the number of the document that declares them.
+        bases: the base URI of each document's own references.
         numbers: the numbers of the documents by URI.
-        bases: the base URI of a document's own references by the URI at which it is found.
         targets: see `resolver_of`.
     """
 
     parts: Sequence[Any]
     ids: Sequence[str]
     links: dict[int, list[Link]]
+    bases: dict[int, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    bases: dict[str, str] = field(default_factory=dict)
-    targets: dict[tuple[str, str], str] = field(default_factory=dict)
+    targets: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def main_uri(self) -> str:
@@ -82,34 +82,29 @@ class _Documents:
 
         Last come all names as the main document resolves them: Java's deserializer does so.
         """
-        self.numbers[self.main_uri] = MAIN
-        pending = [self.main_uri]
-        for uri in pending:
-            base = self.bases[uri] = self._base(uri)
-            for link in self.links[self.numbers[uri]]:
-                name = urljoin(base, link.name)
-                target = self.targets.setdefault((base, link.name), self._place(name, link.target))
-                if target not in self.bases:
-                    pending.append(target)
+        self._place(self.main_uri, MAIN)
+        pending = [MAIN]
+        for number in pending:
+            base = self.bases[number]
+            for link in self.links[number]:
+                uri = _absolute(base, link.name)
+                if link.target not in self.bases:
+                    self._place(uri, link.target)
+                    pending.append(link.target)
+                self.numbers.setdefault(uri, link.target)
+                self.targets.setdefault((base, link.name), link.target)
+                self.targets.setdefault((base, uri), link.target)
         for link in self._all_links():
-            uri = urljoin(self.main_uri, link.name)
-            self.numbers.setdefault(uri, link.target)
-            self.bases.setdefault(uri, self._base(uri))
-        self.targets = {key: self.bases[uri] for key, uri in self.targets.items()}
-        self.targets |= {("", uri): base for uri, base in self.bases.items()}
+            self.numbers.setdefault(_absolute(self.main_uri, link.name), link.target)
+        self.targets |= {("", uri): number for uri, number in self.numbers.items()}
 
-    def _place(self, uri: str, number: int) -> str:
-        """Return a URI of a document: the preferred one, unless it is that of another document."""
+    def _place(self, uri: str, number: int) -> None:
+        """Set the base URI of a document: its id, unless another document has the same one."""
         if self.numbers.setdefault(uri, number) != number:
             uri = f"{uri}?{number}"
             self.numbers[uri] = number
-        return uri
-
-    def _base(self, uri: str) -> str:
-        """Place a document also at its id, and return the base URI of its references."""
-        number = self.numbers[uri]
         base = urljoin(uri, self.ids[number])
-        return base if self.numbers.setdefault(base, number) == number else uri
+        self.bases[number] = base if self.numbers.setdefault(base, number) == number else uri
 
     def retrieve(self, uri: str) -> Any:
         """Return a document whose name leads to a URI from any base.
@@ -120,8 +115,7 @@ class _Documents:
         Raises:
             LookupError: there is none.
         """
-        bases = dict.fromkeys((*self.bases.values(), *self.bases))
-        for base in bases:
+        for base in (*self.bases.values(), *self.numbers):
             for link in self._all_links():
                 if urlsplit(urljoin(base, link.name)).geturl() == uri:
                     return self.parts[link.target]
@@ -131,11 +125,16 @@ class _Documents:
         return chain.from_iterable(self.links.values())
 
 
+def _absolute(base: str, name: str) -> str:
+    """Return the URI of a name; relative names cannot be joined with a base such as a URN."""
+    return urljoin(_BASE, urljoin(base, name))
+
+
 def resolver_of(draft: Any, documents: Sequence[Any], links: Sequence[Link]) -> tuple[Targets, Any]:
     """Return the targets of references, and the resolver of the main document's references.
 
-    The targets are the base URIs of documents. Their keys are the base URI and the name of a
-    declared reference; ("", URI) for all other references to a document.
+    The targets are the base URIs of documents. Their keys are the base URI of the document that
+    declares a reference and the reference's name or URI; ("", URI) for all other references.
 
     Nothing is downloaded.
 
@@ -158,7 +157,8 @@ def resolver_of(draft: Any, documents: Sequence[Any], links: Sequence[Link]) -> 
     registry = registry.with_resources(
         (uri, located.parts[number]) for uri, number in located.numbers.items()
     ).crawl()
-    return tuple(located.targets.items()), registry.resolver(located.main_uri)
+    targets = tuple((key, located.bases[number]) for key, number in located.targets.items())
+    return targets, registry.resolver(located.main_uri)
 
 
 def _resource(draft: Any, schema: Any) -> tuple[Any, str]:

@@ -190,7 +190,8 @@ def _refer(
     resolver: Any = validator._resolver  # noqa: SLF001 - it has no public name
     name, *fragment = ref.split("#", 1)
     base = resolver._base_uri  # noqa: SLF001 - it has no public name
-    target = targets.get((base, name)) or targets.get(("", urljoin(base, name)))
+    uri = urljoin(base, name)
+    target = targets.get((base, name)) or targets.get((base, uri)) or targets.get(("", uri))
     reference = "#".join((target, *fragment)) if target and name else ref
     if isinstance(instance, _Target):
         part = resolver.lookup(reference).contents
