@@ -22,10 +22,13 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.slow_link import slow_link
 
+DELAY_S = 0.02
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(topics={"one": 1, "four": 4}) as kafka:
+    topics = {"one": 1, "four": 4, "many": 32}
+    with EmbeddedBroker(topics=topics) as kafka:
         yield kafka
 
 
@@ -69,11 +72,54 @@ def test_codec_is_the_bottleneck(broker: EmbeddedBroker) -> None:
     assert "gzip" in advice.figure
 
 
+def test_small_requests_with_high_latency(broker: EmbeddedBroker) -> None:
+    narrow: dict[str, Any] = {"max_in_flight_requests_per_connection": 1, "batch_size": 16_384}
+    report = write_session(broker, *[random_rows("one", 1_000)] * 2, delay_s=DELAY_S, **narrow)
+    by_setting = advice_of(report)
+    advice = by_setting["max.in.flight.requests.per.connection", Direction.RAISE]
+    assert report.request_latency.percentile(50) >= 2 * DELAY_S * 1e6
+    assert "1 request of" in advice.figure
+
+
+def test_small_batches_with_high_latency(broker: EmbeddedBroker) -> None:
+    report = write_session(
+        broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, batch_size=16_384
+    )
+    assert ("batch.size", Direction.RAISE) in advice_of(report)
+
+
+def test_full_buffer_is_advised_to_grow(broker: EmbeddedBroker) -> None:
+    small: dict[str, Any] = {"batch_size": 65_536, "buffer_memory": 262_144}
+    report = write_session(broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, **small)
+    assert report.metrics.buffer_waits > 3
+    assert ("buffer.memory", Direction.CHECK) in advice_of(report)
+
+
+def test_buffer_smaller_than_a_batch_per_partition(broker: EmbeddedBroker) -> None:
+    keyed = [random_rows("many", 2_000, 500)] * 8
+    spread = [
+        rows("many", chunk.columns.value.to_pylist(), partitions=[n % 32 for n in range(2_000)])
+        for chunk in keyed
+    ]
+    report = write_session(broker, *spread, buffer_memory=4_194_304, linger_ms=5_000)
+    advice = advice_of(report)["buffer.memory", Direction.RAISE]
+    assert "32 partitions x batch.size 1,048,576 = 33,554,432 bytes" in advice.figure
+    assert report.metrics.closed_memory > 0
+
+
 def test_linger_too_short_for_batch_size(broker: EmbeddedBroker) -> None:
     drops = [numbered("one", number, 5, 1) for number in range(150)]
     report = write_session(broker, *drops, delay_s=0.02, pause_s=0.004, linger_ms=1)
     advice = advice_of(report)["linger.ms", Direction.RAISE]
     assert "were sent after 1 ms" in advice.figure
+
+
+def test_skewed_keys_are_named(broker: EmbeddedBroker) -> None:
+    keys = [b"hot" if number % 50 else b"%d" % number for number in range(1_000)]
+    chunk = rows("four", [b"." * 1_000] * 1_000, keys=keys)
+    report = write_session(broker, *[chunk] * 4, batch_size=65_536)
+    by_setting = advice_of(report)
+    assert "four-" in by_setting["the keys", Direction.CHECK].figure
 
 
 def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
@@ -88,3 +134,10 @@ def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
     discard_session(borrow_session(settings))
     advice = advice_of(DeliveryReport.merge_all(reports))["the number of tasks", Direction.LOWER]
     assert "30 tasks" in advice.figure
+
+
+def test_oversized_batches_are_advised_to_shrink() -> None:
+    with EmbeddedBroker(topics={"small": 1}, message_max_bytes=100_000) as kafka:
+        report = write_session(kafka, *[random_rows("small", 1_000)] * 2)
+    assert report.splits > 0
+    assert ("batch.size", Direction.LOWER) in advice_of(report)

@@ -135,7 +135,6 @@ def run_until_signal(cluster: Cluster) -> None:
 
 
 _HEAP_MIB = 384
-# Tests run concurrently on few cores, so quick compilation is better than optimized code.
 
 
 def _small(nodes: Sequence[KafkaNode]) -> dict[str, str]:

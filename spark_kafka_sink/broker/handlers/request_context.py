@@ -46,7 +46,7 @@ class NoFields(Enum):
 
 
 HandlerResult: TypeAlias = Values | NoFields
-"""The result of a handler: response fields of the newest version, or an `NoFields`."""
+"""The result of a handler: response fields of the newest version, or a `NoFields`."""
 
 
 class RequestContext(NamedTuple):

@@ -1,6 +1,7 @@
 """Diagnosis of a closed connection, and when failures become fatal, with explicit times."""
 
 import ssl
+from itertools import chain
 
 import pytest
 
@@ -70,12 +71,15 @@ RULES: dict[str, tuple[list[str], list[tuple[str, Diagnosis | None, float]], Dia
     ),
     "an accepted login resets rejections": (
         [ONE],
-        [SUCCESS, (ONE, REFUSED, 0.0), *[SUCCESS, (ONE, REFUSED, LASTING_S)] * 100],
+        [
+            *chain.from_iterable((SUCCESS, (ONE, REFUSED, at * LASTING_S)) for at in range(100)),
+            *(SUCCESS, (ONE, REFUSED, 200 * LASTING_S), (ONE, REFUSED, 201 * LASTING_S)),
+        ],
         None,
     ),
     "a rejecting broker is fatal even if others work": (
         [ONE],
-        [SUCCESS, *[(TWO, REFUSED, at * LASTING_S) for at in range(REPEATED)]],
+        [*chain.from_iterable((SUCCESS, (TWO, REFUSED, at * LASTING_S)) for at in range(REPEATED))],
         REFUSED,
     ),
     "a mismatch must repeat and last on all servers": (
