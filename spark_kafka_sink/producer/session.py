@@ -213,7 +213,7 @@ class ProducerSession:
             meter.keyed_records = self._partitioner.keyed[name]
             meter.assigned_records = self._partitioner.assigned[name]
         report = self.context.report_builder.build(task, int(duration * 1000))
-        return replace(report, bad_rows=self.context.bad_rows.build()).of_task(task)
+        return replace(report, poison=self.context.bad_rows.build()).of_task(task)
 
     @property
     def written_topics(self) -> tuple[WrittenTopic, ...]:

@@ -23,7 +23,6 @@ from spark_kafka_sink.report.metrics.merging import (
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import (
-    BAD_ROWS_KEY,
     COLUMNS,
     TaskInfo,
     TaskReport,
@@ -180,7 +179,7 @@ class DeliveryCounters:
     """
     metrics: ProducerMetrics = merged(ProducerMetrics.merge_all, ProducerMetrics())
     """Metrics of the producers."""
-    bad_rows: tuple[BadRowCount, ...] = merged(flat(BadRowCount.merge_all), ())
+    poison: tuple[BadRowCount, ...] = merged(flat(BadRowCount.merge_all), ())
     """Rows that could not be written, by reason; only with errors.tolerance=all."""
     codecs: tuple[CodecCost, ...] = merged(flat(CodecCost.merge_all), ())
     """Size and cost of a sample of the batches with each codec; only for a dry run."""
@@ -208,12 +207,12 @@ class DeliveryCounters:
     @property
     def dead_lettered(self) -> int:
         """Number of rows sent to the dead letter topic, which are included in `records`."""
-        return sum(count.dead_lettered for count in self.bad_rows)
+        return sum(count.dead_lettered for count in self.poison)
 
     @property
     def dropped(self) -> int:
         """Number of rows that could not be written and were dropped."""
-        return sum(count.dropped for count in self.bad_rows)
+        return sum(count.dropped for count in self.poison)
 
     @property
     def rows(self) -> int:
@@ -252,7 +251,7 @@ class DeliveryCounters:
             records=self.records,
             bytes_sent=self.bytes_sent,
             retries=self.retries,
-            bad_rows=self.dead_lettered + self.dropped,
+            poison=self.dead_lettered + self.dropped,
         )
         return replace(self, slowest=(line,))
 
@@ -304,7 +303,7 @@ class DeliveryCounters:
             "slowest": [task.to_dict() for task in self.slowest],
             "transactions": [asdict(transaction) for transaction in self.transactions],
             "metrics": self.metrics.to_dict(),
-            BAD_ROWS_KEY: [asdict(count) for count in self.bad_rows],
+            "poison": [asdict(count) for count in self.poison],
             "codecs": [asdict(cost) for cost in self.codecs],
             "partitions": [part.to_dict() for part in self.partitions],
             "task_columns": list(COLUMNS),
@@ -343,7 +342,7 @@ class DeliveryCounters:
                 TransactionInfo(**transaction) for transaction in data["transactions"]
             ),
             metrics=ProducerMetrics.from_dict(data["metrics"]),
-            bad_rows=tuple(BadRowCount.from_dict(count) for count in data[BAD_ROWS_KEY]),
+            poison=tuple(BadRowCount.from_dict(count) for count in data["poison"]),
             codecs=tuple(CodecCost.from_dict(cost) for cost in data["codecs"]),
             partitions=tuple(
                 PartitionReport.from_dict(partition) for partition in data["partitions"]

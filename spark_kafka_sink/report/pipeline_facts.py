@@ -241,7 +241,7 @@ class PipelineFacts:
     def has_large_rows(self) -> bool:
         """True if some rows are far larger than the mean: alone in a batch, or rejected."""
         largest = max((topic.batch_size.high for topic in self.metrics.topics), default=0)
-        oversized = any(count.reason == "OVERSIZED" for count in self.report.bad_rows)
+        oversized = any(count.reason == "OVERSIZED" for count in self.report.poison)
         return oversized or largest > max(self.number("batch.size"), 16 * self.batch_bytes)
 
     @property

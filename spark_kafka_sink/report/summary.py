@@ -165,7 +165,7 @@ def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return the number of rows by outcome, if some rows did not go to their topic."""
-    if not report.bad_rows:
+    if not report.poison:
         return []
     lost = _lost(report.partitions)
     written = report.records - report.dead_lettered - lost
@@ -197,10 +197,10 @@ def _statuses(report: DeliveryCounters) -> str:
 
 def _bad_row_lines(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return one line for each reason."""
-    letters = [plural(count.dead_lettered, "dead letter") for count in report.bad_rows]
+    letters = [plural(count.dead_lettered, "dead letter") for count in report.poison]
     return [
         ("bad rows", f"{count.reason}: {text}, {count.dropped:,} dropped")
-        for count, text in zip(report.bad_rows, letters, strict=True)
+        for count, text in zip(report.poison, letters, strict=True)
     ]
 
 

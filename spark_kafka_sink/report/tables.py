@@ -212,7 +212,7 @@ def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
             f"{task.records:,}",
             size_text(task.bytes_sent),
             f"{task.retries:,}",
-            f"{task.bad_rows:,}",
+            f"{task.poison:,}",
         )
         for name, task in tasks[: len(report.slowest)]
     )

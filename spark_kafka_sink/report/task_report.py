@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-BAD_ROWS_KEY: Final = "poison"
-"""Key of the bad rows in the JSON report."""
-_COUNTS = ("records", "bytes_sent", "retries", BAD_ROWS_KEY)
+_COUNTS = ("records", "bytes_sent", "retries", "poison")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -59,7 +57,7 @@ class TaskReport:
     """Bytes after compression."""
     retries: int = 0
     """Number of batches sent again."""
-    bad_rows: int = 0
+    poison: int = 0
     """Number of rows that could not be written."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,7 +66,7 @@ class TaskReport:
 
     def to_row(self) -> tuple[int, ...]:
         """Return the values of `COLUMNS`."""
-        counts = (self.records, self.bytes_sent, self.retries, self.bad_rows)
+        counts = (self.records, self.bytes_sent, self.retries, self.poison)
         return (self.duration_ms, *astuple(self.task), *counts)
 
     @classmethod
@@ -76,7 +74,6 @@ class TaskReport:
         """Parse the result of `to_dict`."""
         task = TaskInfo(**{field.name: data[field.name] for field in fields(TaskInfo)})
         counts = {name: int(data[name]) for name in _COUNTS}
-        counts["bad_rows"] = counts.pop(BAD_ROWS_KEY)
         return cls(duration_ms=data["duration_ms"], task=task, **counts)
 
     @classmethod

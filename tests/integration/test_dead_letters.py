@@ -69,13 +69,13 @@ def test_bad_rows_become_dead_letters(topics: tuple[str, str, str]) -> None:
     assert own == [(), (), (("q", None),), (("", b"z"),)]
 
     assert report.persisted == 6
-    assert {count.reason: count.dead_lettered for count in report.bad_rows} == {
+    assert {count.reason: count.dead_lettered for count in report.poison} == {
         "NULL_TOPIC": 1,
         "PARTITION_OUT_OF_RANGE": 1,
         "OVERSIZED": 1,
         "NULL_HEADER_KEY": 1,
     }
-    assert all("row " in count.examples[0] for count in report.bad_rows)
+    assert all("row " in count.examples[0] for count in report.poison)
     assert DeliveryReport.from_json(report.to_json()) == report
 
 
@@ -93,7 +93,7 @@ def test_rows_of_missing_topics_become_dead_letters(topics: tuple[str, str, str]
     dead = by_confluent(servers, letters)
     assert {record.value for record in dead} == {f"{topic}-gone".encode(), b"not/a/name"}
     assert all(dict(letter.headers)["__connect.errors.topic"] == letter.value for letter in dead)
-    assert {count.reason: count.dead_lettered for count in report.bad_rows} == {
+    assert {count.reason: count.dead_lettered for count in report.poison} == {
         "UNKNOWN_TOPIC": 1,
         "INVALID_TOPIC": 1,
     }

@@ -102,8 +102,8 @@ def test_each_row_has_one_outcome(
     ]
     good = [(row[1], row[0].encode()) for row in rows if not is_bad(row)]
     assert Counter(arrived) == Counter(good)
-    assert sum(count.dead_lettered for count in report.bad_rows) == (len(bad) if keeps else 0)
-    assert sum(count.dropped for count in report.bad_rows) == (0 if keeps else len(bad))
+    assert sum(count.dead_lettered for count in report.poison) == (len(bad) if keeps else 0)
+    assert sum(count.dropped for count in report.poison) == (0 if keeps else len(bad))
     assert len(by_confluent(servers, "dead")) == (len(bad) if keeps else 0)
     assert report.persisted == len(good) + (len(bad) if keeps else 0)
 

@@ -28,7 +28,7 @@ def test_rejected_records_become_dead_letters(any_kafka: Any, unique_topic: str)
     assert {context(record, "partition") for record in dead} == {b"0"}
     assert b"broker rejected" in (context(dead[0], "exception.message") or b"")
     assert report.persisted == 300
-    assert [(count.reason, count.dead_lettered) for count in report.bad_rows] == [("REFUSED", 30)]
+    assert [(count.reason, count.dead_lettered) for count in report.poison] == [("REFUSED", 30)]
 
 
 def test_record_too_large_for_the_topic_is_a_dead_letter(any_kafka: Any, unique_topic: str) -> None:
@@ -48,7 +48,7 @@ def test_record_too_large_for_the_topic_is_a_dead_letter(any_kafka: Any, unique_
     assert (context(dead, "exception.class.name") or b"").endswith(b"RecordTooLargeError")
     assert report.persisted == 40
     assert report.splits > 0
-    (count,) = report.bad_rows
+    (count,) = report.poison
     assert (count.reason, count.dead_lettered) == ("OVERSIZED", 1)
     named = r"row 7 is 5,0\d\d bytes when serialized, more than the broker accepts"
     assert re.fullmatch(f"{unique_topic}-0: {named}", count.examples[0])

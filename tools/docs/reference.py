@@ -63,12 +63,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import (
-    BAD_ROWS_KEY,
-    TaskInfo,
-    TaskReport,
-    TransactionInfo,
-)
+from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
 from spark_kafka_sink.spark.schema.encoder_specs import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
@@ -397,13 +392,10 @@ def render_fields() -> str:
     docs = attribute_docs(DeliveryCounters)
     docs["task_columns"] = "Names of the values in a row of `task_rows`."
     docs["task_rows"] = docs["task_reports"]
-    task_docs = attribute_docs(TaskReport)
-    for docs_of_fields in (docs, task_docs):
-        docs_of_fields[BAD_ROWS_KEY] = docs_of_fields["bad_rows"]
     parts = {
-        "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | task_docs),
+        "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),
         "transactions": (asdict(_TRANSACTION), attribute_docs(TransactionInfo)),
-        BAD_ROWS_KEY: (asdict(BadRowCount(reason="")), attribute_docs(BadRowCount)),
+        "poison": (asdict(BadRowCount(reason="")), attribute_docs(BadRowCount)),
         "codecs": (asdict(CodecCost(codec="")), attribute_docs(CodecCost)),
         "partitions": (_PART.to_dict(), attribute_docs(PartitionReport)),
     }

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.columns.column import Shape
+from spark_kafka_sink.formats.columns.shape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
-from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
+from spark_kafka_sink.formats.columns.column import Column, unsupported
 from spark_kafka_sink.formats.columns.name_rules import NameRules
+from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoder_spec import SchemaSource
 
 if TYPE_CHECKING:

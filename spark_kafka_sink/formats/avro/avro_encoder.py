@@ -30,7 +30,6 @@ from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT
 from spark_kafka_sink.formats.columns.cells import Cells, values_of
 from spark_kafka_sink.formats.columns.column import (
     Column,
-    Shape,
     field_path,
     missing_hint,
     not_declared,
@@ -38,6 +37,7 @@ from spark_kafka_sink.formats.columns.column import (
 )
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoding.row_encoder import (
     CellWriter,
     RowEncoder,
@@ -132,32 +132,32 @@ def _field_writer(schema: AvroSchema, column: Column) -> CellWriter:
     if column.shape in (Shape.STRUCT, Shape.NULL):
         schema.written.update(branch.full_name for branch in schema.selected(schema.branches))
     kinds = [branch.kind for branch in schema.branches]
-    nodes = [
+    writers = [
         (varint(index), _writer_of(branch, column))
         for index, branch in chosen_branches(schema, column)
     ]
     null = varint(kinds.index("null")) if "null" in kinds else None
-    if not nodes and (members := member_branches(schema, column)):
+    if not writers and (members := member_branches(schema, column)):
         return _members(members, null, column)
-    if not nodes and (column.shape is not Shape.NULL or "null" not in kinds):
+    if not writers and (column.shape is not Shape.NULL or "null" not in kinds):
         raise _no_branch(schema, column)
-    if len(nodes) == 1:
-        ((branch, write_cells),) = nodes
+    if len(writers) == 1:
+        ((branch, write_cells),) = writers
         if null is None:
             return partial(write_required, write_cells, column.path, before=branch)
         return partial(_write_nullable, write_cells, branch, null)
-    return partial(_write_first_fitting, nodes, null, column.path)
+    return partial(_write_first_fitting, writers, null, column.path)
 
 
 def _members(
     branches: Sequence[tuple[int, AvroSchema]], null: bytes | None, column: Column
 ) -> CellWriter:
     """Return the writer of a struct with one field for each branch."""
-    nodes = [
+    writers = [
         (varint(index), _writer_of(branch, part))
         for (index, branch), part in zip(branches, column.parts, strict=True)
     ]
-    write = partial(_write_member, nodes, null, column.path)
+    write = partial(_write_member, writers, null, column.path)
     if null is None:
         return partial(write_required, write, column.path)
     return partial(_write_nullable, write, b"", null)

@@ -2,6 +2,7 @@
 
 In reading order:
 
+- `shape`: the format-independent meaning of a column's type
 - `column`: the types of columns at any depth, and their paths
 - `name_rules`: the names that a format allows
 - `row_faults`: faults of rows that do not fit a schema

@@ -7,45 +7,13 @@ A path such as `orders[].price` identifies a column: `[]` stands for the items o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Any, Final
 
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.similar_names import nearest
-
-_KINDS: Final = {
-    b"variant": "Convert the variant with to_json or variant_get.",
-    b"geometry": "Convert it with st_asbinary and st_srid.",
-    b"geography": "Convert it with st_asbinary and st_srid.",
-}
-"""Types that Spark passes on as structs whose fields have this metadata, and what to do."""
-MAX_DEPTH: Final = 100
-"""Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
-
-
-class Shape(Enum):
-    """The format-independent meaning of a column's type."""
-
-    STRUCT = auto()
-    LIST = auto()
-    MAP = auto()
-    NULL = auto()
-    BOOLEAN = auto()
-    INTEGER = auto()
-    FLOAT = auto()
-    DECIMAL = auto()
-    TEXT = auto()
-    BYTES = auto()
-    DATE = auto()
-    TIME = auto()
-    TIMESTAMP = auto()
-    LOCAL_TIMESTAMP = auto()
-    """A timestamp without time zone."""
-    INTERVAL = auto()
-    OTHER = auto()
-
+from spark_kafka_sink.formats.columns.shape import Shape
 
 _SHAPES: Final[dict[pa.DataType, Shape]] = {
     pa.null(): Shape.NULL,
@@ -59,6 +27,15 @@ _SHAPES: Final[dict[pa.DataType, Shape]] = {
     pa.timestamp("us"): Shape.LOCAL_TIMESTAMP,
     pa.duration("us"): Shape.INTERVAL,
 }
+
+_KINDS: Final = {
+    b"variant": "Convert the variant with to_json or variant_get.",
+    b"geometry": "Convert it with st_asbinary and st_srid.",
+    b"geography": "Convert it with st_asbinary and st_srid.",
+}
+"""Types that Spark passes on as structs whose fields have this metadata, and what to do."""
+MAX_DEPTH: Final = 100
+"""Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
 
 
 def field_path(path: str, name: str) -> str:

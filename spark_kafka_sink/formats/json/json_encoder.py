@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.columns.cells import values_of
-from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
+from spark_kafka_sink.formats.columns.column import Column, unsupported
+from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
@@ -106,7 +107,7 @@ def _base64_column(column: pa.BinaryArray) -> pa.BinaryArray:
 
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     """See `encoder_spec.compile_encoder`."""
-    root = _Compiler(spec.zone, bool(spec.writes_nulls)).node(Column.of(type_))
+    root = _Compiler(spec.zone, bool(spec.writes_nulls)).writer_of(Column.of(type_))
     return RowEncoder(root, spec.framing.prefix)
 
 
@@ -135,9 +136,9 @@ def _write_float_name(cells: Cells, out: RowWriter) -> None:
     write_floats(out, cells.numbers(), quote=b"")
 
 
-def _write_quoted(node: CellWriter, cells: Cells, out: RowWriter) -> None:
+def _write_quoted(write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
     out.constant(b'"')
-    node(cells, out)
+    write_cells(cells, out)
     out.constant(b'"')
 
 
@@ -157,8 +158,8 @@ def _write_map(key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter)
     _write_items(inner, offsets, b"{}", out)
 
 
-def _write_or_null(node: CellWriter, cells: Cells, out: RowWriter) -> None:
-    write_valid(node, cells, out)
+def _write_or_null(write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
+    write_valid(write_cells, cells, out)
     valid = cells.valid()
     if valid is not None:
         out.flags(~valid, b"null")
@@ -183,28 +184,28 @@ def _write_object(
     out.constant(b"{")
     before: Mask | None = np.zeros(len(cells), np.bool_)
     """The rows in which an earlier field was written; None for all rows."""
-    for number, (name, node) in enumerate(fields):
+    for number, (name, write_cells) in enumerate(fields):
         field = cells.field(number)
         if writes_nulls:
             out.constant(b"," + name if number else name)
-            _write_or_null(node, field, out)
+            _write_or_null(write_cells, field, out)
         else:
-            before = _write_field(name, node, field, out, before)
+            before = _write_field(name, write_cells, field, out, before)
     out.constant(b"}")
 
 
 def _write_field(
-    name: bytes, node: CellWriter, field: Cells, out: RowWriter, before: Mask | None
+    name: bytes, write_cells: CellWriter, field: Cells, out: RowWriter, before: Mask | None
 ) -> Mask | None:
     """Append a field unless it is null. Return the rows in which a field precedes the next one."""
     valid = field.valid()
     if before is None:
-        write_valid(node, field, out, b"," + name)
+        write_valid(write_cells, field, out, b"," + name)
         return None
     comma = before if valid is None else before & valid
     if comma.any():
         out.flags(comma, b",")
-    write_valid(node, field, out, name)
+    write_valid(write_cells, field, out, name)
     return None if valid is None else before | valid
 
 
@@ -222,7 +223,7 @@ class _Compiler:
     zone: str
     writes_nulls: bool
 
-    def node(self, column: Column) -> CellWriter:
+    def writer_of(self, column: Column) -> CellWriter:
         """Return the writer of a column.
 
         Raises:
@@ -233,12 +234,12 @@ class _Compiler:
             return partial(_write_quoted, quoted)
         if column.shape is Shape.STRUCT:
             fields = [
-                (f"{json.dumps(part.name, ensure_ascii=False)}:".encode(), self.node(part))
+                (f"{json.dumps(part.name, ensure_ascii=False)}:".encode(), self.writer_of(part))
                 for part in column.parts
             ]
             return partial(_write_object, fields, writes_nulls=self.writes_nulls)
         if column.shape is Shape.LIST:
-            return partial(_write_list, self.node(column.parts[0]))
+            return partial(_write_list, self.writer_of(column.parts[0]))
         if column.shape is Shape.MAP:
             return self._map(*column.parts)
         if column.shape is Shape.DECIMAL:
@@ -259,13 +260,13 @@ class _Compiler:
     def _map(self, key: Column, value: Column) -> CellWriter:
         if key.shape in (Shape.STRUCT, Shape.LIST, Shape.MAP):
             raise unsupported(key, "the name of a JSON field")
-        return partial(_write_map, partial(_write_quoted, self.name(key)), self.node(value))
+        return partial(_write_map, partial(_write_quoted, self.name(key)), self.writer_of(value))
 
     def name(self, key: Column) -> CellWriter:
         """Return the writer of map keys as names of JSON fields, without quotes."""
         if key.shape is Shape.FLOAT:
             return _write_float_name
-        return self._quoted(key) or self.node(key)
+        return self._quoted(key) or self.writer_of(key)
 
 
 def names_of(key: Column, cells: Cells) -> pa.BinaryArray:
@@ -284,7 +285,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
     field as backward compatible.
     """
     column = Column.of(type_)
-    _Compiler("UTC", writes_nulls=False).node(column)
+    _Compiler("UTC", writes_nulls=False).writer_of(column)
     full_name = f"{namespace}.{name}" if namespace else name
     schema = {"$schema": _SCHEMA_VERSION, "title": full_name, **_schema_of(column)}
     return SchemaSource(json.dumps(schema, separators=(",", ":")), full_name)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 MAIN: Final = 0
 """The number of the main document."""
 _BASE: Final = "file:///" + "folder/" * 32
-"""Base URI of names and ids that are not absolute; in folders, because names can begin with ``..``.
-"""
+"""Base of relative names and ids; it has folders because names can begin with ``..``."""
 
 
 class Link(NamedTuple):

@@ -23,13 +23,8 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.formats.columns.column import (
-    Column,
-    Shape,
-    field_path,
-    missing_hint,
-    not_declared,
-)
+from spark_kafka_sink.formats.columns.column import Column, field_path, missing_hint, not_declared
+from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.json.json_checks import (
     AllOf,
     AnyOf,

@@ -4,6 +4,7 @@ In reading order:
 
 - `protobuf_wire`: read and write Protobuf messages without a schema
 - `protobuf_files`: the files of a Protobuf schema
+- `protobuf_types`: the types and labels of fields
 - `protobuf_features`: the features of editions that affect the encoding
 - `protobuf_schema`: messages, fields and enums of a Protobuf schema
 - `protobuf_framing`: the position of a message in its file, after the schema id

@@ -7,16 +7,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column import Column, Shape, unsupported
+from spark_kafka_sink.formats.columns.column import Column, unsupported
 from spark_kafka_sink.formats.columns.name_rules import NameRules
+from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.protobuf.protobuf_numbers import FieldType, Versions, numbering
-from spark_kafka_sink.formats.protobuf.protobuf_schema import (
-    DURATION,
-    TIMESTAMP,
-    ProtoLabel,
-    ProtoType,
-)
+from spark_kafka_sink.formats.protobuf.protobuf_schema import DURATION, TIMESTAMP
+from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
 
 if TYPE_CHECKING:

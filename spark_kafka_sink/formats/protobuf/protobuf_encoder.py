@@ -16,14 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column import (
-    Column,
-    Shape,
-    field_path,
-    not_declared,
-    unsupported,
-)
+from spark_kafka_sink.formats.columns.column import Column, field_path, not_declared, unsupported
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
+from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoding.number_text import write_decimals
 from spark_kafka_sink.formats.encoding.row_encoder import (
     CellWriter,
@@ -48,8 +43,8 @@ from spark_kafka_sink.formats.protobuf.protobuf_schema import (
     ProtoField,
     ProtoMessage,
     ProtoSchema,
-    ProtoType,
 )
+from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import tag
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoMessage, Prot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoType
+    from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField
+    from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoType
 
 _END: Final = 1 << 29
 """The number after the highest field number."""

@@ -6,7 +6,6 @@ A schema is a FileDescriptorSet in base64 (google/protobuf/descriptor.proto), ma
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -18,6 +17,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_features import (
     RepeatedEncoding,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_of
+from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import (
     number_of,
     parse,
@@ -32,40 +32,6 @@ if TYPE_CHECKING:
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"
-
-
-class ProtoType(IntEnum):
-    """``FieldDescriptorProto.Type``."""
-
-    DOUBLE = 1
-    FLOAT = 2
-    INT64 = 3
-    UINT64 = 4
-    INT32 = 5
-    FIXED64 = 6
-    FIXED32 = 7
-    BOOL = 8
-    STRING = 9
-    GROUP = 10
-    """A message between a start tag and an end tag."""
-    MESSAGE = 11
-    BYTES = 12
-    UINT32 = 13
-    ENUM = 14
-    SFIXED32 = 15
-    SFIXED64 = 16
-    SINT32 = 17
-    SINT64 = 18
-
-
-class ProtoLabel(IntEnum):
-    """``FieldDescriptorProto.Label``."""
-
-    OPTIONAL = 1
-    REQUIRED = 2
-    REPEATED = 3
-
-
 WRAPPERS: Final = {
     f"google.protobuf.{kind.name.capitalize().replace('Ui', 'UI')}Value": kind
     for kind in (

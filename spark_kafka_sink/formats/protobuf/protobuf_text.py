@@ -16,7 +16,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.text_encoding import CEscape
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoLabel, ProtoType, full_name
+from spark_kafka_sink.formats.protobuf.protobuf_schema import full_name
+from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

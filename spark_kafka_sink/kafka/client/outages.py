@@ -144,10 +144,12 @@ class OutageLog:
 
     def on_throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
         """Log throttling by a broker after it has lasted for `NO_RESPONSE_S` seconds."""
-        text = f"{_key(broker)} throttled"
+        outage_key = f"{_key(broker)} throttled"
         if now - broker.throttled_until > NO_RESPONSE_S:
-            self._outages.end(text)  # The previous throttling has ended, and a new one has started.
-        if self._outages.observe(text, now, NO_RESPONSE_S) is not None:
+            self._outages.end(
+                outage_key
+            )  # The previous throttling has ended, and a new one has started.
+        if self._outages.observe(outage_key, now, NO_RESPONSE_S) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",
                 _name(broker),

@@ -130,8 +130,10 @@ class BufferQuotas:
             leader, held = self._leader(topic_partition), self._held.get(topic_partition, 0)
             if self._has_partitions and held and held + size > self.limit // PARTITIONS_PART:
                 return True
-            led = self._bytes_by_broker[leader] if self._has_brokers and leader != NO_LEADER else 0
-            return led > 0 and led + size > self.limit
+            if not self._has_brokers or leader == NO_LEADER:
+                return False
+            charged = self._bytes_by_broker[leader]
+            return charged > 0 and charged + size > self.limit
 
     def _follow(self, cluster: ClusterSnapshot) -> None:
         """Compute the bytes of each broker if the leaders may have changed."""

@@ -111,7 +111,7 @@ def test_no_duplicates_and_report_lists_unknown_outcomes(kafka: EmbeddedBroker, 
     assert sum(status.records for status in error.statuses) == COUNT
     (part,) = report.partitions
     assert (part.persisted, part.possibly_persisted, part.not_persisted) == (0, COUNT, 0)
-    assert not report.bad_rows
+    assert not report.poison
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -241,7 +241,7 @@ def test_dead_letters_of_denied_topics_name_their_topic() -> None:
         assert all("(TOPIC_AUTHORIZATION_FAILED): " in reason for reason in messages)
         assert [command("Write", "--topic hidden") in reason for reason in messages] == [1, 0, 1]
         assert [command("Create", "--topic absent") in reason for reason in messages] == [0, 1, 0]
-        (count,) = sim.report().bad_rows
+        (count,) = sim.report().poison
         assert (count.reason, count.dead_lettered) == ("TOPIC_UNAUTHORIZED", 3)
         assert all("kafka-acls" in example for example in count.examples)
 
@@ -254,7 +254,7 @@ def test_rejected_batch_has_the_same_reason(caplog: pytest.LogCaptureFixture) ->
         right = "Grant Write on topic t to User:ANONYMOUS"
         expected = f"denied by policy; {right}: {command('Write', '--topic t')}"
         assert all(reason.endswith(expected) for reason in reasons(sim))
-        (count,) = sim.report().bad_rows
+        (count,) = sim.report().poison
         assert count.examples[0] == f"t-0: {expected}"
         assert expected in caplog.text
 

@@ -23,7 +23,7 @@ NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no k
 
 def counts(sim: World) -> dict[str, tuple[int, int]]:
     """Count dead letters and dropped rows by reason."""
-    return {c.reason: (c.dead_lettered, c.dropped) for c in sim.report().bad_rows}
+    return {c.reason: (c.dead_lettered, c.dropped) for c in sim.report().poison}
 
 
 # Breakers.

@@ -535,7 +535,7 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
             arrow_batches_of(390_000, 131, 67_108_864),
             replace(
                 arrow_batches_of(1_000_000, 131, 67_108_864),
-                bad_rows=(BadRowCount(reason="OVERSIZED", dropped=1),),  # not all rows are small
+                poison=(BadRowCount(reason="OVERSIZED", dropped=1),),  # not all rows are small
             ),
             replace(
                 arrow_batches_of(1_000_000, 131, 67_108_864),

@@ -28,7 +28,7 @@ POISON = (
     BadRowCount(reason="REFUSED", dropped=3),
 )
 REPORT = DeliveryReport(
-    tasks=2, partitions=(PART, LETTERS), bad_rows=POISON, duration_ms=2000, duration_max_ms=500
+    tasks=2, partitions=(PART, LETTERS), poison=POISON, duration_ms=2000, duration_max_ms=500
 )
 
 

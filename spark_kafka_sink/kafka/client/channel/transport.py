@@ -55,21 +55,34 @@ class ChannelState(Enum):
     """
 
 
-_STATE = ChannelState
 NEXT_STATES: dict[ChannelState, frozenset[ChannelState]] = {
-    _STATE.DISCONNECTED: frozenset({_STATE.LOADING_STORES, _STATE.RESOLVING, _STATE.CONNECTING}),
-    _STATE.LOADING_STORES: frozenset({_STATE.RESOLVING, _STATE.CONNECTING, _STATE.DISCONNECTED}),
-    _STATE.RESOLVING: frozenset({_STATE.CONNECTING, _STATE.DISCONNECTED}),
-    _STATE.CONNECTING: frozenset({_STATE.TLS_HANDSHAKE, _STATE.NEGOTIATING, _STATE.DISCONNECTED}),
-    _STATE.TLS_HANDSHAKE: frozenset({_STATE.NEGOTIATING, _STATE.DISCONNECTED}),
-    _STATE.NEGOTIATING: frozenset({_STATE.SASL_HANDSHAKE, _STATE.READY, _STATE.DISCONNECTED}),
-    _STATE.SASL_HANDSHAKE: frozenset({_STATE.AUTHENTICATING, _STATE.DISCONNECTED}),
-    _STATE.AUTHENTICATING: frozenset({_STATE.READY, _STATE.DISCONNECTED}),
-    _STATE.READY: frozenset({_STATE.DRAINING, _STATE.DISCONNECTED}),
-    _STATE.DRAINING: frozenset({_STATE.SASL_HANDSHAKE, _STATE.DISCONNECTED}),
+    ChannelState.DISCONNECTED: frozenset(
+        {ChannelState.LOADING_STORES, ChannelState.RESOLVING, ChannelState.CONNECTING}
+    ),
+    ChannelState.LOADING_STORES: frozenset(
+        {ChannelState.RESOLVING, ChannelState.CONNECTING, ChannelState.DISCONNECTED}
+    ),
+    ChannelState.RESOLVING: frozenset({ChannelState.CONNECTING, ChannelState.DISCONNECTED}),
+    ChannelState.CONNECTING: frozenset(
+        {ChannelState.TLS_HANDSHAKE, ChannelState.NEGOTIATING, ChannelState.DISCONNECTED}
+    ),
+    ChannelState.TLS_HANDSHAKE: frozenset({ChannelState.NEGOTIATING, ChannelState.DISCONNECTED}),
+    ChannelState.NEGOTIATING: frozenset(
+        {ChannelState.SASL_HANDSHAKE, ChannelState.READY, ChannelState.DISCONNECTED}
+    ),
+    ChannelState.SASL_HANDSHAKE: frozenset(
+        {ChannelState.AUTHENTICATING, ChannelState.DISCONNECTED}
+    ),
+    ChannelState.AUTHENTICATING: frozenset({ChannelState.READY, ChannelState.DISCONNECTED}),
+    ChannelState.READY: frozenset({ChannelState.DRAINING, ChannelState.DISCONNECTED}),
+    ChannelState.DRAINING: frozenset({ChannelState.SASL_HANDSHAKE, ChannelState.DISCONNECTED}),
 }
 
-OPENING = frozenset(ChannelState) - {_STATE.DISCONNECTED, _STATE.READY, _STATE.DRAINING}
+OPENING = frozenset(ChannelState) - {
+    ChannelState.DISCONNECTED,
+    ChannelState.READY,
+    ChannelState.DRAINING,
+}
 """States of a connection attempt, before READY."""
 
 

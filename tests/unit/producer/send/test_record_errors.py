@@ -47,7 +47,7 @@ def test_example_explains_itself_without_a_broker_message(code: int, example: st
         sim.fault(Fault(error=code))
         sim.send([b"a"])
         sim.finish()
-        [count] = sim.report().bad_rows
+        [count] = sim.report().poison
         assert count.examples == (f"t-0: {example}",)
 
 

@@ -68,7 +68,7 @@ def check(sim: World, doubtful: list[bytes]) -> None:
     assert len(values) == len(set(values))
     assert len(values) == statuses[PERSISTED] + len(doubtful)
     assert not sim.cluster.logs["dead", 0].values()
-    assert not sim.report().bad_rows
+    assert not sim.report().poison
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)

@@ -165,7 +165,7 @@ class _Failing:
 
 
 @pytest.mark.parametrize(
-    "part", ["request_latency", "metrics", "partitions", "bad_rows", "errors", "slowest", "tasks"]
+    "part", ["request_latency", "metrics", "partitions", "poison", "errors", "slowest", "tasks"]
 )
 def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
@@ -432,7 +432,7 @@ def test_summary_option_selects_what_is_logged(
         (REPORT, "INFO", "the write is done:"),
         (replace(REPORT, batch_id=3), "INFO", "the write of micro-batch 3 is done: "),
         (
-            replace(REPORT, bad_rows=(BadRowCount(reason="NULL_VALUE", dropped=1),)),
+            replace(REPORT, poison=(BadRowCount(reason="NULL_VALUE", dropped=1),)),
             "WARNING",
             "the write is done:",
         ),
