@@ -51,6 +51,17 @@ def test_example_explains_itself_without_a_broker_message(code: int, example: st
         assert count.examples == (f"t-0: {example}",)
 
 
+def test_batch_without_its_rejected_records_keeps_its_attempts() -> None:
+    rejected = {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no key"}]}
+    with world(cluster(), tolerant(), retries=1) as sim:
+        sim.fault(Fault(error=ErrorCode.not_enough_replicas))
+        sim.fault(Fault(error=ErrorCode.invalid_record, extra=rejected))
+        sim.fault(Fault(error=ErrorCode.not_enough_replicas))
+        sim.send([b"a", b"b"])
+        with pytest.raises(DeliveryError, match="NOT_ENOUGH_REPLICAS"):
+            sim.finish()
+
+
 def test_tolerated_errors_are_reported() -> None:
     with world(cluster(), tolerant(), batch_size=16_384) as sim:
         sim.cluster.logs["t", 0] = RejectingLog(87)
