@@ -66,7 +66,7 @@ class CodecSampler:
         self._seen += 1
         if not is_sampled(self._seen, self._sampled):
             return
-        records = b"".join(batch.parts)
+        records = b"".join(batch.buffers)
         if batch.codec is not Codec.NONE:
             records = decompress(batch.codec, records, batch.raw_size)
         if not self._sampled:

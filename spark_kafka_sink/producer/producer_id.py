@@ -1,8 +1,9 @@
 """The idempotent producer's id and epoch, and the request for them (KIP-98).
 
-Used by the sender thread only. A successful session passes its `ProducerState` to the next session,
-so that brokers store one producer state per worker process instead of one per task. Each session
-starts its sequences at 0 in a new epoch, because brokers always accept sequence 0 in a new epoch.
+Used by the sender thread only. A successful session passes its `ProducerIdentity` to the next
+session, so that brokers store one producer state per worker process instead of one per task. Each
+session starts its sequences at 0 in a new epoch, because brokers always accept sequence 0 in a new
+epoch.
 
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 """
@@ -54,7 +55,7 @@ _TRANSITIONS: dict[ProducerIdState, frozenset[ProducerIdState]] = {
 
 
 @dataclass(slots=True)
-class ProducerState:
+class ProducerIdentity:
     """The producer id and epoch; `PartitionState` assigns sequences.
 
     `transactional_id` is None unless the producer is transactional. `is_used`: a partition has
@@ -127,16 +128,21 @@ class ProducerState:
 class ProducerIdRequester:
     """Sends InitProducerId while the producer has no id; sender thread only."""
 
-    def __init__(self, client: Client, producer_state: ProducerState, acls: AclAdvisor) -> None:
-        self.producer_state = producer_state
+    def __init__(self, client: Client, identity: ProducerIdentity, acls: AclAdvisor) -> None:
+        self.identity = identity
         self._client = client
         self._acls = acls
         self._closed = ClosedConnections()
         self._retry = RetryTimer(client.config, client.random)
 
+    @property
+    def has_producer_id(self) -> bool:
+        """True if batches can get sequences."""
+        return self.identity.state is ProducerIdState.KNOWN
+
     def maybe_send(self, now: float) -> None:
         """Send InitProducerId if the producer id is missing and a broker is ready."""
-        if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry.due_at:
+        if self.identity.state is not ProducerIdState.MISSING or now < self._retry.due_at:
             return
         network = self._client.network
         self._closed.forget_restarted(network)
@@ -144,7 +150,7 @@ class ProducerIdRequester:
         if node is None:
             return
         version = network.broker(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
-        self.producer_state.transition_to(ProducerIdState.REQUESTED)
+        self.identity.transition_to(ProducerIdState.REQUESTED)
         request = Request.of(ApiKey.INIT_PRODUCER_ID, version, _VALUES, self)
         network.send(node.node_id, request, now)
 
@@ -161,9 +167,9 @@ class ProducerIdRequester:
         if response is not None and code == ErrorCode.none:
             self._retry.record_success()
             producer_id, epoch = int(response.producer_id), int(response.producer_epoch)
-            self.producer_state.set_producer_id(producer_id, epoch)
+            self.identity.set_producer_id(producer_id, epoch)
         else:
-            self.producer_state.transition_to(ProducerIdState.MISSING)
+            self.identity.transition_to(ProducerIdState.MISSING)
             self._retry_or_raise(completion, code, now)
         self._closed.record(completion)
 
@@ -182,6 +188,6 @@ class ProducerIdRequester:
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called again."""
-        if self.producer_state.state is not ProducerIdState.MISSING:
+        if self.identity.state is not ProducerIdState.MISSING:
             return 1.0
         return max(0.02, self._retry.due_at - now)

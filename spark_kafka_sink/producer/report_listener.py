@@ -31,13 +31,13 @@ class ReportListener(BatchListener):
         meters.add_request(sum(batch.records for batch in batches))
         meters.brokers.of(node).retries += any(batch.attempts > 1 for batch in batches)
 
-    def on_responded(self, completion: Completion) -> None:
+    def on_produce_response(self, completion: Completion) -> None:
         """Record the latency and the throttle time."""
         self._report.add_request_latency(completion.latency)
         meter = self._report.meters.brokers.of(completion.node)
         meter.throttle.add(completion.throttle_ms)
 
-    def on_answered(
+    def on_batch_response(
         self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
     ) -> None:
         """Store the sequence after a failed batch."""

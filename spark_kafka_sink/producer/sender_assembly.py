@@ -11,9 +11,10 @@ from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
 from spark_kafka_sink.producer.send.partition_states import PartitionStates
-from spark_kafka_sink.producer.send.record_errors import RecordErrorHandler
+from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
+from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,60 +24,70 @@ if TYPE_CHECKING:
 
 def make_sender(context: SessionContext) -> Sender:
     """Create the session's sender, which is a `DryRunSender` for a dry run."""
-    client, accumulator, acls = context.client, context.accumulator, context.acls
-    producer_state, transaction_manager = context.producer_state, context.transaction_manager
-    partitions, delivery_timeout = PartitionStates(), DeliveryTimeout(client)
+    client, report, listeners = context.client, context.report_builder, context.listeners
+    partitions = PartitionStates(context.queues)
+    delivery_timeout = DeliveryTimeout(client, context.state)
+    outcome = SessionOutcome(
+        context.state, context.written, context.transaction_manager, report.failures
+    )
     completer = BatchCompleter(
         client=client,
-        producer_state=producer_state,
-        accumulator=accumulator,
-        listeners=context.listeners,
-        failures=context.report_builder.failures,
-        written=context.written,
-        acls=acls,
-        transaction_manager=transaction_manager,
+        accumulator=context.accumulator,
         partitions=partitions,
         delivery_timeout=delivery_timeout,
+        identity=context.identity,
+        listeners=listeners,
+        outcome=outcome,
     )
-    responses = ResponseHandler(
+    rejections = RejectionHandler(
         client=client,
-        producer_state=producer_state,
-        accumulator=accumulator,
         partitions=partitions,
-        delivery_timeout=delivery_timeout,
-        transaction_manager=transaction_manager,
         completer=completer,
-        record_errors=_record_errors(context),
-        breakers=context.breakers,
-        listeners=context.listeners,
-        acls=acls,
+        outcome=outcome,
+        bad_rows=context.bad_rows,
+        dead_letters=context.dead_letters,
+        acls=context.acls,
     )
-    make: Callable[..., Sender] = Sender
-    if context.settings.dry_run:
-        from spark_kafka_sink.producer.dry_run import CodecSampler, DryRunSender  # rarely needed
-
-        sampler = CodecSampler(client.config, context.report_builder)
-        make = partial(DryRunSender, report=context.report_builder, sampler=sampler)
-    return make(
+    return _sender_class(context)(
         client=client,
-        accumulator=accumulator,
+        accumulator=context.accumulator,
         partitions=partitions,
-        delivery_timeout=delivery_timeout,
         completer=completer,
+        outcome=outcome,
         drainer=Drainer(
             client,
-            accumulator=accumulator,
+            accumulator=context.accumulator,
+            queues=context.queues,
             breakers=context.breakers,
             partitions=partitions,
-            transaction_manager=transaction_manager,
+            transaction_manager=context.transaction_manager,
         ),
-        responses=responses,
-        producer_id_requester=ProducerIdRequester(client, producer_state, acls),
-        transaction_manager=transaction_manager,
-        listeners=context.listeners,
-        broker_meters=context.report_builder.meters.brokers,
+        responses=ResponseHandler(
+            client=client,
+            identity=context.identity,
+            delivery_timeout=delivery_timeout,
+            completer=completer,
+            outcome=outcome,
+            rejections=rejections,
+            breakers=context.breakers,
+            listeners=listeners,
+        ),
+        rejections=rejections,
+        producer_id_requester=ProducerIdRequester(client, context.identity, context.acls),
+        transaction_manager=context.transaction_manager,
+        listeners=listeners,
+        broker_meters=report.meters.brokers,
         statistics=_statistics(context, partitions),
     )
+
+
+def _sender_class(context: SessionContext) -> Callable[..., Sender]:
+    if not context.settings.dry_run:
+        return Sender
+    from spark_kafka_sink.producer.dry_run import CodecSampler, DryRunSender  # rarely needed
+
+    sampler = CodecSampler(context.client.config, context.report_builder)
+    return partial(DryRunSender, report=context.report_builder, sampler=sampler)
 
 
 def _statistics(context: SessionContext, partitions: PartitionStates) -> Statistics:
@@ -85,18 +96,8 @@ def _statistics(context: SessionContext, partitions: PartitionStates) -> Statist
         path=context.settings.statistics_path,
         client=context.client,
         accumulator=context.accumulator,
-        producer_state=context.producer_state,
+        identity=context.identity,
         report=context.report_builder,
         partitions=partitions,
         transaction_manager=context.transaction_manager,
-    )
-
-
-def _record_errors(context: SessionContext) -> RecordErrorHandler:
-    return RecordErrorHandler(
-        config=context.client.config,
-        clock=context.client.clock,
-        bad_rows=context.bad_rows,
-        dead_letters=context.dead_letters,
-        acls=context.acls,
     )

@@ -19,7 +19,7 @@ from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
 from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
 from spark_kafka_sink.producer.append.validator import RowValidator
-from spark_kafka_sink.producer.producer_id import ProducerState
+from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.sender_assembly import make_sender
 from spark_kafka_sink.producer.session_context import SessionSettings, make_context
@@ -62,7 +62,7 @@ class ProducerSession:
 
     Args:
         client: connections and metadata, which may outlive the session.
-        producer_state: the producer id to reuse; None for a new producer id. A transaction always
+        identity: the producer id to reuse; None for a new producer id. A transaction always
             gets a new producer id.
         settings: the sink's options; None for the defaults.
         executor: runs the compression, one batch at a time; None for a dedicated thread.
@@ -73,26 +73,26 @@ class ProducerSession:
         self,
         client: Client,
         *,
-        producer_state: ProducerState | None = None,
+        identity: ProducerIdentity | None = None,
         settings: SessionSettings | None = None,
         executor: Executor | None = None,
         transaction: TransactionSettings | None = None,
     ) -> None:
         self.client = client
         if transaction is not None:
-            producer_state = ProducerState(transactional_id=transaction.transactional_id)
-        self.producer_state = producer_state or ProducerState()
-        self.producer_state.begin_session(client.config.bootstrap_servers)
+            identity = ProducerIdentity(transactional_id=transaction.transactional_id)
+        self.identity = identity or ProducerIdentity()
+        self.identity.begin_session(client.config.bootstrap_servers)
         self.context = make_context(
             client,
-            producer_state=self.producer_state,
+            identity=self.identity,
             settings=settings or SessionSettings(),
             transaction=transaction,
             executor=executor,
         )
         self._started = client.clock.monotonic()
         self._accumulator = self.context.accumulator
-        self._topics = TopicMetadata(client, self.context.acls, self._accumulator.state)
+        self._topics = TopicMetadata(client, self.context.acls, self.context.state)
         self._partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(
             client.config,
@@ -104,11 +104,15 @@ class ProducerSession:
         self._admission = AdmissionControl(
             client,
             rates=self.context.settings.throttling.rates,
-            accumulator=self._accumulator,
+            state=self.context.state,
+            pool=self.context.pool,
+            quotas=self.context.quotas,
             breakers=self.context.breakers,
             topics=self._topics,
         )
-        self._sticky = StickyPartitioner(client, self._accumulator, self.context.breakers)
+        self._sticky = StickyPartitioner(
+            client, self._accumulator, self.context.queues, self.context.breakers
+        )
         self._encoder = ChunkEncoder(client, self._accumulator)
         self._sender = make_sender(self.context)
         self._slices = 0
@@ -205,7 +209,7 @@ class ProducerSession:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
         meters = self.context.report_builder.meters
-        self._accumulator.pool.measure(meters)
+        self._accumulator.measure(meters)
         known = self.client.metadata.cluster.topics
         for name, meter in meters.topics.copy().items():
             if name in known:
@@ -224,7 +228,7 @@ class ProducerSession:
         """Return the session's progress; any thread may call this."""
         return SessionProgress(
             counts=self.context.report_builder.progress(),
-            is_buffer_full=self._accumulator.pool.writer_waiting_since is not None,
+            is_buffer_full=self.context.pool.writer_waiting_since is not None,
             is_connected=bool(list(self.client.network.connected())),
         )
 

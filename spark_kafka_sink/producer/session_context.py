@@ -16,6 +16,7 @@ from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListeners
+from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 
@@ -62,13 +63,17 @@ class SessionContext:
     """The shared objects of one session; `dead_letters` is None without a dead letter topic."""
 
     client: Client
-    producer_state: ProducerState
+    identity: ProducerIdentity
     settings: SessionSettings
     report_builder: ReportBuilder
     written: WrittenTopics
     events: ProducerEvents
     listeners: BatchListeners
     """The report and the debug events, which follow the batches."""
+    state: SessionState
+    pool: BufferPool
+    quotas: BufferQuotas
+    queues: BatchQueues
     accumulator: Accumulator
     bad_rows: BadRows
     dead_letters: DeadLetterTopic | None
@@ -81,7 +86,7 @@ class SessionContext:
 def make_context(
     client: Client,
     *,
-    producer_state: ProducerState,
+    identity: ProducerIdentity,
     settings: SessionSettings,
     transaction: TransactionSettings | None = None,
     executor: Executor | None = None,
@@ -92,11 +97,6 @@ def make_context(
         ConfigError: a transaction was requested, but the producer is not idempotent.
     """
     config = client.config
-    if transaction is not None and not config.enable_idempotence:
-        raise ConfigError(
-            "a transaction needs an idempotent producer",
-            hint="Set kafka.enable.idempotence=true and kafka.acks=all.",
-        )
     client_id = config.client_id or settings.client_id or DEFAULT_CLIENT_ID
     options = (*config.pipeline(), *settings.arrow_batch_limits, *settings.formats)
     transaction_acl = None if transaction is None else transaction.acl
@@ -106,24 +106,37 @@ def make_context(
         tuple(sorted((*options, ("client.id", client_id)))), dry_run=settings.dry_run
     )
     listeners = BatchListeners((ReportListener(report), *((events,) if config.debug else ())))
+    state = SessionState(client.clock, client.network.wakeup, client.check_thread)
+    pool, queues = BufferPool(config, state, listeners), BatchQueues(state.lock)
+    quotas = BufferQuotas.of_percent(
+        settings.throttling.buffer_share, config.buffer_memory, state.lock
+    )
     return SessionContext(
         client=client,
-        producer_state=producer_state,
+        identity=identity,
         settings=settings,
         report_builder=report,
         written=WrittenTopics(),
         events=events,
         listeners=listeners,
-        accumulator=_accumulator(
-            client, settings=settings, events=events, listeners=listeners, executor=executor
+        state=state,
+        pool=pool,
+        quotas=quotas,
+        queues=queues,
+        accumulator=Accumulator(
+            config,
+            state=state,
+            pool=pool,
+            quotas=quotas,
+            queues=queues,
+            compressor=Compressor(config, client.clock, client.network.wakeup, executor),
+            listeners=listeners,
         ),
         bad_rows=BadRows(settings.dead_letters, acls),
         dead_letters=_dead_letter_topic(settings, largest_record(config), acls),
         breakers=CircuitBreakers(settings.throttling),
         acls=acls,
-        transaction_manager=None
-        if transaction is None
-        else TransactionManager(client, producer_state, transaction, acls),
+        transaction_manager=_transaction_manager(client, identity, transaction, acls),
     )
 
 
@@ -132,31 +145,20 @@ def largest_record(config: ProducerConfig) -> int:
     return min(config.max_request_size, config.buffer_memory)
 
 
-def _accumulator(
+def _transaction_manager(
     client: Client,
-    *,
-    settings: SessionSettings,
-    events: ProducerEvents,
-    listeners: BatchListeners,
-    executor: Executor | None,
-) -> Accumulator:
-    """Create the session's accumulator and the state that it shares."""
-    config = client.config
-    state = SessionState(client.clock, client.network.wakeup, client.check_thread)
-    pool = BufferPool(config, state, events)
-    quotas = BufferQuotas.of_percent(
-        settings.throttling.buffer_share, config.buffer_memory, state.lock
-    )
-    compressor = Compressor(config, client.clock, client.network.wakeup, executor)
-    return Accumulator(
-        config,
-        state=state,
-        pool=pool,
-        quotas=quotas,
-        compressor=compressor,
-        events=events,
-        listeners=listeners,
-    )
+    identity: ProducerIdentity,
+    transaction: TransactionSettings | None,
+    acls: AclAdvisor,
+) -> TransactionManager | None:
+    if transaction is None:
+        return None
+    if not client.config.enable_idempotence:
+        raise ConfigError(
+            "a transaction needs an idempotent producer",
+            hint="Set kafka.enable.idempotence=true and kafka.acks=all.",
+        )
+    return TransactionManager(client, identity, transaction, acls)
 
 
 def _dead_letter_topic(

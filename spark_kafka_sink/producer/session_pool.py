@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
-from spark_kafka_sink.producer.producer_id import ProducerState
+from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.session import ProducerSession
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 
-POOL: ClientPool[Client, ProducerState] = ClientPool()
+POOL: ClientPool[Client, ProducerIdentity] = ClientPool()
 """Idle clients of this process, each with the producer id for the next session."""
 
 
@@ -33,10 +33,10 @@ def borrow_session(
 
     Close the client if the session cannot be created.
     """
-    client, producer_state = POOL.take(config) or (Client(config), ProducerState())
+    client, identity = POOL.take(config) or (Client(config), ProducerIdentity())
     try:
         return ProducerSession(
-            client, producer_state=producer_state, settings=settings, transaction=transaction
+            client, identity=identity, settings=settings, transaction=transaction
         )
     except BaseException:
         client.close()
@@ -54,8 +54,8 @@ def give_back_session(session: ProducerSession) -> None:
     except BaseException:
         session.client.close()
         raise
-    state = session.producer_state
-    POOL.keep(session.client, state if state.transactional_id is None else ProducerState())
+    state = session.identity
+    POOL.keep(session.client, state if state.transactional_id is None else ProducerIdentity())
 
 
 def discard_session(session: ProducerSession) -> None:

@@ -26,9 +26,9 @@ quietly = settings(max_examples=250, deadline=None, suppress_health_check=[Healt
 def play(sim: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) -> None:
     """Append, move leaders and release held responses until all batches are settled."""
     steps = dict(moved)
-    accumulator = sim.session.context.accumulator
+    state = sim.session.context.state
     for step in range(8_000):
-        if todo and not step % 3 and accumulator.state.error is None:
+        if todo and not step % 3 and state.error is None:
             partition, count = todo.pop()
             sim.send_batches(count, partition)
         if step in steps:
@@ -37,7 +37,7 @@ def play(sim: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) 
         if not step % 40:
             sim.cluster.release()
         sim.step()
-        if accumulator.state.error is not None or not (todo or accumulator.state.incomplete):
+        if state.error is not None or not (todo or state.incomplete):
             return
     raise AssertionError("it takes for ever")
 

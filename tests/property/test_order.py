@@ -88,12 +88,9 @@ class Plan:
         for chunk in self.chunks:
             sim.session.append(self.to_rows(chunk.rows))
             self._turns(sim, chunk.turns)
-        accumulator = sim.session.context.accumulator
-        for place, _ in accumulator.open_batches():
-            with accumulator.state.lock:
-                accumulator._close(place, accumulator._open[place].close_reason)
+        sim.close_batches()
         for _ in range(8_000):
-            if not accumulator.state.incomplete:
+            if not sim.session.context.accumulator.has_batches:
                 return
             self._turns(sim, 1)
         raise AssertionError("it takes for ever")
@@ -136,7 +133,7 @@ def check_order(sim: World, appended: int) -> None:
         total += len(numbers)
     assert total == appended
     assert sim.statuses() == {DeliveryStatus.PERSISTED: appended}
-    assert sim.session.context.accumulator.pool.used == 0
+    assert sim.session.context.pool.used == 0
 
 
 @given(st.lists(passing, max_size=25), chunks, moves, codecs, lingers, partitioners, spreads)

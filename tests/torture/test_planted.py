@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from spark_kafka_sink.kafka.client.request import Completion
-from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.send import response_handler
+from spark_kafka_sink.producer.send.batch_result import BatchResult
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     BatchStep,
@@ -18,7 +18,7 @@ from spark_kafka_sink.producer.send.error_policy import (
     next_step,
 )
 from spark_kafka_sink.producer.send.partition_state import PartitionState
-from spark_kafka_sink.producer.send.record_errors import BatchResult
+from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.torture.harness import Result
@@ -103,17 +103,16 @@ def duplicate_is_a_failure() -> Iterator[None]:
 @contextmanager
 def split_without_drain() -> Iterator[None]:
     """Renumber the parts of a split batch as if it were the last batch that was sent."""
-    original = ResponseHandler._split
+    original = RejectionHandler.split
 
-    def split(
-        self: ResponseHandler, state: PartitionState, batch: ProducerBatch, size: int
-    ) -> None:
-        original(self, state, batch, size)
+    def split(self: RejectionHandler, result: BatchResult, size: int) -> None:
+        original(self, result, size)
+        state, batch, _ = result
         for piece in [retry for retry in state.retries if retry.order[:-1] == batch.order]:
             piece.unnumber()
         _rewind(state, batch.sequence)
 
-    with patch.object(ResponseHandler, "_split", split):
+    with patch.object(RejectionHandler, "split", split):
         yield
 
 

@@ -74,7 +74,7 @@ class ConnectionMetrics:
                 bytes=sum(memoryview(part).nbytes for part in flight.request.body),
             )
 
-    def on_answered(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
+    def on_response(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
         """Record the round-trip time of an answered request."""
         written = flight.written_at or now
         self.meters.of(broker.node).rtt.add_time(now - written)

@@ -341,10 +341,10 @@ class NetworkClient:
     def _receive(self, broker: BrokerConnection, now: float) -> None:
         try:
             for sent_request, response in broker.receive(now):
-                self.metrics.on_answered(broker, sent_request, now)
+                self.metrics.on_response(broker, sent_request, now)
                 latency = now - sent_request.sent_at
                 self._done.append(Completion(broker.node, sent_request, latency, response))
-                self.outages.on_answered(broker, now)
+                self.outages.on_response(broker, now)
                 self.failures.record_success(str(broker.node))
         except ProtocolError as error:
             self.metrics.on_unreadable(broker, error)
@@ -357,7 +357,7 @@ class NetworkClient:
             if broker.login is not None:
                 self.failures.record_success(str(broker.node))
             if self.failures.is_accepted:
-                self.outages.on_answered(broker, now)
+                self.outages.on_response(broker, now)
 
     def _continue_login(self, broker: BrokerConnection, now: float) -> None:
         """Run the next step of a login, if any."""

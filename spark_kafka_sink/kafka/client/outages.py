@@ -158,7 +158,7 @@ class OutageLog:
                 self._outages.take_omitted_note(),
             )
 
-    def on_answered(self, broker: BrokerConnection, now: float) -> None:
+    def on_response(self, broker: BrokerConnection, now: float) -> None:
         """End the outages of a broker that has connected or responded."""
         if not self._outages:
             return

@@ -1,7 +1,8 @@
 """Admission control: chunk sizes, rate limits, buffer space, quotas and circuit breakers.
 
-For each chunk, `AdmissionControl.admission_of` determines once which partitions accept no rows; the
-result is stored in the chunk. Rows wait here before they are charged to a partition.
+For each chunk, `AdmissionControl.admission_of` determines which partitions accept no rows; the
+result is stored in the chunk. Rows wait here before they are charged to a partition, until its
+quotas have room.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+    from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
 MAX_CHUNK_BYTES = 4 << 20
@@ -45,16 +48,18 @@ class AdmissionControl:
         client: Client,
         *,
         rates: RateLimits,
-        accumulator: Accumulator,
+        state: SessionState,
+        pool: BufferPool,
+        quotas: BufferQuotas,
         breakers: CircuitBreakers,
         topics: TopicMetadata,
     ) -> None:
         self._client = client
         self._config = config = client.config
         self._breakers = breakers
-        self._state = accumulator.state
-        self._pool = accumulator.pool
-        self._quotas = accumulator.quotas
+        self._state = state
+        self._pool = pool
+        self._quotas = quotas
         self._topics = topics
         self._limiter = RateLimiter(rates, client.clock.monotonic())
         quota = (self._quotas.limit or config.buffer_memory) // PARTITIONS_PART

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.append.chunk import Admission
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 
 
@@ -80,10 +81,17 @@ def draw_order(
 class StickyPartitioner:
     """Chooses the current partition of each topic for rows without a key; writer thread only."""
 
-    def __init__(self, client: Client, accumulator: Accumulator, breakers: CircuitBreakers) -> None:
+    def __init__(
+        self,
+        client: Client,
+        accumulator: Accumulator,
+        queues: BatchQueues,
+        breakers: CircuitBreakers,
+    ) -> None:
         self._client = client
         self._breakers = breakers
         self._accumulator = accumulator
+        self._queues = queues
         self._adaptive = client.config.partitioner_adaptive_partitioning_enable
         self._batch_size = client.config.batch_size
         self._current: dict[str, int] = {}
@@ -170,7 +178,7 @@ class StickyPartitioner:
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
         if not self._adaptive:
             return None
-        lengths = self._accumulator.queues.lengths(topic.name)
+        lengths = self._queues.lengths(topic.name)
         return [lengths[partition] for partition in partitions]
 
 

@@ -6,6 +6,7 @@ In reading order:
 - `buffer_pool`: the accounting for buffer.memory
 - `buffer_quotas`: the share of the buffer for each partition and broker
 - `batch`: a batch of records for one partition
+- `batch_charges`: the memory of the session's batches
 - `compressor`: compresses closed batches in a separate thread
 - `accumulator`: open batches, which are closed, drained and completed
 - `batch_queues`: queues of closed batches, one for each partition

@@ -1,38 +1,36 @@
-"""The accumulator: the open batches, which accept records, and all batches' charges and states.
+"""The accumulator: the open batches, which accept records, and the states of all batches.
 
 The writer appends encoded records to open batches. A batch closes when it is full, when linger.ms
 has passed, on flush, or when memory runs short. Closed batches wait for the sender in a queue for
-each partition (`BatchQueues`).
+each partition (`BatchQueues`). `BatchCharges` accounts for the memory of all batches.
 
 Source: ``RecordAccumulator``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.buffer.batch import (
-    Charge,
-    EncodedSlice,
-    OpenBatchFacts,
-    ProducerBatch,
-)
-from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
+from spark_kafka_sink.producer.buffer.batch import OpenBatchFacts, ProducerBatch
+from spark_kafka_sink.producer.buffer.batch_charges import BatchCharges
+from spark_kafka_sink.producer.buffer.session_state import flush_timeout
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
+    from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
     from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
     from spark_kafka_sink.producer.buffer.compressor import Compressor
-    from spark_kafka_sink.producer.buffer.events import ProducerEvents
     from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 
 SHORTAGE_AFTER_S = 0.02
 """Seconds that the writer waits for buffer space before open batches are closed. This gives batches
@@ -47,11 +45,6 @@ SHORT_LINGER_S = 0.005
 """If linger.ms is less than this number of seconds, the first open batch wakes the sender, so that
 the sender closes the batch in time.
 """
-FLUSH_MARGIN_S = 30.0
-"""Seconds added to twice delivery.timeout.ms as the time that flush waits without progress."""
-COPY_DIVISOR = 8
-"""A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
-alive."""
 PIN_TIMEOUT_S = 1.0
 """Age in seconds above which slices of mostly complete chunks are copied if the buffer is full.
 
@@ -68,13 +61,27 @@ class BatchTotals(NamedTuple):
     queued_bytes: int = 0
 
 
+class BufferContents(NamedTuple):
+    """The contents of the buffer: the batches of each partition, and the memory in bytes.
+
+    `incomplete` is the number of batches that are neither acknowledged nor failed. `is_full`: the
+    writer waits for buffer space.
+    """
+
+    totals: dict[TopicPartition, BatchTotals]
+    incomplete: int
+    used: int
+    limit: int
+    is_full: bool
+
+
 class Accumulator:
     """Open and closed batches of one session, shared by its writer and its sender.
 
-    Until a batch is drained, the lock guards its `parts`, `charges`, `payload_size`, `is_ready`,
+    Until a batch is drained, the lock guards its `buffers`, `charges`, `payload_size`, `is_ready`,
     `closed_at` and `close_reason`. The writer fills and closes the batch; the sender closes it,
-    copies its parts and stores the compressed records. Afterwards, only the sender uses the batch.
-    `charges` and the charges themselves are guarded by the lock until the batch is complete,
+    copies its buffers and stores the compressed records. Afterwards, only the sender uses the
+    batch. `charges` and the charges themselves are guarded by the lock until the batch is complete,
     because batches share chunks.
     """
 
@@ -85,24 +92,24 @@ class Accumulator:
         state: SessionState,
         pool: BufferPool,
         quotas: BufferQuotas,
+        queues: BatchQueues,
         compressor: Compressor,
-        events: ProducerEvents,
         listeners: BatchListener,
     ) -> None:
-        self.state = state
-        self.pool = pool
-        self.quotas = quotas
-        self.queues = BatchQueues(state.lock)
+        self._state = state
+        self._pool = pool
+        self._quotas = quotas
+        self._queues = queues
+        self._charges = BatchCharges(pool, quotas)
         self._lock = state.lock
         self._compressor = compressor
-        self._events = events
         self._listeners = listeners
         linger = config.linger_ms / 1000
         self._linger = linger - min(TIMER_STEP_S, linger / 4)
         self._lingers_shortly = linger < SHORT_LINGER_S
         self._full_size = config.batch_size - config.batch_size // 64
         self._batch_records = config.batch_num_messages
-        self._flush_timeout = 2 * config.delivery_timeout_ms / 1000 + FLUSH_MARGIN_S
+        self._flush_timeout = flush_timeout(config.delivery_timeout_ms)
         self._compresses = config.compression_type is not Codec.NONE
 
         # Guarded by the session state's lock.
@@ -111,8 +118,6 @@ class Accumulator:
         first.
         """
         self._open: dict[TopicPartition, ProducerBatch] = {}
-        self._incomplete: set[ProducerBatch] = set()
-        """All batches that are charged to the buffer, in any state."""
         self._began: float | None = None
         """Start time of the current layout, or None. Open batches do not change during a layout."""
         self._is_close_missed = False
@@ -147,7 +152,7 @@ class Accumulator:
             ]:
                 if partition.topic in self._assigned_topics:
                     self._close(partition, CloseReason.FLUSH)
-        self.state.wake_sender()
+        self._state.wake_sender()
 
     def remove_sent_topics(self, topics: Collection[str]) -> None:
         """Remove the topics whose assigned rows have all been sent."""
@@ -156,7 +161,7 @@ class Accumulator:
                 return
             busy = {
                 topic_partition.topic
-                for topic_partition in (*self.queues.waiting(), *self._open)
+                for topic_partition in (*self._queues.waiting(), *self._open)
                 if topic_partition.partition != UNASSIGNED
             }
             self._assigned_topics.difference_update(set(topics) - busy)
@@ -170,14 +175,26 @@ class Accumulator:
         with self._lock:
             return topic in self._assigned_topics
 
+    def may_assign(
+        self, batch: ProducerBatch, topic_partition: TopicPartition, cluster: ClusterSnapshot
+    ) -> bool:
+        """Return True if the quotas of a partition and its broker have room for a batch.
+
+        The quotas are ignored if rows with a partition wait for unassigned batches, because these
+        rows might be using up the quotas. Any thread may call this.
+        """
+        if self.needs_partition(topic_partition.topic):
+            return True
+        return not self._quotas.is_full(topic_partition, batch.payload_size, cluster)
+
     def begin_layout(self) -> Callable[[TopicPartition], ProducerBatch | None]:
         """Start a layout; return the lookup of open batches, which do not change until `append`.
 
         The lookup needs no lock, because `close_due` closes no batch during a layout.
         """
         with self._lock:  # No batch closes from here to `append` (design.md: layout-before-encode).
-            self.state.raise_error()
-            self._began = self.state.clock.monotonic()
+            self._state.raise_error()
+            self._began = self._state.clock.monotonic()
             return self._open.get
 
     def append(self, slices: Sequence[EncodedSlice], charge: Charge, reserved: int) -> None:
@@ -192,8 +209,8 @@ class Accumulator:
             BaseException: the session's error; in that case nothing was appended.
         """
         with self._lock:
-            self.state.raise_error()
-            now = self.state.clock.monotonic() if self._began is None else self._began
+            self._state.raise_error()
+            now = self._state.clock.monotonic() if self._began is None else self._began
             self._began = None
             wakes_sender = self._is_close_missed or (self._lingers_shortly and not self._open)
             self._is_close_missed = False
@@ -209,12 +226,12 @@ class Accumulator:
             }
             for partition in full:
                 self._close(partition, CloseReason.FULL)
-            self.pool.charge(copied + (charge.size if charge.holders else 0))
-            self.pool.free(reserved)
+            self._pool.charge(copied + (charge.size if charge.holders else 0))
+            self._pool.free(reserved)
             wakes_sender |= bool(full)
             wakes_sender |= self._surplus() > 0
         if wakes_sender:
-            self.state.wake_sender()
+            self._state.wake_sender()
 
     def cancel_layout(self, reserved: int) -> None:
         """Free the reservation for rows that will not be appended.
@@ -223,7 +240,7 @@ class Accumulator:
         """
         with self._lock:
             self._began = None
-            self.pool.free(reserved)
+            self._pool.free(reserved)
 
     def close(self) -> None:
         """Stop the codec thread."""
@@ -234,8 +251,8 @@ class Accumulator:
         with self._lock:
             for partition in list(self._open):
                 self._close(partition, CloseReason.FLUSH)
-        self.state.wake_sender()
-        self.state.wait_until_complete(self._flush_timeout)
+        self._state.wake_sender()
+        self._state.wait_until_complete(self._flush_timeout)
 
     # Only the sender thread calls the methods below.
 
@@ -250,13 +267,14 @@ class Accumulator:
                 self._is_close_missed = self.seconds_until_due(now) <= 0
                 return
             surplus = self._surplus()
-            waiting_since = self.pool.writer_waiting_since
+            waiting_since = self._pool.writer_waiting_since
             short = waiting_since is not None and (
-                self.state.incomplete == len(self._open) or now >= waiting_since + SHORTAGE_AFTER_S
+                self._state.incomplete == len(self._open) or now >= waiting_since + SHORTAGE_AFTER_S
             )
             if waiting_since is not None and now >= self._unpin_at:
                 self._unpin_at = now + PIN_TIMEOUT_S / 4
-                self._unpin(now - PIN_TIMEOUT_S)
+                self._charges.unpin(now - PIN_TIMEOUT_S)
+                self._state.notify()
             while self._open:
                 partition, batch = next(iter(self._open.items()))
                 lingered = now >= batch.created_at + self._linger
@@ -274,7 +292,7 @@ class Accumulator:
             lingers = max(0.0, oldest.created_at + self._linger - now)
             return (
                 lingers
-                if self.pool.writer_waiting_since is None
+                if self._pool.writer_waiting_since is None
                 else min(lingers, SHORTAGE_AFTER_S)
             )
 
@@ -293,37 +311,36 @@ class Accumulator:
     def drain(self, batch: ProducerBatch, topic_partition: TopicPartition) -> None:
         """Remove the first batch of its queue, and assign it `topic_partition`."""
         with self._lock:
-            self.queues.pop(batch.topic_partition)
+            self._queues.pop(batch.topic_partition)
             if batch.topic_partition != topic_partition:
-                self.queues.put_last(batch.topic_partition)
-                batch.assign_partition(topic_partition)
-                self.quotas.change(topic_partition, batch.payload_size)
-                self._events.on_partition_assigned(batch)
-            self.queues.put_last(topic_partition)
+                self._queues.put_last(batch.topic_partition)
+                self._charges.assign_partition(batch, topic_partition)
+                self._listeners.on_partition_assigned(batch)
+            self._queues.put_last(topic_partition)
 
     def complete(self, batch: ProducerBatch) -> None:
         """Free the memory of an acknowledged or failed batch."""
         with self._lock:
-            self._discharge(batch)
+            self._charges.release(batch)
             batch.complete()
-            self.state.complete()
+            self._state.complete()
 
     def replace(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
         """Replace a batch with `pieces`, each with its own charge."""
         with self._lock:
-            self._discharge(batch)
+            self._charges.release(batch)
             for piece in pieces:
-                self._admit(piece)
-            self.state.add_incomplete(len(pieces))
-            self.state.complete()
+                self._charges.add_closed(piece)
+            self._state.add_incomplete(len(pieces))
+            self._state.complete()
 
     def add_closed(self, batch: ProducerBatch) -> None:
         """Queue a batch created by the sender (such as dead letters) without waiting for space."""
         with self._lock:
             self._label(batch)
-            self._admit(batch)
-            self.state.add_incomplete(1)
-            self.queues.append(batch)
+            self._charges.add_closed(batch)
+            self._state.add_incomplete(1)
+            self._queues.append(batch)
 
     def fail(
         self, error: BaseException, fail_undrained: Callable[[list[ProducerBatch]], None]
@@ -334,12 +351,12 @@ class Accumulator:
         """
         with self._lock:
             fail_undrained(self.take_all())
-            self.state.fail(error)
+            self._state.fail(error)
 
     def take_all(self) -> list[ProducerBatch]:
         """Remove and return all batches that were never drained, including open batches."""
         with self._lock:
-            undrained = [*self.queues.take_all(), *self._open.values()]
+            undrained = [*self._queues.take_all(), *self._open.values()]
             self._open.clear()
             self._open_bytes = 0
             return undrained
@@ -351,41 +368,45 @@ class Accumulator:
         with self._lock:
             return list(self._open.items())
 
-    def contents(self) -> tuple[dict[TopicPartition, BatchTotals], int]:
-        """Return the contents of each partition's batches, and the number of incomplete batches."""
-        contents: dict[TopicPartition, BatchTotals] = {}
+    @property
+    def has_batches(self) -> bool:
+        """True if any batch is incomplete."""
+        return self._state.incomplete > 0
+
+    def wake_writer(self) -> None:
+        """Wake the writer, so that it checks the condition that it waits for."""
+        self._state.notify()
+
+    def contents(self) -> BufferContents:
+        """Return the batches and the memory that are in use."""
+        totals: dict[TopicPartition, BatchTotals] = {}
         with self._lock:
             for partition, batch in self._open.items():
-                contents[partition] = BatchTotals(batch.records, batch.raw_size)
-            for batch in self.queues.batches():
-                earlier = contents.get(batch.topic_partition, BatchTotals())
-                contents[batch.topic_partition] = earlier._replace(
+                totals[partition] = BatchTotals(batch.records, batch.raw_size)
+            for batch in self._queues.batches():
+                earlier = totals.get(batch.topic_partition, BatchTotals())
+                totals[batch.topic_partition] = earlier._replace(
                     queued_records=earlier.queued_records + batch.records,
                     queued_bytes=earlier.queued_bytes + batch.raw_size,
                 )
-            return contents, self.state.incomplete
+            is_full = self._pool.writer_waiting_since is not None
+            return BufferContents(
+                totals, self._state.incomplete, self._pool.used, self._pool.limit, is_full
+            )
+
+    def measure(self, meters: MetricsRecorder) -> None:
+        """Store the number and duration of the writer's waits, and the peak memory."""
+        self._pool.measure(meters)
 
     # Callers of the methods below must hold the lock.
 
     def _append(self, piece: EncodedSlice, charge: Charge, now: float) -> int:
         """Append a slice to its open batch, or to a new batch; return the bytes to charge."""
         batch = self._open.get(piece.topic_partition) or self._open_new(piece, now)
-        size = len(piece.data)
-        is_small = size * COPY_DIVISOR < charge.size
-        batch.add(
-            piece.data, piece.records, piece.max_timestamp, now, piece.rows, is_small=is_small
-        )
-        if not is_small:
-            charge.holders += 1
-            batch.charges.append(charge)
-        elif len(batch.charges) < len(batch.parts):
-            batch.charges.append(Charge(size))
-        else:
-            batch.charges[-1].size += size
-        self._open_bytes += size
-        self.quotas.change(piece.topic_partition, size)
+        copied = self._charges.append(batch, piece, charge, now)
+        self._open_bytes += len(piece.data)
         self._listeners.on_appended(batch, piece.records)
-        return size if is_small else 0
+        return copied
 
     def _open_new(self, piece: EncodedSlice, now: float) -> ProducerBatch:
         base = piece.base_timestamp
@@ -393,8 +414,8 @@ class Accumulator:
             piece.topic_partition, now, base, base
         )
         self._label(batch)
-        self._incomplete.add(batch)
-        self.state.add_incomplete(1)
+        self._charges.add_open(batch)
+        self._state.add_incomplete(1)
         return batch
 
     def _is_full(self, topic_partition: TopicPartition) -> bool:
@@ -404,9 +425,9 @@ class Accumulator:
     def _close(self, topic_partition: TopicPartition, reason: CloseReason) -> None:
         batch = self._open.pop(topic_partition)
         self._open_bytes -= batch.payload_size
-        batch.close(reason, self.state.clock.monotonic(), is_ready=not self._compresses)
-        self._events.on_closed(batch)
-        self.queues.append(batch)
+        batch.close(reason, self._state.clock.monotonic(), is_ready=not self._compresses)
+        self._listeners.on_closed(batch)
+        self._queues.append(batch)
         if self._compresses:
             self._compressor.submit(batch)
 
@@ -414,61 +435,17 @@ class Accumulator:
         """Store the compressed records, unless they are larger than the uncompressed records."""
         batch.record_compression(seconds)
         if len(payload) < batch.payload_size:
-            self.pool.release(batch.charges)
-            self.quotas.change(batch.topic_partition, len(payload) - batch.payload_size)
-            batch.set_payload(payload, self._compressor.codec)
-            self._charge(batch, len(payload))
-        self._events.on_compressed(batch)
-        self.state.notify()
+            self._charges.set_payload(batch, payload, self._compressor.codec)
+        self._listeners.on_compressed(batch)
+        self._state.notify()
 
     def _label(self, batch: ProducerBatch) -> None:
         self._created += 1
         batch.label = (self._created,)
 
-    def _admit(self, batch: ProducerBatch) -> None:
-        """Account for a closed batch that the writer did not append."""
-        self._incomplete.add(batch)
-        self._charge(batch, batch.size)
-        self.quotas.change(batch.topic_partition, batch.payload_size)
-
-    def _discharge(self, batch: ProducerBatch) -> None:
-        self.pool.release(batch.charges)
-        self.quotas.change(batch.topic_partition, -batch.payload_size)
-        self._incomplete.discard(batch)
-
     def _surplus(self) -> int:
         """Return how many bytes of open batches must be closed to free memory; none if negative."""
-        if self.pool.used <= self.pool.limit // 2:
+        if self._pool.used <= self._pool.limit // 2:
             return 0
         held = self._open_bytes
-        return held - self.pool.limit // 4 if held > self.pool.limit // 2 else 0
-
-    def _charge(self, batch: ProducerBatch, size: int) -> None:
-        self.pool.charge(size)
-        batch.charges.append(Charge(size))
-
-    def _unpin(self, born_before: float) -> None:
-        """Copy slices of mostly complete chunks that a stalled partition keeps in memory.
-
-        Data that is not yet written to a socket stays in memory until it is written or the
-        connection is closed.
-        """
-        live: Counter[int] = Counter()
-        for batch in self._incomplete:
-            for part, charge in zip(batch.parts, batch.charges, strict=True):
-                live[id(charge)] += memoryview(part).nbytes
-        for batch in self._incomplete:
-            if batch.created_at > born_before:
-                continue
-            for index, charge in enumerate(batch.charges):
-                # A slice would keep the whole chunk in memory (design.md: one-buffer-per-chunk).
-                if live[id(charge)] * COPY_DIVISOR < charge.size * (COPY_DIVISOR - 1):
-                    self._copy_part(batch, index)
-        self.state.notify()
-
-    def _copy_part(self, batch: ProducerBatch, index: int) -> None:
-        data, charge = bytes(batch.parts[index]), batch.charges[index]
-        batch.replace_part(index, data)
-        batch.charges[index] = Charge(len(data))
-        self.pool.charge(len(data))
-        self.pool.release([charge])
+        return held - self._pool.limit // 4 if held > self._pool.limit // 2 else 0

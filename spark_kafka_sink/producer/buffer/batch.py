@@ -2,8 +2,8 @@
 
 The writer thread fills a batch, the codec thread reads it, and the sender thread sends it. Until
 the batch is drained, the accumulator's lock guards its fields; afterwards only the sender thread
-uses them, except `charges`. After a batch is closed, `parts` is replaced but never modified, so the
-codec thread can read it without the lock.
+uses them, except `charges`. After a batch is closed, `buffers` is replaced but never modified, so
+the codec thread can read it without the lock.
 
 Source: ``ProducerBatch``.
 """
@@ -79,7 +79,7 @@ class ProducerBatch:
 
     Times are in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
 
-    - `parts` are the buffers of the records section, compressed unless `codec` is NONE;
+    - `buffers` contain the records section, compressed unless `codec` is NONE;
       `payload_size` is their size. `raw_size` is the uncompressed size including the header.
     - `arrivals` are the times at which records were appended, each with the number of records;
       `rows` are the row numbers of the records.
@@ -105,7 +105,7 @@ class ProducerBatch:
     max_timestamp: int
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     rows: list[RowNumbers | None] = field(default_factory=list)
-    parts: list[Buffer] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     payload_size: int = 0
     codec: Codec = Codec.NONE
@@ -132,7 +132,7 @@ class ProducerBatch:
 
     def add(
         self,
-        part: Buffer,
+        buffer: Buffer,
         records: int,
         max_timestamp: int,
         now: float | None = None,
@@ -142,15 +142,15 @@ class ProducerBatch:
     ) -> None:
         """Append encoded records; `now` is their arrival time (None: the batch's creation time).
 
-        Copy a small part to the end of the previous small part. With many partitions, a batch
-        consists of many small parts, and each would add to the cost of the checksum and request.
+        Copy a small buffer to the end of the previous small buffer. With many partitions, a batch
+        consists of many small buffers, and each would add to the cost of the checksum and request.
         """
-        size = memoryview(part).nbytes
-        last = self.parts[-1] if is_small and self.parts else None
+        size = memoryview(buffer).nbytes
+        last = self.buffers[-1] if is_small and self.buffers else None
         if isinstance(last, bytearray):
-            last += part
+            last += buffer
         else:
-            self.parts.append(bytearray(part) if is_small else part)
+            self.buffers.append(bytearray(buffer) if is_small else buffer)
         self.payload_size += size
         self.records += records
         self.arrivals.append((self.created_at if now is None else now, records))
@@ -168,24 +168,24 @@ class ProducerBatch:
 
     def set_payload(self, payload: bytes, codec: Codec) -> None:
         """Replace the records with the compressed records."""
-        self.parts, self.payload_size, self.codec = [payload], len(payload), codec
+        self.buffers, self.payload_size, self.codec = [payload], len(payload), codec
 
     def assign_partition(self, topic_partition: TopicPartition) -> None:
         """Assign a partition to a batch of the unassigned queue."""
         self.topic_partition = topic_partition
 
-    def replace_part(self, index: int, copy: bytes) -> None:
-        """Replace a part with a copy, in a new list: the codec thread may read the old one."""
-        self.parts = [*self.parts[:index], copy, *self.parts[index + 1 :]]
+    def replace_buffer(self, index: int, copy: bytes) -> None:
+        """Replace a buffer with a copy, in a new list: the codec thread may read the old one."""
+        self.buffers = [*self.buffers[:index], copy, *self.buffers[index + 1 :]]
 
     def complete(self) -> None:
         """Drop the records, which are acknowledged or have failed."""
-        self.parts, self.payload_size, self.is_completed = [], 0, True
+        self.buffers, self.payload_size, self.is_completed = [], 0, True
 
     def compress_records(self, codec: Codec, level: int | None) -> bytes:
         """Return the compressed records section without changing the batch."""
-        parts = self.parts  # another thread may complete the batch during the compression
-        whole = parts[0] if len(parts) == 1 else b"".join(parts)
+        buffers = self.buffers  # another thread may complete the batch during the compression
+        whole = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         # A codec allocates a buffer of the input's size. Copy the payload, which is several times
         # smaller, so that the whole buffer is not kept in memory while the batch waits.
         return bytes(memoryview(compress(codec, whole, level)))
@@ -271,4 +271,4 @@ class ProducerBatch:
             base_sequence=self.sequence,
             record_count=self.records,
         )
-        return [header.pack(self.parts), *self.parts]
+        return [header.pack(self.buffers), *self.buffers]

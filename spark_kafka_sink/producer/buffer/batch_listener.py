@@ -13,20 +13,33 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
 
 
 class BatchListener:
     """Is notified of the progress of batches; by default, it ignores everything.
 
-    The writer thread calls `on_appended` with the session's lock held; the sender thread calls the
-    other methods.
+    The writer and the sender thread call `on_closed` with the session's lock held. The writer
+    thread calls `on_appended`, also with the lock held, and `on_waited`; the sender thread calls
+    the other methods.
     """
 
     def on_appended(self, batch: ProducerBatch, records: int) -> None:
         """Handle records that were appended to an open batch."""
 
-    def on_producer_id_received(self, producer_state: ProducerState) -> None:
+    def on_waited(self, size: int, seconds: float, used: int) -> None:
+        """Handle the end of the writer's wait for `size` bytes; `used` bytes are charged now."""
+
+    def on_closed(self, batch: ProducerBatch) -> None:
+        """Handle a batch that accepts no more records."""
+
+    def on_compressed(self, batch: ProducerBatch) -> None:
+        """Handle a batch that the codec thread has processed."""
+
+    def on_partition_assigned(self, batch: ProducerBatch) -> None:
+        """Handle an unassigned batch that was assigned a partition."""
+
+    def on_producer_id_received(self, identity: ProducerIdentity) -> None:
         """Handle an InitProducerId response."""
 
     def on_sequence_assigned(self, batch: ProducerBatch) -> None:
@@ -35,9 +48,7 @@ class BatchListener:
     def on_renumbered(self, topic_partition: TopicPartition, sequence: int) -> None:
         """Handle a partition whose batches get new sequences, starting at `sequence`."""
 
-    def on_epoch_bumped(
-        self, topic_partition: TopicPartition, producer_state: ProducerState
-    ) -> None:
+    def on_epoch_bumped(self, topic_partition: TopicPartition, identity: ProducerIdentity) -> None:
         """Handle a partition that restarts at sequence 0 in a new epoch."""
 
     def on_requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
@@ -46,10 +57,10 @@ class BatchListener:
     def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
         """Handle a batch in a request to `node`; `correlation` is 0 if the connection was lost."""
 
-    def on_responded(self, completion: Completion) -> None:
+    def on_produce_response(self, completion: Completion) -> None:
         """Handle a Produce response, before its batches."""
 
-    def on_answered(
+    def on_batch_response(
         self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
     ) -> None:
         """Handle the response to a batch, or its loss, and the resulting action."""

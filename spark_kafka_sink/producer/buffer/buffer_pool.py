@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.producer.buffer.batch import Charge
-    from spark_kafka_sink.producer.buffer.events import ProducerEvents
+    from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 class BufferPool:
     """A counter of charged bytes with a limit; Arrow allocates the memory itself."""
 
-    def __init__(self, config: ProducerConfig, state: SessionState, events: ProducerEvents) -> None:
+    def __init__(
+        self, config: ProducerConfig, state: SessionState, listeners: BatchListener
+    ) -> None:
         self.limit = config.buffer_memory
         self._max_block_ms = config.max_block_ms
         self._state = state
-        self._events = events
+        self._listeners = listeners
 
         # Changed under the session state's lock. Any thread may read a single attribute without it.
         self.used = 0
@@ -86,7 +88,7 @@ class BufferPool:
                 self.writer_waiting_since = None
                 self._waited += took
                 self._waits += 1
-            self._events.on_waited(size, took, self.used)
+            self._listeners.on_waited(size, took, self.used)
 
     # Any thread may call the methods below.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
 
 
 class ProducerEvents(BatchListener):
@@ -105,7 +105,7 @@ class ProducerEvents(BatchListener):
                 bytes=batch.size,
             )
 
-    def on_answered(
+    def on_batch_response(
         self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
     ) -> None:
         """Log the response to the batch's request, or its loss, and the resulting action."""
@@ -135,14 +135,14 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.queue) is not None:
             log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
 
-    def on_producer_id_received(self, producer_state: ProducerState) -> None:
+    def on_producer_id_received(self, identity: ProducerIdentity) -> None:
         """Log the producer id after an InitProducerId response."""
         if (log_event := self._debug.eos) is not None:
             log_event(
                 "producer_id",
-                state=producer_state.state.name,
-                producer_id=producer_state.producer_id,
-                epoch=producer_state.epoch,
+                state=identity.state.name,
+                producer_id=identity.producer_id,
+                epoch=identity.epoch,
             )
 
     def on_sequence_assigned(self, batch: ProducerBatch) -> None:
@@ -157,16 +157,14 @@ class ProducerEvents(BatchListener):
                 next_sequence=batch.next_sequence,
             )
 
-    def on_epoch_bumped(
-        self, topic_partition: TopicPartition, producer_state: ProducerState
-    ) -> None:
+    def on_epoch_bumped(self, topic_partition: TopicPartition, identity: ProducerIdentity) -> None:
         """Log that the partition restarts at sequence 0."""
         if (log_event := self._debug.eos) is not None:
             log_event(
                 "bump_epoch",
                 partition=topic_partition,
-                state=producer_state.state.name,
-                epoch=producer_state.epoch,
+                state=identity.state.name,
+                epoch=identity.epoch,
             )
 
     def on_renumbered(self, topic_partition: TopicPartition, sequence: int) -> None:

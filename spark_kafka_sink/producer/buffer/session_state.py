@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
 
+FLUSH_MARGIN_S = 30.0
+"""Seconds added to twice delivery.timeout.ms as the time that flush waits without progress."""
+
 
 class SessionState:
     """A session's error, its number of incomplete batches, and the lock that both threads use.
@@ -132,8 +135,9 @@ class SessionState:
     def wait_until_complete(self, seconds: float) -> None:
         """Wait until every batch is acknowledged, or raise the error that ended the session.
 
-        `seconds` limits the time without a completed batch or a throttle pause. The sender fails
-        each batch earlier, so this limit is reached only if the sender has lost a batch.
+        `seconds` limits the time without a completed batch or a throttle pause (`flush_timeout`).
+        The sender fails each batch earlier, so this limit is reached only if the sender has lost a
+        batch.
         """
         if not self.wait_for(
             lambda: self.incomplete == 0 and not self._batch_failed,
@@ -148,6 +152,11 @@ class SessionState:
                 )
             )
             self.raise_error()
+
+
+def flush_timeout(delivery_timeout_ms: int) -> float:
+    """Return the seconds without progress after which a flush fails."""
+    return 2 * delivery_timeout_ms / 1000 + FLUSH_MARGIN_S
 
 
 def throttled_note(pause_ms: int) -> str:

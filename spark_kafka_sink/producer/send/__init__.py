@@ -8,11 +8,13 @@ In reading order:
 - `partition_states`: the states of all partitions
 - `produce_request`: builds Produce requests
 - `error_policy`: determines the next step for an error code
+- `batch_result`: the response to a batch
 - `response_handler`: carries out the next step
 - `batch_completer`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
+- `session_outcome`: the session's first failure, its transaction and its written topics
 - `delivery_timeout`: the time from which delivery.timeout.ms of a batch is measured
 - `batch_failure`: creates the errors for failed batches, with hints
 - `batch_split`: splits batches that are too large for a broker
-- `record_errors`: removes rejected records from a batch and creates dead letters for them
+- `rejection_handler`: handles rejected batches: dead letters, retries of the other records, splits
 - `librdkafka_statistics`: statistics in librdkafka's JSON format
 """

@@ -115,15 +115,33 @@ def batch_error(
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
     hint = _HINTS.get(code, "See Kafka's documentation of this error.")
     hint = _FENCED if code in error_codes.FENCED and not transactional else hint
-    error_class = AuthorizationError if denied else DeliveryError
+    if not denied:
+        return _permanent_error(batch, code, details, hint)
+    hint = acls.hint(code, topic)
+    return _permanent_error(batch, code, details, hint, AuthorizationError)
+
+
+def unknown_producer_error(batch: ProducerBatch) -> DeliveryError:
+    """Return the error for an ambiguous batch if the broker has forgotten the producer."""
+    code = ErrorCode.unknown_producer_id
+    return _permanent_error(batch, code, [], _HINTS[code])
+
+
+def _permanent_error(
+    batch: ProducerBatch,
+    code: int,
+    details: list[str],
+    hint: str,
+    error_class: type[DeliveryError] = DeliveryError,
+) -> DeliveryError:
     return error_class(
         f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed permanently"
         + (" and may be in the log from an earlier attempt" if batch.is_ambiguous else "")
         + (f": {'; '.join(details)}" if details else ""),
-        topic=topic,
+        topic=batch.topic_partition.topic,
         partition=batch.topic_partition.partition,
         error=error_name(code),
-        hint=acls.hint(code, topic) if denied else hint,
+        hint=hint,
     )
 
 

@@ -67,7 +67,7 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
     """Compress a piece with the codec of its batch, unless compression makes the piece larger."""
     if not codec:
         return
-    payload = compress(codec, bytes(piece.parts[0]), level)
+    payload = compress(codec, bytes(piece.buffers[0]), level)
     if len(payload) < piece.payload_size:
         piece.set_payload(payload, codec)
 

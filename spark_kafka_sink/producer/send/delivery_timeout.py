@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
 class Pause(NamedTuple):
@@ -40,27 +41,33 @@ class DeliveryTimeout:
     Times are in seconds (monotonic clock).
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, state: SessionState) -> None:
         self._client = client
-        self._progress: dict[int, float] = {}
+        self._state = state
+        self._acknowledged_at: dict[int, float] = {}
         """When each broker last acknowledged a batch, by broker id."""
         self._pauses: dict[int, Pause] = {}
         """The latest pause of each broker that restarts the timeout; see `record_pause`."""
 
-    def record_progress(self, node_id: int) -> None:
+    def record_acknowledgement(self, node_id: int) -> None:
         """Record that a broker has acknowledged a batch."""
-        self._progress[node_id] = self._client.clock.monotonic()
+        self._acknowledged_at[node_id] = self._client.clock.monotonic()
 
-    def record_pause(self, node_id: int, now: float, seconds: float, *, by_produce: bool) -> None:
-        """Record a throttle pause if delivery.timeout.ms restarts after it.
+    def record_pause(self, node_id: int, now: float, pause_ms: int, *, by_produce: bool) -> None:
+        """Record a throttle pause, after which the writer's waits and delivery.timeout.ms restart.
 
-        Pauses in Produce responses always restart it. Of the pauses in other responses, only the
-        first after each acknowledgement restarts it, because a quota might throttle every response
-        although no batch is sent.
+        Pauses in Produce responses always restart the latter. Of the pauses in other responses,
+        only the first after each acknowledgement restarts it, because a quota might throttle every
+        response although no batch is sent.
         """
+        self._state.add_throttle_pause(pause_ms)
         last = self._pauses.get(node_id)
-        if by_produce or last is None or self._progress.get(node_id, 0.0) > last.requested_at:
-            self._pauses[node_id] = Pause(now, now + seconds)
+        if (
+            by_produce
+            or last is None
+            or self._acknowledged_at.get(node_id, 0.0) > last.requested_at
+        ):
+            self._pauses[node_id] = Pause(now, now + pause_ms / 1000)
 
     def is_expired(self, batch: ProducerBatch, now: float) -> bool:
         """Return True if delivery.timeout.ms has passed for a batch."""
@@ -72,7 +79,7 @@ class DeliveryTimeout:
         times = [batch.created_at, batch.delivery_start]
         for leader in self._leaders(batch):
             if not batch.attempts:
-                times.append(self._progress.get(leader, 0.0))
+                times.append(self._acknowledged_at.get(leader, 0.0))
             if not batch.is_retried:
                 times.append(self._paused_until(leader))
         return max(times)

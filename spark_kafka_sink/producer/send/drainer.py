@@ -18,13 +18,13 @@ from spark_kafka_sink.producer.append.sticky_partitioner import candidates, draw
 from spark_kafka_sink.producer.send.partition_states import DrainedBatch
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Collection, Iterable, Iterator
 
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.producer.send.partition_states import PartitionStates
@@ -98,6 +98,7 @@ class Drainer:
         client: Client,
         *,
         accumulator: Accumulator,
+        queues: BatchQueues,
         breakers: CircuitBreakers,
         partitions: PartitionStates,
         transaction_manager: TransactionManager | None,
@@ -107,6 +108,7 @@ class Drainer:
         self._metadata = client.metadata
         self._config = client.config
         self._accumulator = accumulator
+        self._queues = queues
         self._breakers = breakers
         self._partitions = partitions
         self._transaction_manager = transaction_manager
@@ -119,7 +121,7 @@ class Drainer:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
         self._breakers.set_unavailable(self._unavailable_brokers(now))
-        queues = self._accumulator.queues.waiting(self._partitions.with_retries())
+        queues = self._queues.waiting(self._partitions.with_retries())
         if not queues:
             return DrainResult({}, now)
         waiting = [(queue, self._leaders_of_topic(cluster, queue.topic)) for queue in queues]
@@ -209,14 +211,14 @@ class Drainer:
         batch = state.next_retry(leader, result.now)
         is_retry = batch is not None
         if batch is None and state.may_send_new(leader, result.now):
-            batch = self._accumulator.queues.head(topic_partition)
+            batch = self._queues.head(topic_partition)
         if batch is None:
             return False
         if not result.fits(topic_partition, leader, batch.size):
             result.close(leader)
             return True
         self._take(state, batch, leader, result, is_retry=is_retry)
-        return self._accumulator.queues.head(topic_partition) is not None
+        return self._queues.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, result: DrainResult) -> bool:
         """Return True if batches may be sent to the partition.
@@ -244,7 +246,7 @@ class Drainer:
     ) -> None:
         """Add a batch to the request for the partition's leader."""
         if is_retry:
-            self._accumulator.queues.put_last(state.topic_partition)
+            self._queues.put_last(state.topic_partition)
         else:
             self._accumulator.drain(batch, state.topic_partition)
         state.mark_sent(batch, leader)
@@ -259,7 +261,7 @@ class Drainer:
 
         Return True if more may be sent in the next request.
         """
-        head = self._accumulator.queues.head(unassigned)
+        head = self._queues.head(unassigned)
         if head is None:
             return False
         brokers = set(leaders.values())
@@ -267,18 +269,18 @@ class Drainer:
             return not result.requests.keys().isdisjoint(brokers)
         partitions = self._partitions_in_draw_order(unassigned.topic, leaders, result)
         transaction_manager = self._transaction_manager
-        if transaction_manager is not None and transaction_manager.version.needs_add_partitions:
-            ready = self._accumulator.queues.ready_count(unassigned)
-            partitions = transaction_manager.partitions.for_batches(
+        if transaction_manager is not None and transaction_manager.adds_partitions:
+            ready = self._queues.ready_count(unassigned)
+            partitions = transaction_manager.partitions_for_batches(
                 unassigned.topic,
                 partitions,
                 ready,
-                lambda: self._accumulator.queues.head(unassigned),
+                lambda: self._queues.head(unassigned),
                 result.new_partitions,
             )
         for partition in partitions:
             self._assign_partition(head, partition, leaders[partition], result)
-            head = self._accumulator.queues.head(unassigned)
+            head = self._queues.head(unassigned)
             if head is None:
                 # Rows with a partition might be waiting for these batches to be drained.
                 return self._accumulator.needs_partition(unassigned.topic)
@@ -298,18 +300,9 @@ class Drainer:
         ]
         loads = None
         if self._config.partitioner_adaptive_partitioning_enable:
-            lengths = self._queued(topic)
-            loads = [lengths[partition] for partition in partitions]
+            counts = self._partitions.unacknowledged(topic)
+            loads = [counts[partition] for partition in partitions]
         return draw_order(partitions, loads, self._client.random)
-
-    def _queued(self, topic: str) -> Counter[int]:
-        """Return the number of batches queued for or in flight to each partition of a topic."""
-        lengths = self._accumulator.queues.lengths(topic)
-        for state in self._partitions:
-            if state.topic_partition.topic == topic:
-                count = len(state.in_flight) + len(state.retries)
-                lengths[state.topic_partition.partition] += count
-        return lengths
 
     def _assign_partition(
         self, batch: ProducerBatch, partition: int, leader: int, result: DrainResult
@@ -318,22 +311,11 @@ class Drainer:
         topic_partition = TopicPartition(batch.topic_partition.topic, partition)
         if not result.fits(topic_partition, leader, batch.size):
             return
-        if self._is_full(topic_partition, batch):
+        if not self._accumulator.may_assign(batch, topic_partition, self._metadata.cluster):
             return
         state = self._partitions.of(topic_partition)
         if self._may_send(state, result) and state.may_send_new(leader, result.now):
             self._take(state, batch, leader, result)
-
-    def _is_full(self, topic_partition: TopicPartition, batch: ProducerBatch) -> bool:
-        """Return True if the partition or its broker has used up its share of the buffer.
-
-        The share is ignored if rows with a partition wait for unassigned batches, because these
-        rows might be using up the share.
-        """
-        if self._accumulator.needs_partition(topic_partition.topic):
-            return False
-        quotas = self._accumulator.quotas
-        return quotas.is_full(topic_partition, batch.payload_size, self._metadata.cluster)
 
 
 def _all_leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

@@ -40,9 +40,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import InFlightRequest
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator, BatchTotals
+    from spark_kafka_sink.producer.buffer.accumulator import (
+        Accumulator,
+        BatchTotals,
+        BufferContents,
+    )
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.partition_states import PartitionStates
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -156,7 +160,7 @@ class Statistics:
     """Path of the files, without suffix; None for the log."""
     client: Client
     accumulator: Accumulator
-    producer_state: ProducerState
+    identity: ProducerIdentity
     report: ReportBuilder
     partitions: PartitionStates
     transaction_manager: TransactionManager | None
@@ -172,8 +176,8 @@ class Statistics:
         self._updated_at = self.client.metadata.updated_at
         self._topics_since: dict[str, float] = {}
         """Time of the first batch to each topic."""
-        self._identity = self.producer_state.producer_id, self.producer_state.epoch
-        self._identities = 0
+        self._last_epoch = self.identity.producer_id, self.identity.epoch
+        self._granted_epochs = 0
         """Number of producer ids and epochs granted since the session started."""
         self._idempotence_state = self._transaction_state = "Init", now
         """The state under librdkafka's name, and its start time."""
@@ -210,17 +214,17 @@ class Statistics:
 
     def _observe(self, now: float) -> None:
         """Record changes since the last iteration."""
-        producer, transaction_manager = self.producer_state, self.transaction_manager
+        identity, transaction_manager = self.identity, self.transaction_manager
         if self.client.config.enable_idempotence:
-            state = _IDEMPOTENCE_STATES[producer.state]
+            state = _IDEMPOTENCE_STATES[identity.state]
             self._idempotence_state = _since(self._idempotence_state, state, now)
         if transaction_manager is not None:
             state = _TRANSACTION_STATES[transaction_manager.state]
             self._transaction_state = _since(self._transaction_state, state, now)
-        identity = producer.producer_id, producer.epoch
-        if identity != self._identity:
-            self._identity = identity
-            self._identities += identity[0] >= 0
+        epoch = identity.producer_id, identity.epoch
+        if epoch != self._last_epoch:
+            self._last_epoch = epoch
+            self._granted_epochs += identity.producer_id >= 0
         if len(self._topics_since) < len(self.report.meters.topics):
             for topic in self.report.meters.topics.copy():
                 self._topics_since.setdefault(topic, now)
@@ -228,9 +232,9 @@ class Statistics:
     def collect(self, now: float) -> dict[str, Any]:
         """Return the values of a line, and start new windows."""
         age = now - self._started
-        self.accumulator.pool.measure(self.report.meters)
+        self.accumulator.measure(self.report.meters)
         report = self.report.build(TaskInfo(), int(age * 1000))
-        waiting, incomplete = self.accumulator.contents()
+        contents = self.accumulator.contents()
         return {
             "name": self.name,
             "client_id": self.client.network.client_id,
@@ -238,24 +242,22 @@ class Statistics:
             "ts": int(now * 1_000_000),
             "time": self.client.clock.wall_ms() // 1000,
             "age": int(age * 1_000_000),
-            **self._totals(report, waiting, incomplete),
+            **self._totals(report, contents),
             "brokers": self._brokers(now),
-            "topics": self._topics(report, waiting, now),
+            "topics": self._topics(report, contents.totals, now),
             "eos": self._eos(now),
-            "metrics": client_values(report, age) | self._gauges(now),
+            "metrics": client_values(report, age) | self._gauges(contents, now),
         }
 
-    def _totals(
-        self, report: DeliveryReport, waiting: Mapping[TopicPartition, BatchTotals], incomplete: int
-    ) -> dict[str, Any]:
-        brokers, memory = report.metrics.brokers, self.accumulator.pool
+    def _totals(self, report: DeliveryReport, contents: BufferContents) -> dict[str, Any]:
+        brokers = report.metrics.brokers
         sent = [batch for state in self.partitions for batch in (*state.in_flight, *state.retries)]
-        unsent = sum(held.open_records + held.queued_records for held in waiting.values())
+        unsent = sum(held.open_records + held.queued_records for held in contents.totals.values())
         return {
             "msg_cnt": unsent + _records(sent),
-            "msg_size": memory.used,
-            "msg_size_max": memory.limit,
-            "batch_cnt": incomplete,
+            "msg_size": contents.used,
+            "msg_size_max": contents.limit,
+            "batch_cnt": contents.incomplete,
             "tx": sum(broker.tx for broker in brokers),
             "tx_bytes": sum(broker.tx_bytes for broker in brokers),
             "rx": sum(broker.rx for broker in brokers),
@@ -352,20 +354,20 @@ class Statistics:
             "txn_stateage": int((now - transaction_since) * 1000),
             "txn_may_enq": transaction_manager is not None
             and transaction_manager.state not in FAILED,
-            "producer_id": self.producer_state.producer_id,
-            "producer_epoch": self.producer_state.epoch,
-            "epoch_cnt": self._identities,
+            "producer_id": self.identity.producer_id,
+            "producer_epoch": self.identity.epoch,
+            "epoch_cnt": self._granted_epochs,
         }
 
-    def _gauges(self, now: float) -> dict[str, float]:
+    def _gauges(self, contents: BufferContents, now: float) -> dict[str, float]:
         """Return the current values of the Java producer's gauges."""
-        network, memory = self.client.network, self.accumulator.pool
+        network = self.client.network
         return {
             "requests-in-flight": sum(
                 len(broker.connection.in_flight) for broker in network.brokers()
             ),
-            "buffer-available-bytes": max(0, memory.limit - memory.used),
-            "waiting-threads": int(self.accumulator.pool.writer_waiting_since is not None),
+            "buffer-available-bytes": max(0, contents.limit - contents.used),
+            "waiting-threads": int(contents.is_full),
             "metadata-age": -1.0 if self._updated_at is None else now - self._updated_at,
             "connection-count": len(list(network.connected())),
         }
@@ -421,8 +423,8 @@ def _request_name(api: int) -> str:
 def _connection(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
     unwritten = [] if broker is None else list(broker.connection.unwritten)
     in_flight = [] if broker is None else list(broker.connection.in_flight)
-    unwritten_ids = {id(flight) for flight in unwritten}
-    written = [flight for flight in in_flight if id(flight) not in unwritten_ids]
+    unwritten_ids = {id(request) for request in unwritten}
+    written = [request for request in in_flight if id(request) not in unwritten_ids]
     queues = {
         "outbuf_cnt": len(unwritten),
         "outbuf_msg_cnt": _produced(unwritten),
@@ -452,5 +454,6 @@ def _records(batches: Iterable[ProducerBatch]) -> int:
 
 def _produced(requests: Iterable[InFlightRequest]) -> int:
     """Return the number of records in the Produce requests among `requests`."""
-    produce = (flight.request for flight in requests if flight.request.api is ApiKey.PRODUCE)
+    sent = (in_flight.request for in_flight in requests)
+    produce = (request for request in sent if request.api is ApiKey.PRODUCE)
     return sum(batch.records for request in produce for _, batch in request.context)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import DeliveryError
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
 
 
 _REMEMBERED_S = 1.0
@@ -180,7 +180,7 @@ class PartitionState:
         self._in_flight.append(batch)
         self.leader = leader
 
-    def assign_sequence(self, batch: ProducerBatch, producer: ProducerState) -> bool:
+    def assign_sequence(self, batch: ProducerBatch, producer: ProducerIdentity) -> bool:
         """Assign the next sequence to the batch; return False if it already has a sequence."""
         if batch.sequence != NO_SEQUENCE:
             return False
@@ -268,7 +268,7 @@ class PartitionState:
 
     # Sequences are reassigned only while nothing is in flight.
 
-    def renumber(self, producer: ProducerState) -> Renumbering:
+    def renumber(self, producer: ProducerIdentity) -> Renumbering:
         """Restart in a new epoch, or in a transaction, continue at the sequence of the gap.
 
         A batch that may be in the log cannot be sent again with different sequences.

@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_kafka_sink.producer.send.partition_state import PartitionState
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterator
 
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 
 
 class PartitionStates:
-    """The states of the partitions that a session has sent to."""
+    """The states of the partitions that a session has sent to.
 
-    def __init__(self) -> None:
+    Args:
+        queues: the batches that were never sent.
+    """
+
+    def __init__(self, queues: BatchQueues) -> None:
+        self._queues = queues
         self._states: dict[TopicPartition, PartitionState] = {}
         self._retried: set[TopicPartition] = set()
         """Partitions with retries, and some whose retries were sent since `with_retries`."""
@@ -49,10 +57,49 @@ class PartitionStates:
         retried = [self._states[partition] for partition in self.with_retries()]
         return [batch for state in retried for batch in state.take_retries(should_remove)]
 
+    def take_waiting(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return the retries and the first batches of queues that are to be removed."""
+        return self.take_retries(should_remove) + self._queues.take_first(should_remove)
+
     def take_in_flight(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove and return all partitions' batches in flight for which `should_remove` is true."""
         busy = [state for state in self if state.is_busy]
         return [batch for state in busy for batch in state.take_in_flight(should_remove)]
+
+    def take_incomplete(
+        self, should_remove: Callable[[ProducerBatch], bool]
+    ) -> list[ProducerBatch]:
+        """Remove and return batches in any state: retries, then in flight, then unsent batches."""
+        taken = self.take_retries(should_remove)
+        # A late response finds no batch; these batches therefore become ambiguous.
+        taken += self.take_in_flight(should_remove)
+        return taken + self._queues.take_first(should_remove)
+
+    def waiting_for(self, node_id: int, cluster: ClusterSnapshot) -> list[ProducerBatch]:
+        """Return the incomplete batches that wait for a broker."""
+        waiting = [
+            batch
+            for state in self
+            if node_id in {state.leader, cluster.leader(*state.topic_partition)}
+            for batch in (*state.in_flight, *state.retries)
+        ]
+        return waiting + self._queues.batches_of(
+            lambda topic_partition: cluster.leader(*topic_partition) == node_id
+        )
+
+    def waiting_for_metadata(self, cluster: ClusterSnapshot) -> list[ProducerBatch]:
+        """Return the batches whose topic is unknown."""
+        return self._queues.batches_of(
+            lambda topic_partition: topic_partition.topic not in cluster.topics
+        )
+
+    def unacknowledged(self, topic: str) -> Counter[int]:
+        """Return the number of batches queued for or in flight to each partition of a topic."""
+        counts = self._queues.lengths(topic)
+        for state in self:
+            if state.topic_partition.topic == topic:
+                counts[state.topic_partition.partition] += len(state.in_flight) + len(state.retries)
+        return counts
 
     def seconds_until_retry(self, now: float) -> float:
         """Return the seconds until the next retry can be sent; infinite if no retry is queued."""

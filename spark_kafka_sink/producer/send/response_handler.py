@@ -12,15 +12,13 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.client.backoff import retry_delay
 from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
-from spark_kafka_sink.kafka.client.size_limits import half
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completer import status_of
-from spark_kafka_sink.producer.send.batch_failure import batch_error
-from spark_kafka_sink.producer.send.batch_split import split
+from spark_kafka_sink.producer.send.batch_result import BatchResult, RejectionCause
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     BatchStep,
@@ -28,35 +26,23 @@ from spark_kafka_sink.producer.send.error_policy import (
     is_unclear,
     next_step,
 )
-from spark_kafka_sink.producer.send.partition_state import PartitionState
-from spark_kafka_sink.producer.send.record_errors import (
-    BatchResult,
-    RecordErrorHandler,
-    RejectionCause,
-    Remedy,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import ProduceResponse, TopicKey
-    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
-    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
-    from spark_kafka_sink.producer.send.partition_states import DrainedBatch, PartitionStates
-    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
+    from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
+    from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)
-_DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
 _UNSENT = PartitionResponse(code=ClientErrorCode.not_sent)
 _MISSING = PartitionResponse(
     code=ErrorCode.unknown_server_error, message="the response does not contain the partition"
@@ -79,19 +65,16 @@ response (KIP-219).
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResponseHandler:
-    """Completes batches, returns them to their partition's retry queue, or splits them."""
+    """Completes batches, returns them to their partition's retry queue, or rejects them."""
 
     client: Client
-    producer_state: ProducerState
-    accumulator: Accumulator
-    partitions: PartitionStates
+    identity: ProducerIdentity
     delivery_timeout: DeliveryTimeout
-    transaction_manager: TransactionManager | None
     completer: BatchCompleter
-    record_errors: RecordErrorHandler
+    outcome: SessionOutcome
+    rejections: RejectionHandler
     breakers: CircuitBreakers
     listeners: BatchListener
-    acls: AclAdvisor
 
     def handle_response(
         self, completion: Completion, drained: list[DrainedBatch], now: float
@@ -117,7 +100,7 @@ class ResponseHandler:
             if state.can_renumber:
                 self.completer.renumber(state)
         if response is not None:
-            self.listeners.on_responded(completion)
+            self.listeners.on_produce_response(completion)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """Complete the batches of a request with acks=0, which has no response."""
@@ -131,7 +114,7 @@ class ResponseHandler:
         for state, batch in drained:
             state.remove(batch)
             self.completer.fail(batch, status_of(batch), name)
-        self.completer.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
+        self.outcome.fail(DeliveryError(error.message, error=name, hint=error.hint))
 
     def _apply(self, result: BatchResult, completion: Completion, now: float) -> None:
         batch, code, step = result.batch, result.response.code, _COMPLETED
@@ -139,18 +122,20 @@ class ResponseHandler:
             step = next_step(code, self._facts(result, now))
             if is_unclear(code):
                 batch.mark_ambiguous()
-        self.listeners.on_answered(batch, completion, result.response, step.action.name)
+        self.listeners.on_batch_response(batch, completion, result.response, step.action.name)
         match step.action:
             case BatchAction.COMPLETE:
                 self.completer.acknowledge(result, now)
             case BatchAction.RETRY | BatchAction.REFRESH_AND_RETRY | BatchAction.BUMP_AND_RETRY:
                 self._retry(result, step.action, now)
             case BatchAction.SPLIT:
-                self.listeners.on_rejected(result.error)
                 limits, topic = self.client.batch_size_limits, batch.topic_partition.topic
-                self._split(result.state, batch, limits.record_rejected(topic, batch.raw_size, now))
+                size = limits.record_rejected(topic, batch.raw_size, now)
+                self.rejections.split(result, size)
             case BatchAction.FAIL | BatchAction.FATAL:
-                self._fail_or_remedy(result, step)
+                is_fatal = step.action is BatchAction.FATAL
+                if is_fatal or not self.rejections.repair(result):
+                    self.rejections.fail(result, step.status)
         if outcome := _OUTCOMES.get(step.action):
             self._record_outcome(result, outcome, completion.node.node_id, now)
 
@@ -164,8 +149,8 @@ class ResponseHandler:
             is_expired=self.delivery_timeout.is_expired(batch, now),
             has_attempts_left=batch.attempts <= self.client.config.retries,
             is_gapless=self.client.config.enable_gapless_guarantee,
-            is_transactional=self.transaction_manager is not None,
-            is_own_epoch=self.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
+            is_transactional=self.outcome.is_transactional,
+            is_own_epoch=self.identity.is_own_epoch(batch.producer_id, batch.epoch),
         )
 
     def _record_outcome(
@@ -178,14 +163,14 @@ class ResponseHandler:
         node_id = None if cause is RejectionCause.TOPIC else leader
         partition = result.batch.topic_partition
         if error := self.breakers.record(partition, node_id, outcome, result.error, now):
-            self.completer.fail_session(error)
+            self.outcome.fail(error)
 
     # The methods below retry batches.
 
     def _retry(self, result: BatchResult, action: BatchAction, now: float) -> None:
         state, batch, response = result
         if response.code in error_codes.FENCED:
-            self.producer_state.disable_own_epochs()
+            self.identity.disable_own_epochs()
         retry_at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
         if action is BatchAction.REFRESH_AND_RETRY:
             metadata, partition = self.client.metadata, batch.topic_partition
@@ -205,93 +190,8 @@ class ResponseHandler:
             return
         self.listeners.on_throttled(pause_ms)
         self.breakers.on_throttled(now)
-        request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
+        request, node_id = completion.request, completion.node.node_id
         by_produce = request.api is ApiKey.PRODUCE
         if not by_produce or request.version >= _CLIENT_THROTTLES:
-            self.delivery_timeout.record_pause(node_id, now, seconds, by_produce=by_produce)
-            self.client.network.throttle(node_id, seconds, now)
-            self.accumulator.state.add_throttle_pause(pause_ms)
-
-    # The methods below handle topics that are rejected while batches wait for them.
-
-    def reject_waiting(
-        self, topics: frozenset[str], error: Callable[[str], DeliveryError] | None = None
-    ) -> None:
-        """Treat waiting batches as rejected by their leaders if the metadata rejects their topics.
-
-        Batches in flight wait for their responses; batches being compressed wait for the next
-        metadata. `error` creates the error for a topic that was rejected for a different reason.
-        """
-        error = error or self.acls.unauthorized_topic
-
-        def is_rejected(batch: ProducerBatch) -> bool:
-            return batch.topic_partition.topic in topics and batch.is_ready
-
-        waiting = self.partitions.take_retries(is_rejected)
-        for batch in waiting + self.accumulator.queues.take_first(is_rejected):
-            partition = batch.topic_partition
-            state = self.partitions.get(partition) or PartitionState(partition)
-            result = BatchResult(state, batch, _DENIED)
-            if self.record_errors.remedy(result) is Remedy.SET_ASIDE:
-                self._set_aside(result)
-                continue
-            self.completer.fail(batch, status_of(batch), result.error)
-            self.completer.fail_session(error(partition.topic))
-
-    # The methods below handle batches that are too large or contain rejected records.
-
-    def _fail_or_remedy(self, result: BatchResult, step: BatchStep) -> None:
-        """If errors are tolerated, separate the rejected records; otherwise fail the batch."""
-        state, batch, response = result
-        remedy: Remedy | ProducerBatch = Remedy.NONE
-        if step.action is not BatchAction.FATAL:
-            remedy = self.record_errors.remedy(result)
-        if remedy is not Remedy.NONE:
-            self.listeners.on_rejected(result.error)
-        match remedy:
-            case Remedy.SET_ASIDE:
-                self._set_aside(result)
-            case Remedy.HALVE:
-                self._split(state, batch, half(batch.raw_size))
-            case Remedy.NONE:
-                transactional = self.transaction_manager is not None
-                error = batch_error(batch, response, self.acls, transactional=transactional)
-                state.remove(batch)
-                self.completer.fail(batch, step.status, result.error)
-                self.completer.fail_session(error)
-            case replacement:
-                self._replace(state, batch, [replacement])
-
-    def _set_aside(self, result: BatchResult) -> None:
-        """Convert the rejected records to dead letters, and retry the other records.
-
-        Some of the batch's sequences stay unused, so later batches need new sequences. If too many
-        rows are bad, fail the session.
-        """
-        remaining, rejected = self.record_errors.divide(result)
-        if result.state.contains(result.batch):  # otherwise, the batch is in no queue
-            result.state.replace(result.batch, remaining)
-        result.state.leave_gap(result.batch)
-        for letter in self.record_errors.letters(result, rejected):
-            self.accumulator.add_closed(letter)
-        try:
-            self.record_errors.bad_rows.check_ratio()
-        except DeliveryError as error:
-            self.completer.fail_session(error)
-        self.accumulator.replace(result.batch, remaining)
-
-    def _split(self, state: PartitionState, batch: ProducerBatch, size: int) -> None:
-        pieces = split(batch, size, self.client.config.compression_level)
-        self._replace(state, batch, pieces, is_new=True)
-
-    def _replace(
-        self,
-        state: PartitionState,
-        batch: ProducerBatch,
-        pieces: list[ProducerBatch],
-        *,
-        is_new: bool = False,
-    ) -> None:
-        self.listeners.on_split(batch, pieces, is_new=is_new)
-        state.replace(batch, pieces)
-        self.accumulator.replace(batch, pieces)
+            self.delivery_timeout.record_pause(node_id, now, pause_ms, by_produce=by_produce)
+            self.client.network.throttle(node_id, pause_ms / 1000, now)

@@ -18,7 +18,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
+from spark_kafka_sink.producer.producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.produce_request import produce_request
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.producer_transaction import cancelled_error
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
-    from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
     from spark_kafka_sink.producer.send.drainer import Drainer, DrainResult
     from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
     from spark_kafka_sink.producer.send.partition_states import DrainedBatch, PartitionStates
+    from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
+    from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 
 
 _LOG = logging.getLogger(__name__)
@@ -55,10 +56,11 @@ class Sender:
     client: Client
     accumulator: Accumulator
     partitions: PartitionStates
-    delivery_timeout: DeliveryTimeout
     completer: BatchCompleter
+    outcome: SessionOutcome
     drainer: Drainer
     responses: ResponseHandler
+    rejections: RejectionHandler
     producer_id_requester: ProducerIdRequester
     transaction_manager: TransactionManager | None
     listeners: BatchListener
@@ -83,7 +85,7 @@ class Sender:
         self._check_failures()
         if self.transaction_manager is not None:
             self._advance_transaction(self.transaction_manager, now)
-        if not self.completer.has_failed:
+        if not self.outcome.has_failed:
             self._drain(now)
         # After draining, as in Kafka's Sender.sendProducerData.
         self._expire(now)
@@ -96,11 +98,11 @@ class Sender:
         if self.client.metadata.updates != self._metadata_seen:
             self._metadata_seen = self.client.metadata.updates
             if unauthorized := self.client.metadata.cluster.unauthorized:
-                self.responses.reject_waiting(unauthorized)
+                self.rejections.reject_unauthorized(unauthorized)
             if self.transaction_manager is not None:
-                self.completer.check_recreated_topics()
+                self.outcome.check_recreated_topics(self.client.metadata.cluster)
             # The writer may wait for a topic's metadata.
-            self.accumulator.state.notify()
+            self.accumulator.wake_writer()
         # Last, because the responses above may have been the last ones in flight.
         self.completer.finish_failure()
         self.statistics.maybe_emit(now)
@@ -114,22 +116,11 @@ class Sender:
         cluster, config = self.client.metadata.cluster, self.client.config
         timeout = f"delivery.timeout.ms = {config.delivery_timeout_ms}"
         if node_id < 0:
-            waiting = self.accumulator.queues.batches_of(
-                lambda topic_partition: topic_partition.topic not in cluster.topics
-            )
+            waiting = self.partitions.waiting_for_metadata(cluster)
             if config.max_block_ms <= config.delivery_timeout_ms:
                 timeout = f"max.block.ms = {config.max_block_ms}"
             return _waiting(waiting, "the metadata of their topics", timeout, now)
-        waiting = [
-            batch
-            for state in self.partitions
-            if node_id in {state.leader, cluster.leader(*state.topic_partition)}
-            for batch in (*state.in_flight, *state.retries)
-        ]
-        waiting += self.accumulator.queues.batches_of(
-            lambda topic_partition: cluster.leader(*topic_partition) == node_id
-        )
-        return _waiting(waiting, "it", timeout, now)
+        return _waiting(self.partitions.waiting_for(node_id, cluster), "it", timeout, now)
 
     def handle_crash(self, error: BaseException) -> None:
         """Fail the session after the loop has crashed, so that the writer stops waiting."""
@@ -140,9 +131,7 @@ class Sender:
             if isinstance(failure, DeliveryError):
                 self.completer.abandon(failure)
         finally:
-            self.accumulator.state.fail(failure)
-            if self.transaction_manager is not None:
-                self.transaction_manager.ended.set()
+            self.outcome.crash(failure)
 
     def finish(self) -> None:
         """Write the last statistics after the last iteration."""
@@ -155,28 +144,28 @@ class Sender:
             self.producer_id_requester.maybe_send(now)
         has_more = True
         while has_more and self._may_send():
-            drained = self.drainer.drain(now)
-            for node_id, batches in drained.requests.items():
+            result = self.drainer.drain(now)
+            for node_id, batches in result.requests.items():
                 self._send(node_id, batches, now)
-            self._act_on(drained, now)
-            has_more = drained.has_more or bool(drained.to_renumber)
+            self._act_on(result, now)
+            has_more = result.has_more or bool(result.to_renumber)
 
     def _may_send(self) -> bool:
-        if self.completer.has_failed:
+        if self.outcome.has_failed:
             return False
-        known = self.producer_id_requester.producer_state.state is ProducerIdState.KNOWN
-        return known or not self.client.config.enable_idempotence
+        has_id = self.producer_id_requester.has_producer_id
+        return has_id or not self.client.config.enable_idempotence
 
-    def _act_on(self, drained: DrainResult, now: float) -> None:
+    def _act_on(self, result: DrainResult, now: float) -> None:
         """Handle the drainer's findings other than batches."""
-        if drained.needs_metadata:
+        if result.needs_metadata:
             self.client.metadata.refresh()
-        for state in drained.to_renumber.values():
+        for state in result.to_renumber.values():
             self.completer.renumber(state)
-        if self.transaction_manager is not None and drained.new_partitions:
-            self.transaction_manager.partitions.request(drained.new_partitions)
+        if self.transaction_manager is not None and result.new_partitions:
+            self.transaction_manager.request_partitions(result.new_partitions)
             self._advance_transaction(self.transaction_manager, now)
-        for node_id in drained.unready:
+        for node_id in result.unready:
             self._connect(node_id, now)
 
     def _connect(self, node_id: int, now: float) -> None:
@@ -193,15 +182,7 @@ class Sender:
 
     def _send(self, node_id: int, batches: list[DrainedBatch], now: float) -> None:
         for state, batch in batches:
-            # The first attempt fixes the sequence; retries keep it (design.md: one-sequence).
-            if self.client.config.enable_idempotence and state.assign_sequence(
-                batch, self.producer_id_requester.producer_state
-            ):
-                self.listeners.on_sequence_assigned(batch)
-            # After the first attempt, other batches' acknowledgements do not extend
-            # delivery.timeout.ms.
-            topic = self.client.metadata.cluster.topics[batch.topic_partition.topic]
-            batch.record_attempt(now, self.delivery_timeout.start_of(batch), topic.topic_id)
+            self.completer.begin_attempt(state, batch, now)
         self._connect_attempts.pop(node_id, None)
         connection = self.client.network.broker(node_id).connection
         try:
@@ -264,24 +245,23 @@ class Sender:
         self, completion: Completion, requester: ProducerIdRequester, now: float
     ) -> None:
         try:
-            # This includes requests of an earlier session whose producer state this session uses.
+            # This includes requests of an earlier session whose identity this session uses.
             requester.handle_response(completion, now)
-            self.listeners.on_producer_id_received(requester.producer_state)
+            self.listeners.on_producer_id_received(requester.identity)
         except KafkaProdError as error:
             if requester is self.producer_id_requester:
-                self.completer.fail_session(error)
+                self.outcome.fail(error)
 
     # The methods below drive the transaction and detect failures.
 
     def _advance_transaction(self, transaction_manager: TransactionManager, now: float) -> None:
         """Send the next request to the coordinator; fail the session if the writer aborts."""
-        if transaction_manager.must_abort and not self.completer.has_failed:
-            transactional_id = transaction_manager.settings.transactional_id
-            self.completer.fail_session(cancelled_error(transactional_id))
+        if transaction_manager.must_abort and not self.outcome.has_failed:
+            self.outcome.fail(cancelled_error(transaction_manager.transactional_id))
         try:
-            transaction_manager.maybe_send(now, has_records=self.accumulator.state.incomplete > 0)
+            transaction_manager.maybe_send(now, has_records=self.accumulator.has_batches)
         except KafkaProdError as error:
-            self.completer.fail_session(error)
+            self.outcome.fail(error)
 
     def _complete_transaction(
         self, completion: Completion, transaction_manager: TransactionManager, now: float
@@ -291,11 +271,11 @@ class Sender:
         try:
             transaction_manager.handle_response(completion, now)
         except KafkaProdError as error:
-            self.completer.fail_session(error)
+            self.outcome.fail(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
-            self.listeners.on_producer_id_received(self.producer_id_requester.producer_state)
+            self.listeners.on_producer_id_received(self.producer_id_requester.identity)
         if denied := transaction_manager.take_denied():
-            self.responses.reject_waiting(denied, self.responses.acls.unauthorized_write)
+            self.rejections.reject_unwritable(denied)
 
     def _handle_late_responses(self) -> None:
         """Handle producer id responses that arrived between two tasks."""
@@ -310,11 +290,11 @@ class Sender:
         if error is not None:
             failure = DeliveryError(f"compression failed: {text_of(error)}")
             failure.__cause__ = error
-            self.completer.fail_session(failure)
+            self.outcome.fail(failure)
         if self.client.metadata.failure is not None:
-            self.completer.fail_session(copy(self.client.metadata.failure))
+            self.outcome.fail(copy(self.client.metadata.failure))
         if (fatal := self.client.network.failures.fatal) is not None:
-            self.completer.fail_session(copy(fatal))
+            self.outcome.fail(copy(fatal))
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:
@@ -324,7 +304,7 @@ class Sender:
 
     def _max_poll_seconds(self, now: float) -> float:
         """Return the maximum wait of the poll in seconds."""
-        if self.completer.has_failed:
+        if self.outcome.has_failed:
             return _FAILED_WAIT_S
         wait = min(
             _MAX_POLL_S,

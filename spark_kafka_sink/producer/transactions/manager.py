@@ -30,21 +30,23 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
     ProducerTransactionState,
     TransactionPartitions,
     aborted_write_error,
+    mark_uncommittable,
     next_state,
     second_attempt_error,
     timed_out_error,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.connection import Connection
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.messages import Values
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.transactions.producer_transaction import (
         JoinedTransaction,
         TransactionSettings,
@@ -70,7 +72,7 @@ class TransactionManager:
 
     Args:
         client: connections and clock.
-        producer_state: the producer's identity, new for each transaction.
+        identity: the producer's identity, new for each transaction.
         settings: the transaction.
         acls: determines missing ACLs.
     """
@@ -78,13 +80,13 @@ class TransactionManager:
     def __init__(
         self,
         client: Client,
-        producer_state: ProducerState,
+        identity: ProducerIdentity,
         settings: TransactionSettings,
         acls: AclAdvisor,
     ) -> None:
         self.settings = settings
         self._client = client
-        self._producer_state = producer_state
+        self._identity = identity
         self._acls = acls
 
         # Set by any thread.
@@ -113,7 +115,7 @@ class TransactionManager:
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
         """The abort flag to check; None once the check is complete."""
-        self.partitions = TransactionPartitions()
+        self._partitions = TransactionPartitions()
         """The partitions to add before batches are sent to them (transactions V1)."""
         self._started: float | None = None
         """Start of transaction.timeout.ms: the first request that may begin the transaction."""
@@ -161,21 +163,48 @@ class TransactionManager:
         assert self._opened is not None
         return self._opened.version
 
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id."""
+        return self.settings.transactional_id
+
+    @property
+    def adds_partitions(self) -> bool:
+        """True if partitions must be added to the transaction by requests (transactions V1)."""
+        return self.version.needs_add_partitions
+
     def may_send_to(self, topic_partition: TopicPartition) -> bool:
         """Return True if a batch of this partition may be sent."""
-        return not self.version.needs_add_partitions or self.partitions.is_added(topic_partition)
+        return not self.adds_partitions or self._partitions.is_added(topic_partition)
+
+    def request_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """Add these partitions to the transaction, unless they are added or being added."""
+        self._partitions.request(partitions)
+
+    def partitions_for_batches(
+        self,
+        topic: str,
+        partitions: Iterable[int],
+        ready: int,
+        head: Callable[[], object],
+        new: list[TopicPartition],
+    ) -> Iterator[int]:
+        """Yield the drawn partitions for batches; see `TransactionPartitions.for_batches`."""
+        return self._partitions.for_batches(topic, partitions, ready, head, new)
 
     def on_sending(self, partitions: Collection[TopicPartition], now: float) -> None:
         """Record that a request with batches of these partitions is being sent."""
         self._begin(now)
-        self.partitions.mark_used(partitions)
+        self._partitions.mark_used(partitions)
 
     def on_acknowledged(self) -> None:
         """Record that a batch was appended to a log."""
         self._has_records = True
 
-    def fail(self) -> None:
-        """Mark the transaction as failed; it must not be committed."""
+    def fail(self, error: KafkaProdError) -> None:
+        """Mark the transaction as failed; it must not be committed. Add that to the error."""
+        if self.has_begun:
+            mark_uncommittable(error, self.settings)
         if self.state not in FAILED:
             self._transition_to(ProducerTransactionState.ABORTABLE_ERROR)
 
@@ -235,7 +264,7 @@ class TransactionManager:
         waits_for_coordinator = self.state in {
             ProducerTransactionState.UNINITIALIZED,
             ProducerTransactionState.ABORTING,
-        } or (self._checks_flag or self.partitions.in_state(AddState.NEW))
+        } or (self._checks_flag or self._partitions.in_state(AddState.NEW))
         if self._in_flight or not waits_for_coordinator:
             return 1.0
         return max(self._retry.due_at - now, self._coordinator.seconds_until_due(now))
@@ -248,7 +277,7 @@ class TransactionManager:
             return has_records
         if self._checks_flag:
             return True
-        return self.state not in FAILED and bool(self.partitions.in_state(AddState.NEW))
+        return self.state not in FAILED and bool(self._partitions.in_state(AddState.NEW))
 
     @property
     def _checks_flag(self) -> bool:
@@ -268,14 +297,14 @@ class TransactionManager:
                 return self._abort(connection)
         assert self._opened is not None
         self._begin(now)
-        values = transactions.add_partitions(self._opened, self.partitions.take_new())
+        values = transactions.add_partitions(self._opened, self._partitions.take_new())
         return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
 
     def _claim(self, connection: Connection) -> Request:
         request = coordinator.init_producer_id(connection, self.settings, self)
         self._transition_to(ProducerTransactionState.INITIALIZING)
         self.has_claimed = True
-        self._producer_state.transition_to(ProducerIdState.REQUESTED)
+        self._identity.transition_to(ProducerIdState.REQUESTED)
         return request
 
     def _abort(self, connection: Connection) -> Request:
@@ -325,7 +354,7 @@ class TransactionManager:
         response = completion.response
         code = coordinator.error_code(response)
         if code or response is None:
-            self._producer_state.transition_to(ProducerIdState.MISSING)
+            self._identity.transition_to(ProducerIdState.MISSING)
             if self.state is ProducerTransactionState.INITIALIZING:
                 self._transition_to(ProducerTransactionState.UNINITIALIZED)
             self._retry_or_raise(completion, code, now)
@@ -366,7 +395,7 @@ class TransactionManager:
         assert self._opened is not None
         self._unchecked_flag = None
         self._coordinator = self._own_coordinator
-        self._producer_state.set_producer_id(self._opened.producer_id, self._opened.epoch)
+        self._identity.set_producer_id(self._opened.producer_id, self._opened.epoch)
         if self.state is ProducerTransactionState.INITIALIZING:
             self._transition_to(ProducerTransactionState.READY)
 
@@ -377,7 +406,7 @@ class TransactionManager:
             connection = self._client.network.broker(completion.node.node_id).connection
             return coordinator.opened(response, self.settings, connection)
         if int(response.producer_epoch) != FIRST_EPOCH:
-            self._producer_state.transition_to(ProducerIdState.MISSING)
+            self._identity.transition_to(ProducerIdState.MISSING)
             raise second_attempt_error(joined.claim_id)
         self._coordinate(joined)
         return joined.producer
@@ -390,7 +419,7 @@ class TransactionManager:
 
     def _handle_add_partitions(self, completion: Completion, now: float) -> None:
         if completion.response is None:
-            self.partitions.retry_adding()
+            self._partitions.retry_adding()
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
         rejected: set[int] = set()
@@ -398,13 +427,13 @@ class TransactionManager:
             topic_partition = TopicPartition(*key)
             action = coordinator.action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
-                self.partitions.mark_added(topic_partition)
+                self._partitions.mark_added(topic_partition)
             elif action is CoordinatorAction.DENIED:
-                self.partitions.drop(topic_partition)
+                self._partitions.drop(topic_partition)
                 self._denied.add(topic_partition.topic)
             else:
                 rejected.add(code)
-        self.partitions.retry_adding()
+        self._partitions.retry_adding()
         rejected.discard(ErrorCode.operation_not_attempted)
         if not rejected:
             self._record_success()

@@ -17,6 +17,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.config.security.security_config import SecurityConfig
-    from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.session_context import SessionSettings
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -89,23 +91,23 @@ class World:
         if load_metadata:
             self.load_metadata()
 
-    def _open(self, identity: ProducerState | None) -> ProducerSession:
+    def _open(self, identity: ProducerIdentity | None) -> ProducerSession:
         self.codec = ManualExecutor()
         return ProducerSession(
             self.client,
-            producer_state=identity,
+            identity=identity,
             settings=self._settings,
             executor=self.codec,
             transaction=self._transaction,
         )
 
     def next_session(self, topics: tuple[str, ...] | None = None) -> None:
-        """Open a session for the next task, with the same client and producer ID.
+        """Open a session for the next task, with the same client and producer id.
 
         Load the metadata of `topics`, or of all topics.
         """
         self.session.close()
-        self.session = self._open(self.session.producer_state)
+        self.session = self._open(self.session.identity)
         self.appended = 0
         self.load_metadata(topics)
 
@@ -156,6 +158,14 @@ class World:
         self.send(values, partition, topic)
         return values
 
+    def close_batches(self, *partitions: TopicPartition) -> None:
+        """Close the open batches of these partitions, or all open batches, as a flush does."""
+        accumulator = self.session.context.accumulator
+        with self.session.context.state.lock:
+            open_partitions = [partition for partition, _ in accumulator.open_batches()]
+            for partition in partitions or open_partitions:
+                accumulator._close(partition, CloseReason.FLUSH)
+
     def append_while_stepping(self, rows: Rows, tick: float = TICK) -> None:
         """Append in another thread, and run steps until that call returns or raises."""
         self.run_while_stepping(partial(self.session.append, rows), tick)
@@ -163,15 +173,13 @@ class World:
     @contextmanager
     def blocked_writer(self) -> Iterator[None]:
         """Block a writer thread on the memory limit while the context is active."""
-        accumulator, released = self.session.context.accumulator, Event()
-        waiting = Thread(
-            target=lambda: accumulator.pool.wait_for_room(released.is_set, 1), daemon=True
-        )
+        pool, released = self.session.context.pool, Event()
+        waiting = Thread(target=lambda: pool.wait_for_room(released.is_set, 1), daemon=True)
         waiting.start()
-        wait_until(lambda: accumulator.pool.writer_waiting_since is not None)
+        wait_until(lambda: pool.writer_waiting_since is not None)
         yield
         released.set()
-        accumulator.state.notify()
+        self.session.context.state.notify()
         waiting.join(TIMEOUT_S)
 
     def run_while_stepping(self, call: Callable[[], T], tick: float = TICK) -> T:
@@ -189,13 +197,13 @@ class World:
         while not outcome.done():
             assert time.monotonic() < deadline, "timeout"
             self.step(tick)
-            with self.session.context.accumulator.state.lock:
-                self.session.context.accumulator.state.changed.notify_all()
+            with self.session.context.state.lock:
+                self.session.context.state.changed.notify_all()
         return outcome.result()
 
     def finish(self, tick: float = TICK) -> None:
         """Run steps until every batch is complete; raise the error of the session, if any."""
-        state = self.session.context.accumulator.state
+        state = self.session.context.state
         self.run(lambda: state.error is not None or not state.incomplete, tick)
         self.session.flush()
 
@@ -224,8 +232,8 @@ class World:
 
     def check_memory_accounting(self) -> None:
         """Check that no memory is in use and no batch is incomplete."""
-        assert self.session.context.accumulator.pool.used == 0
-        assert self.session.context.accumulator.state.incomplete == 0
+        assert self.session.context.pool.used == 0
+        assert self.session.context.state.incomplete == 0
 
     def close(self) -> None:
         """Close the session, the client and the cluster."""

@@ -136,7 +136,7 @@ def test_topic_without_write_permission() -> None:
 def refuse(sim: World, where: str, code: int) -> None:
     """Send a record that is rejected at InitProducerId or Produce."""
     if where == "init":
-        sim.session.producer_state.state = ProducerIdState.MISSING
+        sim.session.identity.state = ProducerIdState.MISSING
         sim.cluster.init_errors.append(code)
     else:
         sim.fault(Fault(error=code))

@@ -133,8 +133,8 @@ def test_denied_topic_does_not_fail_other_topics(code: int, flaw: str, *, keep: 
             assert "AUTHORIZATION" in reason(letters(sim)[0]) or "INVALID" in reason(
                 letters(sim)[0]
             )
-        assert sim.session.context.accumulator.pool.used == 0
-        assert sim.session.context.accumulator.state.incomplete == 0
+        assert sim.session.context.pool.used == 0
+        assert sim.session.context.state.incomplete == 0
 
 
 def test_rows_after_those_of_a_denied_topic_have_no_sequence_gap() -> None:
@@ -270,7 +270,7 @@ def test_rejected_batch_is_halved_until_bad_records_are_found(code: int, *, keep
         reason = "OVERSIZED" if code == 18 else "REFUSED"
         assert counts(sim) == {reason: (3, 0) if keep else (0, 3)}
         assert picky.judged < 64
-        assert sim.session.context.accumulator.pool.used == 0
+        assert sim.session.context.pool.used == 0
 
 
 def test_invalid_record_indexes_are_ignored() -> None:

@@ -37,7 +37,7 @@ def test_report_equals_that_of_a_write_without_sending(codec: str, partition: in
             sim.check_accounting()
             reports.append(sim.report())
             assert bool(cluster.seen) == (settings is None)
-            assert sim.session.producer_state.state is ProducerIdState.MISSING
+            assert sim.session.identity.state is ProducerIdState.MISSING
             assert sim.session.progress().counts.would_be_written == reports[-1].would_be_written
     wet, dry = reports
     assert (dry.dry_run, dry.persisted, dry.would_be_written) == (True, 0, 27)

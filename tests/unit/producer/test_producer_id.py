@@ -1,6 +1,7 @@
 """Producer id, epoch and sequences: state transitions and epoch bumps."""
 
 from itertools import product
+from threading import RLock
 
 import pytest
 
@@ -8,7 +9,8 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.producer_id import LAST_EPOCH, ProducerIdState, ProducerState
+from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
+from spark_kafka_sink.producer.producer_id import LAST_EPOCH, ProducerIdentity, ProducerIdState
 from spark_kafka_sink.producer.send.partition_states import PartitionStates
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
@@ -22,8 +24,8 @@ ALLOWED = {
 }
 
 
-def known(epoch: int = 0) -> ProducerState:
-    state = ProducerState()
+def known(epoch: int = 0) -> ProducerIdentity:
+    state = ProducerIdentity()
     state.transition_to(ProducerIdState.REQUESTED)
     state.set_producer_id(7, epoch)
     return state
@@ -31,7 +33,7 @@ def known(epoch: int = 0) -> ProducerState:
 
 @pytest.mark.parametrize(("before", "after"), list(product(ProducerIdState, repeat=2)))
 def test_only_allowed_transitions(before: ProducerIdState, after: ProducerIdState) -> None:
-    state = ProducerState(state=before)
+    state = ProducerIdentity(state=before)
     if (before, after) in ALLOWED:
         state.transition_to(after)
         assert state.state is after
@@ -49,9 +51,9 @@ def batch(partition: TopicPartition, records: int) -> ProducerBatch:
 class Numbering:
     """Partitions that number the batches of one producer."""
 
-    def __init__(self, producer: ProducerState) -> None:
+    def __init__(self, producer: ProducerIdentity) -> None:
         self.producer = producer
-        self.states = PartitionStates()
+        self.states = PartitionStates(BatchQueues(RLock()))
 
     def assign(self, partition: TopicPartition, records: int) -> tuple[int, int, int]:
         assigned = batch(partition, records)
@@ -77,7 +79,7 @@ def test_sequences_wrap_after_31_bits() -> None:
 
 def test_sequences_require_a_producer_id() -> None:
     with pytest.raises(AssertionError):
-        Numbering(ProducerState()).assign(FIRST, 1)
+        Numbering(ProducerIdentity()).assign(FIRST, 1)
 
 
 def test_epoch_bump_resets_one_partition() -> None:

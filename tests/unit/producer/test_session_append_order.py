@@ -174,8 +174,7 @@ def denied_during_retry(sim: World) -> int:
     sim.run(lambda: len(sim.cluster.seen) > 4)
     sim.cluster.metadata_errors["t"] = DENIED
     sim.client.metadata.refresh()
-    accumulator = sim.session.context.accumulator
-    sim.run(lambda: not accumulator.state.incomplete)
+    sim.run(lambda: not sim.session.context.state.incomplete)
     sim.cluster.faults.clear()
     sim.cluster.metadata_errors.clear()
     return 6
@@ -251,7 +250,7 @@ def test_session_after_the_last_epoch_gets_a_new_producer_id() -> None:
     with world(brokers(since_2_5=True)) as sim:
         sim.send([b"first"])
         sim.finish()
-        sim.session.producer_state.epoch = LAST_EPOCH
+        sim.session.identity.epoch = LAST_EPOCH
         sim.next_session()
         sim.send([b"second"])
         sim.finish()
@@ -321,7 +320,7 @@ def run(seed: int, *, since_2_5: bool) -> int:
                 sim.finish(0.02)
                 delivered += 1
             except DeliveryError:
-                sim.session.producer_state = type(sim.session.producer_state)()
+                sim.session.identity = type(sim.session.identity)()
             cluster.faults.clear()
             states.append({place: deepcopy(log.producers) for place, log in cluster.logs.items()})
             disturb(sim, random, states)

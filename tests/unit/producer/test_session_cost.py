@@ -180,7 +180,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     state = sim.session._sender.partitions.of(TopicPartition("t", 0))
     sim.session.append(rows(1))
     sim.session.context.accumulator.close_due(sim.clock.monotonic() + 1)
-    batch = sim.session.context.accumulator.queues.head(state.topic_partition)
+    batch = sim.session.context.queues.head(state.topic_partition)
     assert batch is not None
     sim.session.context.accumulator.drain(batch, state.topic_partition)
     state.mark_sent(batch, 1)
@@ -191,7 +191,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
 def append_under_pressure(sim: World, partitions: int) -> int:
     """Return the calls of an append while more than half of the buffer is used."""
     sim.session.append(rows(partitions))
-    pool = sim.session.context.accumulator.pool
+    pool = sim.session.context.pool
     pool.charge(BUFFER * 3 // 4 - pool.used)
     return calls(lambda: sim.session.append(rows(1)))
 
@@ -199,7 +199,7 @@ def append_under_pressure(sim: World, partitions: int) -> int:
 def check_quota(sim: World, partitions: int) -> int:
     """Return the calls of the check whether a batch without a partition may get a partition."""
     sim.session.append(rows(partitions))
-    quotas, cluster = sim.session.context.accumulator.quotas, sim.client.metadata.cluster
+    quotas, cluster = sim.session.context.quotas, sim.client.metadata.cluster
     place = TopicPartition("t", 0)
     quotas.change(place, BUFFER // 2)
     assert quotas.is_full(place, BUFFER // 2, cluster)

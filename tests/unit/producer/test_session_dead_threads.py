@@ -307,7 +307,7 @@ def test_next_task_gets_a_new_client_after_thread_death() -> None:
     _await_death(session.client)
     following = pool.borrow_session(settings)
     assert following.client is not session.client
-    assert following.producer_state is not session.producer_state
+    assert following.identity is not session.identity
     within(lambda: pool.discard_session(following))
 
 
@@ -339,7 +339,7 @@ def test_forked_child_reports_missing_threads(
 
 
 def _hold(session: ProducerSession, held: Event, done: Event) -> None:
-    with session.context.accumulator.state.lock:
+    with session.context.state.lock:
         held.set()
         done.wait(SOON)
 

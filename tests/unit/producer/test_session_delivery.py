@@ -118,11 +118,11 @@ def test_acks_1_has_no_sequences() -> None:
 @pytest.mark.parametrize("is_received_between", [True, False])
 def test_producer_id_received_after_its_session_serves_the_next(is_received_between: bool) -> None:
     with world() as sim:
-        sim.session.producer_state.state = ProducerIdState.MISSING
-        sim.session.producer_state.is_used = False
+        sim.session.identity.state = ProducerIdState.MISSING
+        sim.session.identity.is_used = False
         sim.client.network.wakeup()
         sim.session._sender.run_once()  # requests the id and ends before the response
-        assert sim.session.producer_state.state is ProducerIdState.REQUESTED
+        assert sim.session.identity.state is ProducerIdState.REQUESTED
         if is_received_between:
             sim.session.close()
             sim.cluster.pump()

@@ -131,7 +131,7 @@ def test_delivery_timeout_after_failures_includes_throttling_and_names_it(failin
             sim.fault(*[Fault(lose=True)] * 1_000)
         if failing == "without producer id":
             sim.cluster.init_errors.extend([LOADING] * 1_000)
-            sim.session.producer_state.transition_to(ProducerIdState.MISSING)
+            sim.session.identity.transition_to(ProducerIdState.MISSING)
         sim.send_batches(1)
         begun = sim.clock.monotonic()
         text = str(fails(sim, 0.25))
@@ -284,7 +284,7 @@ def test_append_after_failure_raises_it_again() -> None:
         with pytest.raises(DeliveryError) as again:
             sim.session.append(_rows_like(sim))
         assert again.value is error
-        assert sim.session.context.accumulator.pool.used == 0
+        assert sim.session.context.pool.used == 0
 
 
 def _rows_like(sim: World) -> Rows:
@@ -313,7 +313,7 @@ def test_flush_never_reports_success_after_failure() -> None:
         sim.send_batches(1)
         outcome: Future[None] = Future()
         Thread(target=lambda: flush_into(outcome), daemon=True).start()
-        sim.run(lambda: accumulator.state.error is not None)
+        sim.run(lambda: sim.session.context.state.error is not None)
         assert isinstance(outcome.exception(timeout=10), DeliveryError)
         assert sim.statuses() == {NOT: 3}
 

@@ -161,15 +161,15 @@ def test_client_is_closed_if_the_session_cannot_be_created(
 def test_transactional_identity_is_never_reused() -> None:
     producer = config(client_id="transactions-pool")
     first = borrow_session(producer, transaction=FIRST)
-    assert first.producer_state.transactional_id == FIRST.transactional_id
+    assert first.identity.transactional_id == FIRST.transactional_id
     give_back_session(first)
     second = borrow_session(producer, transaction=SECOND)
     assert second.client is first.client
-    assert second.producer_state.transactional_id == SECOND.transactional_id
+    assert second.identity.transactional_id == SECOND.transactional_id
     give_back_session(second)
     third = borrow_session(producer)
     assert third.client is first.client
-    assert third.producer_state.transactional_id is None
+    assert third.identity.transactional_id is None
     assert third.context.transaction_manager is None
     assert third.transaction is None
     discard_session(third)

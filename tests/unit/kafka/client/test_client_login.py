@@ -25,7 +25,7 @@ def brokers(nodes: int = 1, **sasl: object) -> FakeCluster:
 
 def failure(sim: World, tick: float = 0.005) -> KafkaProdError:
     """Return the error of the session."""
-    state = sim.session.context.accumulator.state
+    state = sim.session.context.state
     sim.run(lambda: state.error is not None, tick)
     assert isinstance(state.error, KafkaProdError)
     return state.error

@@ -23,7 +23,6 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_context import SessionSettings
-from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.world import World, world
 
@@ -105,17 +104,10 @@ def stalled_cluster(
     with world(cluster, settings, **{**settings_of_world, **options}) as sim:
         for partition in range(4):
             sim.send([b"first"], partition)
-        close_all(sim)
+        sim.close_batches()
         sim.finish()
         cluster.stalled.add(STALLED)
         yield sim, cluster
-
-
-def close_all(sim: World) -> None:
-    accumulator = sim.session.context.accumulator
-    with accumulator.state.lock:
-        for place in list(accumulator._open):
-            accumulator._close(place, CloseReason.FLUSH)
 
 
 def unkeyed(rows: int) -> Rows:
@@ -133,17 +125,17 @@ def numbered_rows(first: int, rows: int) -> Rows:
 
 
 def bytes_of_stalled(sim: World) -> int:
-    quotas = sim.session.context.accumulator.quotas
+    quotas = sim.session.context.quotas
     return sum(quotas.charged_bytes(TopicPartition("t", number)) for number in (1, 3))
 
 
 def unassigned_records(sim: World) -> list[ProducerBatch]:
     """Return the records without a partition, including those in open batches."""
-    accumulator = sim.session.context.accumulator
-    place = TopicPartition("t", UNASSIGNED)
-    with accumulator.state.lock:
-        waiting = accumulator.queues.batches_of(lambda queue: queue == place)
-        return waiting + [batch for where, batch in accumulator.open_batches() if where == place]
+    context, unassigned = sim.session.context, TopicPartition("t", UNASSIGNED)
+    with context.state.lock:
+        waiting = context.queues.batches_of(lambda queue: queue == unassigned)
+        opened = context.accumulator.open_batches()
+        return waiting + [batch for partition, batch in opened if partition == unassigned]
 
 
 def in_flight(sim: World, *partitions: int) -> int:
@@ -186,13 +178,13 @@ class ConcurrentTopics(dict[str, TopicInfo]):
 def test_writer_adds_topic_while_sender_counts_shares() -> None:
     with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as sim:
         sim.send([b"." * 5_000], 0)
-        quotas, cluster = sim.session.context.accumulator.quotas, sim.client.metadata.cluster
+        quotas, cluster = sim.session.context.quotas, sim.client.metadata.cluster
         learning = ConcurrentTopics(cluster.topics, sim)
         full = quotas.full(SHARE, replace(cluster, topics=learning))
         assert 0 in full["t"]
         learning.join()
         assert quotas._names == {"t", "u"}
-        close_all(sim)
+        sim.close_batches()
         sim.finish()
 
 
@@ -209,7 +201,7 @@ def test_keyless_rows_do_not_wait_for_stalled_broker(batch_size: int) -> None:
         is_blocked = in_flight(sim, 1, 3)
         assert 0 < is_blocked <= 2 * sim.config.max_in_flight * batch_size // 90
         assert logged(cluster, 0, 2) >= rows - is_blocked
-        assert not sim.session.context.accumulator.queues.batches()
+        assert not sim.session.context.queues.batches()
         cluster.resume()
         sim.finish()
         sim.check_accounting()
@@ -228,7 +220,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
             """
             nonlocal most, quiet
             most = max(most, bytes_of_stalled(sim))
-            waits = sim.session.context.accumulator.pool.writer_waiting_since is not None
+            waits = sim.session.context.pool.writer_waiting_since is not None
             quiet = quiet + 1 if waits and not any(held_now(sim)[::2]) else 0
             return quiet == 400
 
@@ -236,7 +228,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
         assert SHARE * 3 // 4 < most <= SHARE
         # Rows of the other partitions in the blocked chunk have been delivered.
         assert logged(cluster, 0, 2) - 2 == (writer.appended + 1) * chunk // 2
-        assert sim.session.context.accumulator.pool.used <= BUFFER
+        assert sim.session.context.pool.used <= BUFFER
         cluster.resume()
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
@@ -248,7 +240,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
 
 
 def held_now(sim: World) -> list[int]:
-    quotas = sim.session.context.accumulator.quotas
+    quotas = sim.session.context.quotas
     return [quotas.charged_bytes(TopicPartition("t", number)) for number in range(4)]
 
 
@@ -262,17 +254,17 @@ def test_wait_for_share_ends_after_max_block_ms_and_error_names_partition() -> N
         assert f"limits a broker to {SHARE:,} bytes and a partition to half of that" in text
         assert writer.error.partition in {1, 3}
         assert writer.error.broker == str(sim.client.metadata.cluster.nodes[STALLED])
-        assert sim.session.context.accumulator.pool.used < BUFFER
+        assert sim.session.context.pool.used < BUFFER
 
 
 def test_share_that_is_freed_at_the_deadline_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with stalled_cluster() as (sim, _):
         blocked = {"t": [0, 1, 2, 3]}
-        pool = sim.session.context.accumulator.pool
+        pool = sim.session.context.pool
         monkeypatch.setattr(sim.session._admission, "_full", lambda _: blocked)
         monkeypatch.setattr(pool, "wait_for_room", lambda *_: blocked.clear())
         sim.send([b"late"], 0)
-        assert sim.session.context.accumulator.state.incomplete == 1
+        assert sim.session.context.state.incomplete == 1
 
 
 def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
@@ -280,7 +272,7 @@ def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
     with stalled_cluster(no_quotas) as (sim, _):
         writer = Writer(sim, [numbered_rows(0, 40)] * 1_000)
         assert writer.step_until(lambda: bytes_of_stalled(sim) > SHARE)
-        sim.session.context.accumulator.state.fail(DeliveryError("enough"))
+        sim.session.context.state.fail(DeliveryError("enough"))
         assert writer.step_until(lambda: writer.done)
 
 
@@ -291,15 +283,15 @@ def test_slice_that_pins_an_old_chunk_is_copied() -> None:
     ):
         sim.session.append(numbered_rows(0, 400))
         sim.appended += 400
-        close_all(sim)
-        accumulator = sim.session.context.accumulator
+        sim.close_batches()
+        pool = sim.session.context.pool
         sim.run(lambda: not any(held_now(sim)[::2]))
-        before = accumulator.pool.used
+        before = pool.used
         assert before > 1.8 * bytes_of_stalled(sim)
         sim.clock.advance(1.0)
         with sim.blocked_writer():
             sim.steps(2)
-        assert accumulator.pool.used == bytes_of_stalled(sim)
+        assert pool.used == bytes_of_stalled(sim)
         cluster.resume()
         sim.finish()
         sim.check_accounting()

@@ -18,7 +18,6 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.circuit_breakers import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import DrainResult
 from spark_kafka_sink.producer.session_context import SessionSettings
-from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -28,14 +27,14 @@ PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 
 def waiting_batches(sim: World) -> list[ProducerBatch]:
     """Return the closed batches without a partition."""
-    return sim.session.context.accumulator.queues.batches_of(lambda queue: queue == PLACE)
+    return sim.session.context.queues.batches_of(lambda queue: queue == PLACE)
 
 
 def send_first_batches(sim: World) -> None:
     """Send a batch to each partition, so that later batches may be pipelined."""
     for partition in range(sum(name == "t" for name, _ in sim.cluster.logs)):
         sim.send_batches(1, partition)
-    close_all(sim)
+    sim.close_batches()
     sim.finish()
     sim.cluster.seen.clear()
 
@@ -44,16 +43,6 @@ def sent_batches(sim: World) -> list[tuple[int, BatchHeader]]:
     """Return partition and header of each batch that the brokers have received."""
     batches = [(place, data) for seen in sim.cluster.seen for place, data in seen.batches.items()]
     return [(partition, BatchHeader.parse(data)) for (_, partition), data in batches]
-
-
-def close(sim: World, place: TopicPartition) -> None:
-    with sim.session.context.accumulator.state.lock:
-        sim.session.context.accumulator._close(place, CloseReason.FLUSH)
-
-
-def close_all(sim: World) -> None:
-    for place, _ in sim.session.context.accumulator.open_batches():
-        close(sim, place)
 
 
 def leaderless_cluster() -> FakeCluster:
@@ -69,7 +58,7 @@ def test_each_batch_of_a_chunk_has_its_own_partition() -> None:
     with world(linger_ms=10**6) as sim:
         send_first_batches(sim)
         values = sim.send_batches(4, None)
-        close_all(sim)
+        sim.close_batches()
         assert [batch.records for batch in waiting_batches(sim)] == [3] * 4
         sim.finish()
         assert sorted(partition for partition, _ in sent_batches(sim)) == [0, 1, 2, 3]
@@ -83,7 +72,7 @@ def test_rows_stay_in_one_batch_until_it_is_full() -> None:
         for number in range(7):
             sim.send([b"%03d" % number + b"." * 270], None)
             sim.steps(3)
-        close_all(sim)
+        sim.close_batches()
         sim.finish()
         batches = [data for log in sim.cluster.logs.values() for data in log.batches]
         assert sorted(BatchHeader.parse(data).record_count for data in batches) == [1, 3, 3]
@@ -98,12 +87,12 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         in_flight = sum(len(partition.in_flight) for partition in sim.session._sender.partitions)
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80
-        quotas = sim.session.context.accumulator.quotas
+        quotas = sim.session.context.quotas
         assert (
             sum(quotas.charged_bytes(partition) for partition in PARTITIONS)
             < 20 * sim.config.batch_size
         )
-        assert not sim.session.context.accumulator.queues.batches_of(lambda queue: queue != PLACE)
+        assert not sim.session.context.queues.batches_of(lambda queue: queue != PLACE)
         sim.cluster.release()
         sim.finish()
         sim.check_accounting()
@@ -152,7 +141,7 @@ def test_load_is_ignored_without_adaptive_partitioning(keyed: int) -> None:
             for partition in range(8 * keyed):
                 sim.send([b"keyed"], partition)
             sim.step()
-        close_all(sim)
+        sim.close_batches()
         cluster.faults.clear()
         for _ in range(100):
             cluster.release()
@@ -191,7 +180,7 @@ def test_later_rows_with_partition_are_sent_and_retried_after_keyless_batch() ->
         )
         values = sim.send_batches(2, None)
         sim.send([b"newer"])
-        close(sim, TopicPartition("t", 0))
+        sim.close_batches(PARTITIONS[0])
         sim.run(lambda: len(sim.cluster.seen) == 3)
         sim.cluster.release()
         sim.finish()
@@ -204,7 +193,7 @@ def test_keyless_rows_join_a_waiting_batch_of_rows_with_partition() -> None:
     with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as sim:
         for number, partition in enumerate([0, None] * 4):
             sim.send([b"%d" % number], partition)
-        close_all(sim)
+        sim.close_batches()
         sim.finish()
         assert sim.cluster.logs["t", 0].values() == [b"%d" % number for number in range(8)]
         assert len(sent_batches(sim)) == 1
@@ -215,13 +204,13 @@ def test_rows_are_unassigned_again_after_the_assigned_ones_are_sent() -> None:
         sim.send([b"first"], 2)
         sim.send([b"second"], None)
         assert unassigned_rows(sim) == 0
-        close_all(sim)
+        sim.close_batches()
         sim.finish()
         sim.send([b"third"], None)
         assert unassigned_rows(sim) == 1
         sim.send([b"fourth"], 2)
         assert [batch.records for batch in waiting_batches(sim)] == [1]
-        close_all(sim)
+        sim.close_batches()
         sim.finish()
         sim.check_accounting()
 
@@ -237,7 +226,7 @@ def test_exhausted_share_does_not_block_other_queues() -> None:
     with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as sim:
         sim.send_batches(20, None)
         quotas, places = (
-            sim.session.context.accumulator.quotas,
+            sim.session.context.quotas,
             [TopicPartition("t", n) for n in (0, 1)],
         )
         for place in places:
@@ -336,12 +325,12 @@ def test_backlog_of_another_topic_does_not_block_waiting_batches() -> None:
                 sim.send_batches(4, partition, "u")
             sim.steps(1)
         sim.send_batches(1, None)
-        close_all(sim)
-        others = len(sim.session.context.accumulator.queues.batches())
+        sim.close_batches()
+        others = len(sim.session.context.queues.batches())
         assert others > 100
         assert len(waiting_batches(sim)) == 1
         sim.run(lambda: not waiting_batches(sim))
-        left = len(sim.session.context.accumulator.queues.batches())
+        left = len(sim.session.context.queues.batches())
         assert left > others - 40
         sim.finish()
         sim.check_accounting()

@@ -47,7 +47,7 @@ def keyless(values: list[bytes], *topics: str) -> Rows:
 
 
 def sizes(sim: World) -> list[int]:
-    batches = sim.session.context.accumulator._incomplete
+    batches = sim.session.context.accumulator._charges._charged
     return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
 
 

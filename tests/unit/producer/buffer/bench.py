@@ -4,6 +4,7 @@ from spark_kafka_sink.common.clock import Clock
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
+from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.compressor import Compressor
@@ -27,14 +28,15 @@ class AccumulatorHarness:
         self.state = SessionState(clock, self._wake, lambda: None)
         events = ProducerEvents()
         self.memory = BufferPool(settings, self.state, events)
+        self.queues = BatchQueues(self.state.lock)
         compressor = Compressor(settings, clock, self._wake, self.codec)
         self.accumulator = Accumulator(
             settings,
             state=self.state,
             pool=self.memory,
             quotas=BufferQuotas(None, self.state.lock),
+            queues=self.queues,
             compressor=compressor,
-            events=events,
             listeners=events,
         )
 
@@ -49,13 +51,13 @@ class AccumulatorHarness:
             view = memoryview(chunk)[at : at + size]
             pieces.append(EncodedSlice(PARTITIONS[partition], view, 1, opens, 5, 5))
             at += size
-        self.accumulator.pool.reserve(len(chunk) + 50)
+        self.memory.reserve(len(chunk) + 50)
         self.accumulator.begin_layout()
         self.accumulator.append(pieces, Charge(len(chunk), holders=0), len(chunk) + 50)
         return chunk
 
     def queued(self) -> list[ProducerBatch]:
-        return self.accumulator.queues.batches()
+        return self.queues.batches()
 
     def complete_all(self) -> None:
         for batch in self.accumulator.take_all():

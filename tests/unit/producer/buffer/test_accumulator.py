@@ -43,8 +43,8 @@ def test_small_slices_are_copied_to_release_the_chunk(bench: AccumulatorHarness)
     chunk = bench.put({0: 880, 1: 60, 2: 60})
     assert bench.memory.used == 1_000 + 120
     batches = {batch.topic_partition.partition: batch for batch in bench.accumulator.take_all()}
-    assert memoryview(batches[0].parts[0]).obj is chunk
-    assert isinstance(batches[1].parts[0], bytearray)
+    assert memoryview(batches[0].buffers[0]).obj is chunk
+    assert isinstance(batches[1].buffers[0], bytearray)
     bench.accumulator.complete(batches[0])
     assert bench.memory.used == 120
     bench.accumulator.complete(batches[1])
@@ -53,7 +53,7 @@ def test_small_slices_are_copied_to_release_the_chunk(bench: AccumulatorHarness)
 
 
 def test_unused_reservation_is_returned(bench: AccumulatorHarness) -> None:
-    bench.accumulator.pool.reserve(700)
+    bench.memory.reserve(700)
     bench.accumulator.begin_layout()
     bench.accumulator.cancel_layout(700)
     assert bench.memory.used == 0
@@ -212,7 +212,7 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
         SystemClock(), max_block_ms=60_000, batch_size=9_000, linger_ms=60_000
     )
     bench.put({0: 4_500, 1: 4_500})
-    waiting = writer.submit(bench.accumulator.pool.reserve, 5_000)
+    waiting = writer.submit(bench.memory.reserve, 5_000)
     wait_until(lambda: bench.wakes >= 2)
     with pytest.raises(TimeoutError):
         waiting.result(0.02)
@@ -237,31 +237,31 @@ def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -
     accumulator = bench.accumulator
     bench.put({0: 9_500})
     work = {
-        "reserve": lambda: accumulator.pool.reserve(1_000),
+        "reserve": lambda: bench.memory.reserve(1_000),
         "flush": accumulator.flush,
-        "topics": lambda: accumulator.state.wait_for(lambda: False, 600.0),
+        "topics": lambda: bench.state.wait_for(lambda: False, 600.0),
     }[wait]
     waiting = writer.submit(work)
     with pytest.raises(TimeoutError):
         waiting.result(0.03)
     error = DeliveryError("the sender is gone")
-    accumulator.state.fail(error)
+    bench.state.fail(error)
     assert waiting.exception(SOON) is error
     with pytest.raises(DeliveryError):
-        accumulator.pool.reserve(1)
+        bench.memory.reserve(1)
 
 
 def test_append_after_the_end_is_ignored(bench: AccumulatorHarness) -> None:
-    bench.accumulator.pool.reserve(100)
+    bench.memory.reserve(100)
     bench.accumulator.begin_layout()
-    bench.accumulator.state.fail(DeliveryError("gone"))
+    bench.state.fail(DeliveryError("gone"))
     piece = EncodedSlice(
         PARTITIONS[0], b"x" * 50, 1, opens_batch=True, base_timestamp=0, max_timestamp=0
     )
     with pytest.raises(DeliveryError):
         bench.accumulator.append([piece], Charge(50, holders=0), 100)
     bench.accumulator.cancel_layout(100)
-    assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)
+    assert (bench.memory.used, bench.state.incomplete) == (0, 0)
 
 
 def test_flush_waits_for_appended_batches(writer: ThreadPoolExecutor) -> None:
@@ -295,19 +295,19 @@ def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
 def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     bench = AccumulatorHarness(ManualClock(), compression_type="lz4")
     bench.put({0: 939})
-    (expired,) = bench.accumulator.queues.take_first(lambda batch: batch.created_at <= 0.0)
+    (expired,) = bench.queues.take_first(lambda batch: batch.created_at <= 0.0)
     bench.accumulator.complete(expired)
     bench.codec.run()
     assert bench.accumulator.take_compressed() is None
     assert bench.memory.used == 0
-    assert bench.accumulator.state.incomplete == 0
+    assert bench.state.incomplete == 0
 
 
 def test_only_batches_beyond_the_timeout_expire(bench: AccumulatorHarness) -> None:
     bench.put({0: 939})
     bench.clock.advance(5.0)  # type: ignore[attr-defined]
     bench.put({0: 939, 1: 939})
-    expired = bench.accumulator.queues.take_first(lambda batch: batch.created_at <= 3.0)
+    expired = bench.queues.take_first(lambda batch: batch.created_at <= 3.0)
     assert [(batch.topic_partition, batch.created_at) for batch in expired] == [
         (PARTITIONS[0], 1.0)
     ]
@@ -331,4 +331,4 @@ def test_concurrent_reservations_and_completions_keep_accounting_exact(
     stop.set()
     completer.join(SOON)
     bench.complete_all()
-    assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)
+    assert (bench.memory.used, bench.state.incomplete) == (0, 0)

@@ -151,7 +151,7 @@ def test_events_contain_no_data(caplog: pytest.LogCaptureFixture) -> None:
 def test_disabled_event_does_not_evaluate_its_arguments() -> None:
     """None has none of the attributes that the event's text needs."""
     trace = ProducerEvents("s")
-    trace.on_answered(None, None, None, "")  # type: ignore[arg-type]
+    trace.on_batch_response(None, None, None, "")  # type: ignore[arg-type]
     trace.on_sent(None, 0, 0, 0.0)  # type: ignore[arg-type]
     trace.on_appended(None, 0)  # type: ignore[arg-type]
     trace.on_closed(None)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ import pytest
 
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.send.drainer import DrainResult
-from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
 
@@ -26,9 +25,7 @@ def test_queues_rotate_if_requests_have_room_for_one_batch(partitions: int, in_f
             for partition in range(partitions):
                 sim.send_batches(count, partition, "other")
             sim.send_batches(count, None)
-            for topic_partition, _ in sim.session.context.accumulator.open_batches():
-                with sim.session.context.accumulator.state.lock:
-                    sim.session.context.accumulator._close(topic_partition, CloseReason.FLUSH)
+            sim.close_batches()
             sim.finish()
         topic_partitions = [
             topic_partition for seen in sim.cluster.seen for topic_partition in seen.batches

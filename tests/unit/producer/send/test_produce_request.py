@@ -81,7 +81,7 @@ def test_request_time_starts_when_the_socket_accepts_it() -> None:
         sim.finish()
         sim.cluster.writable_bytes[1] = 0
         sim.send_batches(5)
-        state = sim.session.context.accumulator.state
+        state = sim.session.context.state
         while state.incomplete:
             assert sim.client.network.in_flight(1) <= 2
             sim.cluster.writable_bytes[1] += 100  # 2 KB per second, in batches of nearly 1 KB

@@ -247,9 +247,9 @@ def test_unknown_producer_id_starts_a_new_epoch() -> None:
 
 def test_new_producer_id_follows_the_last_epoch() -> None:
     with world() as sim:
-        sim.session.producer_state.epoch = LAST_EPOCH
+        sim.session.identity.epoch = LAST_EPOCH
         acknowledge_first(sim)
-        old = sim.session.producer_state.producer_id
+        old = sim.session.identity.producer_id
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
         sim.send_batches(2)
         sim.finish()
@@ -263,7 +263,7 @@ def test_two_partitions_bump_at_the_last_epoch() -> None:
         sim.send_batches(1, partition=0)
         sim.send_batches(1, partition=1)
         sim.finish()
-        sim.session.producer_state.epoch = (1 << 15) - 1
+        sim.session.identity.epoch = (1 << 15) - 1
         sim.fault(*[Fault(error=ErrorCode.unknown_producer_id)] * 1)
         sim.send_batches(1, partition=0)
         sim.send_batches(1, partition=1)

@@ -1,7 +1,8 @@
-"""Handle rejected records: dead letters, retries of the other records, and splits.
+"""Handle batches that brokers have rejected permanently.
 
-If a broker rejects some records of a batch, these records become dead letters and the other records
-are sent again. Rejections are rare, so records may be processed one by one here.
+If errors are tolerated, the rejected records become dead letters and the other records are sent
+again; otherwise the batch and the session fail. Rejections are rare, so records may be processed
+one by one here.
 
 Source: KIP-467.
 """
@@ -10,21 +11,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.kafka.client.size_limits import half
 from spark_kafka_sink.kafka.protocol import error_codes
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.records import record_encoder
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.append.batch_layout import ranges_within
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic, is_letter
-from spark_kafka_sink.producer.row_error import TOPIC_ROW_ERRORS, RowError
 from spark_kafka_sink.producer.rows import RowNumbers, Rows
-from spark_kafka_sink.producer.send.batch_failure import too_large
+from spark_kafka_sink.producer.send.batch_completer import status_of
+from spark_kafka_sink.producer.send.batch_failure import batch_error, too_large
+from spark_kafka_sink.producer.send.batch_result import BatchResult, RejectionCause
 from spark_kafka_sink.producer.send.batch_split import (
     closed_batch,
     columns_of,
@@ -32,64 +37,24 @@ from spark_kafka_sink.producer.send.batch_split import (
     piece_of,
     recompress,
     records_of,
+    split,
 )
+from spark_kafka_sink.producer.send.partition_state import PartitionState
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
+    from collections.abc import Callable
+
+    from spark_kafka_sink.common.delivery_status import DeliveryStatus
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.records.record_decoder import Record
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.bad_rows import BadRows
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.partition_state import PartitionState
+    from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
+    from spark_kafka_sink.producer.send.partition_states import PartitionStates
+    from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 
-
-class RejectionCause(Enum):
-    """The cause of a rejected batch: some records, the topic, or something else."""
-
-    RECORDS = auto()
-    """Some records are the cause; the partition and the broker work."""
-    TOPIC = auto()
-    """The topic is the cause; the broker works."""
-    OTHER = auto()
-
-
-class BatchResult(NamedTuple):
-    """The broker's response to a batch, or the reason why there is none, and the partition."""
-
-    state: PartitionState
-    batch: ProducerBatch
-    response: PartitionResponse
-
-    @property
-    def error(self) -> str:
-        """The name of the error."""
-        return error_name(self.response.code)
-
-    @property
-    def cause(self) -> RejectionCause:
-        """The cause of the rejection."""
-        if self.response.record_errors or self.response.code in error_codes.INVALID_RECORDS:
-            return RejectionCause.RECORDS
-        return (
-            RejectionCause.TOPIC if self.response.code in TOPIC_ROW_ERRORS else RejectionCause.OTHER
-        )
-
-    @property
-    def row_error(self) -> RowError:
-        """The error of each rejected record."""
-        if self.response.code in error_codes.RECORDS_TOO_LARGE:
-            return RowError.OVERSIZED
-        return TOPIC_ROW_ERRORS.get(self.response.code, RowError.REFUSED)
-
-    @property
-    def rejected(self) -> set[int]:
-        """The indexes of the records listed in the response; all if the topic is the cause."""
-        if self.cause is RejectionCause.TOPIC:
-            return set(range(self.batch.records))
-        errors = self.response.record_errors
-        return {index for index, _ in errors if 0 <= index < self.batch.records}
+_DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
 
 
 class Remedy(Enum):
@@ -104,19 +69,91 @@ class Remedy(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RecordErrorHandler:
-    """Decides how to handle rejected records, and separates them from their batch.
+class RejectionHandler:
+    """Separates rejected records from their batch, or fails the batch and the session.
 
     Sender thread only. The records are counted in `BadRows`, which has its own lock.
     """
 
-    config: ProducerConfig
-    clock: Clock
+    client: Client
+    partitions: PartitionStates
+    completer: BatchCompleter
+    outcome: SessionOutcome
     bad_rows: BadRows
     dead_letters: DeadLetterTopic | None
     acls: AclAdvisor
 
-    def remedy(self, result: BatchResult) -> Remedy | ProducerBatch:
+    def repair(self, result: BatchResult) -> bool:
+        """Separate the rejected records if errors are tolerated; return False without a remedy."""
+        match self._remedy(result):
+            case Remedy.NONE:
+                return False
+            case Remedy.SET_ASIDE:
+                self._set_aside(result)
+            case Remedy.HALVE:
+                self.split(result, half(result.batch.raw_size))
+            case replacement:
+                self.completer.replace(result, [replacement])
+        return True
+
+    def fail(self, result: BatchResult, status: DeliveryStatus) -> None:
+        """Fail the batch and the session."""
+        state, batch, response = result
+        transactional = self.outcome.is_transactional
+        error = batch_error(batch, response, self.acls, transactional=transactional)
+        state.remove(batch)
+        self.completer.fail(batch, status, result.error)
+        self.outcome.fail(error)
+
+    def split(self, result: BatchResult, size: int) -> None:
+        """Send the batch again in batches of at most `size` bytes before compression."""
+        pieces = split(result.batch, size, self.client.config.compression_level)
+        self.completer.replace(result, pieces, is_new=True)
+
+    def reject_unauthorized(self, topics: frozenset[str]) -> None:
+        """Reject the waiting batches of topics that the metadata reports as unauthorized."""
+        self._reject_waiting(topics, self.acls.unauthorized_topic)
+
+    def reject_unwritable(self, topics: frozenset[str]) -> None:
+        """Reject the waiting batches of topics that the coordinator does not allow to write to."""
+        self._reject_waiting(topics, self.acls.unauthorized_write)
+
+    def _reject_waiting(
+        self, topics: frozenset[str], topic_error: Callable[[str], DeliveryError]
+    ) -> None:
+        """Treat waiting batches as if the leaders of their partitions had rejected them.
+
+        Batches in flight wait for their responses; batches being compressed wait for the next
+        metadata.
+        """
+
+        def is_rejected(batch: ProducerBatch) -> bool:
+            return batch.topic_partition.topic in topics and batch.is_ready
+
+        for batch in self.partitions.take_waiting(is_rejected):
+            partition = batch.topic_partition
+            state = self.partitions.get(partition) or PartitionState(partition)
+            result = BatchResult(state, batch, _DENIED)
+            if self._remedy(result) is Remedy.SET_ASIDE:
+                self._set_aside(result)
+                continue
+            self.completer.fail(batch, status_of(batch), result.error)
+            self.outcome.fail(topic_error(partition.topic))
+
+    def _set_aside(self, result: BatchResult) -> None:
+        """Convert the rejected records to dead letters, and retry the other records.
+
+        If too many rows are bad, fail the session.
+        """
+        remaining, rejected = self._divide(result)
+        letters = self._letters(result, rejected)
+        try:
+            self.bad_rows.check_ratio()
+        except DeliveryError as error:
+            self.outcome.fail(error)
+        self.completer.set_aside(result, remaining, letters)
+
+    def _remedy(self, result: BatchResult) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
         If a dead letter is rejected because of its size or timestamp, return the batch to send
@@ -132,7 +169,7 @@ class RecordErrorHandler:
             return Remedy.SET_ASIDE
         return Remedy.HALVE
 
-    def divide(self, result: BatchResult) -> tuple[list[ProducerBatch], list[Record]]:
+    def _divide(self, result: BatchResult) -> tuple[list[ProducerBatch], list[Record]]:
         """Remove the rejected records; return the remaining batch, and the rejected records.
 
         The first element is a list with one batch without a sequence, or an empty list if no
@@ -148,10 +185,10 @@ class RecordErrorHandler:
             return [], rejected
         remaining = piece_of(batch, kept, _without(batch.row_numbers(), bad))
         remaining.take_place_of(batch)
-        recompress(remaining, batch.codec, self.config.compression_level)
+        recompress(remaining, batch.codec, self.client.config.compression_level)
         return [remaining], rejected
 
-    def letters(self, result: BatchResult, rejected: list[Record]) -> list[ProducerBatch]:
+    def _letters(self, result: BatchResult, rejected: list[Record]) -> list[ProducerBatch]:
         """Return dead letters for the rejected records, in batches.
 
         The list is empty if there is no dead letter topic.
@@ -175,13 +212,13 @@ class RecordErrorHandler:
         letter_rows = topic.letters(rows, errors, details)
         topic_partition = TopicPartition(topic.name, UNASSIGNED)
         sizes = record_encoder.size_bounds(letter_rows.columns)
-        bounds = ranges_within(sizes, self.config.batch_size - HEADER_SIZE)
+        bounds = ranges_within(sizes, self.client.config.batch_size - HEADER_SIZE)
         letters = [
             closed_batch(topic_partition, batch.created_at, letter_rows.columns.slice(start, stop))
             for start, stop in bounds
         ]
         for letter in letters:
-            recompress(letter, batch.codec, self.config.compression_level)
+            recompress(letter, batch.codec, self.client.config.compression_level)
         return letters
 
     def _corrected(self, result: BatchResult, letters: DeadLetterTopic) -> ProducerBatch | None:
@@ -211,12 +248,12 @@ class RecordErrorHandler:
         piece = piece_of(batch, records)
         piece.take_place_of(batch, 0)
         piece.number(batch.producer_id, batch.epoch, batch.sequence)
-        recompress(piece, batch.codec, self.config.compression_level)
+        recompress(piece, batch.codec, self.client.config.compression_level)
         return piece
 
     def _with_current_time(self, records: list[Record]) -> list[Record]:
         """Return the records with the current time as timestamp."""
-        now = self.clock.wall_ms()
+        now = self.client.clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
     def _message(self, result: BatchResult) -> str:

@@ -1,0 +1,127 @@
+"""The outcome of a session: its first failure, its transaction, and the topics it has written to.
+
+The first permanent failure ends the session: no new batch is sent, in-flight batches are awaited,
+and then the error reports the delivery status of every record.
+
+Sender thread only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.recreated_topics import recreated_topic_error
+from spark_kafka_sink.producer.send.batch_failure import timeout_error
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable, Mapping
+
+    from spark_kafka_sink.common.delivery_status import PartitionStatus
+    from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
+    from spark_kafka_sink.common.recreated_topics import WrittenTopics
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+
+
+class SessionOutcome:
+    """Records whether a session has failed, and what it has written.
+
+    Args:
+        state: tells the writer that the session has failed.
+        written: receives the topics with acknowledged records.
+        transaction_manager: the session's transaction; None if the session has none.
+        statuses: returns the delivery statuses of the failed records.
+    """
+
+    def __init__(
+        self,
+        state: SessionState,
+        written: WrittenTopics,
+        transaction_manager: TransactionManager | None,
+        statuses: Callable[[], tuple[PartitionStatus, ...]],
+    ) -> None:
+        self._state = state
+        self._written = written
+        self._transaction_manager = transaction_manager
+        self._statuses = statuses
+        self._failure: KafkaProdError | None = None
+        """The first permanent failure; `add_statuses` adds the delivery statuses."""
+
+    @property
+    def has_failed(self) -> bool:
+        """True after the first permanent failure: no new batch may be sent."""
+        return self._failure is not None
+
+    @property
+    def is_transactional(self) -> bool:
+        """True if the session writes in a transaction."""
+        return self._transaction_manager is not None
+
+    def fail(self, error: KafkaProdError) -> None:
+        """Store the first permanent failure, which ends the session."""
+        self._state.mark_failed()
+        if self._failure is not None:
+            return
+        self._failure = error
+        if self._transaction_manager is not None:
+            self._transaction_manager.fail(error)
+
+    def expect_failure(self) -> None:
+        """Make flush wait for the session's error, because a batch has failed."""
+        self._state.mark_failed()
+
+    @property
+    def unreported_failure(self) -> KafkaProdError | None:
+        """The failure, until the session ends with it; None if there is none."""
+        return self._failure if self._state.error is None else None
+
+    def add_statuses(self) -> None:
+        """Add the delivery statuses of the failed records to the failure."""
+        if self._failure is not None:
+            self._failure.statuses = self._statuses()
+
+    def crash(self, error: KafkaProdError) -> None:
+        """End the session immediately, because the sender has crashed."""
+        self._state.fail(error)
+        if self._transaction_manager is not None:
+            self._transaction_manager.ended.set()
+
+    def timeout_error(
+        self, batch: ProducerBatch, timeout_ms: int, reasons: Mapping[str, str]
+    ) -> DeliveryError:
+        """Return the error for an expired batch, including what else delays the session.
+
+        Args:
+            batch: the batch.
+            timeout_ms: delivery.timeout.ms.
+            reasons: the reasons for connection failures, by address.
+        """
+        manager = self._transaction_manager
+        if manager is not None and manager.problem:
+            reasons = {**reasons, "the transaction's coordinator": manager.problem}
+        return timeout_error(batch, timeout_ms, reasons, self._state.throttled_ms)
+
+    def record_acknowledged(self, batch: ProducerBatch, now_ms: int) -> None:
+        """Count the records of an acknowledged batch by the id of its topic."""
+        topic, topic_id = batch.topic_partition.topic, batch.topic_id
+        if topic_id is not None:
+            self._written.add(topic, topic_id, batch.records, now_ms)
+            self._check_recreated(topic, topic_id)
+        if self._transaction_manager is not None:
+            self._transaction_manager.on_acknowledged()
+
+    def check_recreated_topics(self, cluster: ClusterSnapshot) -> None:
+        """Fail the session if a topic was recreated, even if nothing is left to send.
+
+        Otherwise a transaction could be committed although acknowledged records are lost.
+        """
+        for topic, topic_info in cluster.topics.items():
+            if topic_info.topic_id:
+                self._check_recreated(topic, topic_info.topic_id)
+
+    def _check_recreated(self, topic: str, topic_id: uuid.UUID) -> None:
+        if deleted := self._written.deleted_records(topic, topic_id):
+            self.fail(recreated_topic_error(topic, deleted))
