@@ -48,7 +48,7 @@ class AclAdvisor:
         """The principal that needs the ACLs: "User:<name>", or a description in angle brackets."""
         return self._guide.principal
 
-    def unauthorized_topic(self, topic: str) -> AuthorizationError:
+    def topic_error(self, topic: str) -> AuthorizationError:
         """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
         resource, principal = self._topic(topic), self.principal
         if topic in self._metadata.denials.uncreatable:
@@ -59,7 +59,7 @@ class AclAdvisor:
             )
         return self._topic_error(problem, topic)
 
-    def unauthorized_write(self, topic: str) -> AuthorizationError:
+    def write_error(self, topic: str) -> AuthorizationError:
         """Return the error if the coordinator does not allow adding a partition of this topic."""
         return self._topic_error(
             f"Write on {self._topic(topic)} is denied to {self.principal}", topic
@@ -69,7 +69,9 @@ class AclAdvisor:
         hint = self.hint(_TOPIC, topic)
         return AuthorizationError(problem, topic=topic, error=error_name(_TOPIC), hint=hint)
 
-    def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
+    def producer_id_error(
+        self, topics: Iterable[str], broker: str, code: int
+    ) -> AuthorizationError:
         """Return the error for a denied InitProducerId request to write to `topics`."""
         also = "Write on every topic, and " if code == _CLUSTER else ""
         return AuthorizationError(
@@ -80,7 +82,7 @@ class AclAdvisor:
             hint=self._idempotence(topics) if code == _CLUSTER else self.hint(code, ""),
         )
 
-    def transaction_denied(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
+    def transaction_error(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
         """Return the error for denied access to the transactional id."""
         acl = self._acl(code, "")
         hint = capitalized(self.grant(acl))
@@ -94,7 +96,7 @@ class AclAdvisor:
             hint=hint,
         )
 
-    def denied(self, code: int, topic: str) -> str:
+    def describe_denied(self, code: int, topic: str) -> str:
         """Return a short description of the access that a Produce response denies."""
         return f"{self._acl(code, topic)} is denied to {self.principal}"
 

@@ -32,7 +32,7 @@ _MIN_ROWS = 1_000
 """Minimum number of rows after which the ratio of bad rows can fail a task."""
 
 
-class BadRows:
+class BadRowCounter:
     """Counts bad rows by error, stores examples, and fails the task if too many rows are bad.
 
     Called by the writer and the sender thread.

@@ -83,7 +83,9 @@ class DeadLetterTopic:
     largest: int = MAX_INT
     acls: AclAdvisor | None = None
 
-    def letters(self, rows: Rows, errors: Errors, details: Sequence[str] | None = None) -> Rows:
+    def to_dead_letters(
+        self, rows: Rows, errors: Errors, details: Sequence[str] | None = None
+    ) -> Rows:
         """Return n bad rows as rows of the dead letter topic.
 
         A letter contains the key, value, headers and timestamp of its row. The value of an
@@ -103,7 +105,7 @@ class DeadLetterTopic:
                 return letters
             omitted = reduced
 
-    def smaller(self, letter: Record) -> Record | None:
+    def shrink(self, letter: Record) -> Record | None:
         """Return the letter with one more part omitted; None if only the context headers are left.
 
         Also return None for a record without context headers, because it is not a dead letter.

@@ -112,7 +112,7 @@ class DryRunSender(Sender):
     ) -> None:
         del request
         node = self.client.metadata.cluster.nodes[node_id]
-        self.listeners.on_requested([batch for _, batch in drained], node)
+        self.listeners.on_request_sent([batch for _, batch in drained], node)
         for state, batch in drained:
             self.listeners.on_sent(batch, node, 0, now)
             self._list_partitions(batch.topic_partition.topic)

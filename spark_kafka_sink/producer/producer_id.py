@@ -92,7 +92,7 @@ class ProducerIdentity:
         if self.is_used:
             self.bump_epoch()
 
-    def use(self) -> tuple[int, int]:
+    def use_epoch(self) -> tuple[int, int]:
         """Return the producer id and epoch for a partition whose sequences start at 0."""
         if self.state is not ProducerIdState.KNOWN:
             raise AssertionError("a batch cannot have a sequence without a producer id")
@@ -176,7 +176,7 @@ class ProducerIdRequester:
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
         broker = str(completion.node)
         if code in error_codes.AUTHORIZATION_FAILED:
-            raise self._acls.no_producer_id(self._client.metadata.session_topics, broker, code)
+            raise self._acls.producer_id_error(self._client.metadata.session_topics, broker, code)
         if code not in error_codes.COORDINATOR_UNAVAILABLE:
             raise DeliveryError(
                 "the broker rejected the request for a producer id",
@@ -184,7 +184,7 @@ class ProducerIdRequester:
                 error=error_name(code),
                 hint="Set kafka.enable.idempotence=false to write without a producer id.",
             )
-        self._retry.record_failure(now)
+        self._retry.back_off(now)
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called again."""

@@ -25,7 +25,7 @@ class ReportListener(BatchListener):
     def __init__(self, report: ReportBuilder) -> None:
         self._report = report
 
-    def on_requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
+    def on_request_sent(self, batches: Sequence[ProducerBatch], node: Node) -> None:
         """Count the request, and whether it contains a retried batch."""
         meters = self._report.meters
         meters.add_request(sum(batch.records for batch in batches))

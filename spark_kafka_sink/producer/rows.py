@@ -93,7 +93,7 @@ class Rows:
         rows = self._selected(columns, lambda column: column[start:stop])
         return replace(rows, first_row=self.first_row + start)
 
-    def take(self, numbers: NDArray[np.intp]) -> Rows:
+    def select(self, numbers: NDArray[np.intp]) -> Rows:
         """Return the rows at these positions, copied."""
         rows = self._selected(self.columns.take(numbers), lambda column: column.take(numbers))
         return rows if self.numbers is not None else replace(rows, numbers=numbers + self.first_row)

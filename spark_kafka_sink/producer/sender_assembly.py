@@ -45,7 +45,7 @@ def make_sender(context: SessionContext) -> Sender:
         completer=completer,
         outcome=outcome,
         bad_rows=context.bad_rows,
-        dead_letters=context.dead_letters,
+        dead_letter_topic=context.dead_letter_topic,
         acls=context.acls,
     )
     return _sender_class(context)(

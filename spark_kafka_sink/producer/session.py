@@ -97,7 +97,7 @@ class ProducerSession:
         self._validator = RowValidator(
             client.config,
             bad_rows=self.context.bad_rows,
-            dead_letters=self.context.dead_letters,
+            dead_letter_topic=self.context.dead_letter_topic,
             topics=self._topics,
             partitioner=self._partitioner,
         )
@@ -120,8 +120,8 @@ class ProducerSession:
         client.network.name_client(self.context.settings.client_id)
         client.attach(self._sender)
         client.metadata.assume(self.context.settings.assumed_topics)
-        if self.context.dead_letters is not None:
-            self._topics.add_topics((self.context.dead_letters.name,))
+        if self.context.dead_letter_topic is not None:
+            self._topics.add_topics((self.context.dead_letter_topic.name,))
 
     def append(self, rows: Rows) -> None:
         """Append n rows; block while the buffer is full.
@@ -151,7 +151,7 @@ class ProducerSession:
         """Wait until every record is acknowledged, or raise the error that ended the session."""
         self.client.check_process()
         started = self.client.clock.monotonic()
-        self._topics.await_expected()
+        self._topics.finish_waiting()
         self._accumulator.flush()
         self.context.report_builder.meters.flush_time += self.client.clock.monotonic() - started
 
@@ -174,10 +174,10 @@ class ProducerSession:
         return opened
 
     @property
-    def has_claimed(self) -> bool:
+    def has_sent_init_producer_id(self) -> bool:
         """True if InitProducerId was sent, so the session might write to a joined transaction."""
         transaction_manager = self.context.transaction_manager
-        return transaction_manager is not None and transaction_manager.has_claimed
+        return transaction_manager is not None and transaction_manager.has_sent_init_producer_id
 
     @property
     def transaction_started_ms(self) -> int | None:
@@ -252,7 +252,7 @@ class ProducerSession:
             routed = self._route(chunk)
             errors = self._find_open_breakers(routed)
             if errors is not None:
-                routed = routed.take(np.flatnonzero(errors == RowError.NONE))
+                routed = routed.select(np.flatnonzero(errors == RowError.NONE))
             for part in self._admission.in_quota_order(routed):
                 slices, charge = self._encoder.encode(part, arrived_ms)
                 self._slices = len(slices)
@@ -274,10 +274,10 @@ class ProducerSession:
         Return None if there are no such rows. Also return None if these rows cannot be sent to a
         dead letter topic; in that case, they wait like other rows.
         """
-        letters = self.context.dead_letters
+        letters = self.context.dead_letter_topic
         if letters is None or chunk.rows.topics == (letters.name,):
             return None
-        broken = chunk.route.rows_of(chunk.admission.broken)
+        broken = chunk.route.rows_of(chunk.admission.breaker_open)
         if broken is None:
             return None
         return np.where(broken, np.int8(RowError.BREAKER_OPEN), np.int8(RowError.NONE))

@@ -13,7 +13,7 @@ from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-from spark_kafka_sink.producer.bad_rows import BadRows
+from spark_kafka_sink.producer.bad_rows import BadRowCounter
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListeners
 from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
@@ -60,7 +60,7 @@ class SessionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """The shared objects of one session; `dead_letters` is None without a dead letter topic."""
+    """The shared objects of one session; `dead_letter_topic` is None without one."""
 
     client: Client
     identity: ProducerIdentity
@@ -75,8 +75,8 @@ class SessionContext:
     quotas: BufferQuotas
     queues: BatchQueues
     accumulator: Accumulator
-    bad_rows: BadRows
-    dead_letters: DeadLetterTopic | None
+    bad_rows: BadRowCounter
+    dead_letter_topic: DeadLetterTopic | None
     breakers: CircuitBreakers
     acls: AclAdvisor
     transaction_manager: TransactionManager | None = None
@@ -132,15 +132,15 @@ def make_context(
             compressor=Compressor(config, client.clock, client.network.wakeup, executor),
             listeners=listeners,
         ),
-        bad_rows=BadRows(settings.dead_letters, acls),
-        dead_letters=_dead_letter_topic(settings, largest_record(config), acls),
+        bad_rows=BadRowCounter(settings.dead_letters, acls),
+        dead_letter_topic=_dead_letter_topic(settings, max_record_size(config), acls),
         breakers=CircuitBreakers(settings.throttling),
         acls=acls,
         transaction_manager=_transaction_manager(client, identity, transaction, acls),
     )
 
 
-def largest_record(config: ProducerConfig) -> int:
+def max_record_size(config: ProducerConfig) -> int:
     """Return the maximum size of a record in bytes, including the header of its batch."""
     return min(config.max_request_size, config.buffer_memory)
 

@@ -80,7 +80,7 @@ def check_partition(batches: list[ProducerBatch], sent: list[Message]) -> None:
     left = list(sent)
     for batch in batches:
         mine, left = left[: batch.records], left[batch.records :]
-        batch.number(9, 3, 77)
+        batch.set_sequence(9, 3, 77)
         expected = reference.batch(mine, 0, reference.records(mine), Producer(9, 3, 77))
         # A client sets leader epoch -1 and base offset 0, like the reference.
         assert wire(batch) == expected

@@ -79,9 +79,9 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
         original(self, completion)
         for state in self.partitions:
             for batch in reversed(state.retries):
-                if batch.is_ambiguous and batch.sequence >= 0:
+                if batch.is_possibly_persisted and batch.sequence >= 0:
                     _rewind(state, batch.sequence)
-                    batch.unnumber()
+                    batch.clear_sequence()
 
     with patch.object(Sender, "_complete", complete):
         yield
@@ -109,7 +109,7 @@ def split_without_drain() -> Iterator[None]:
         original(self, result, size)
         state, batch, _ = result
         for piece in [retry for retry in state.retries if retry.order[:-1] == batch.order]:
-            piece.unnumber()
+            piece.clear_sequence()
         _rewind(state, batch.sequence)
 
     with patch.object(RejectionHandler, "split", split):

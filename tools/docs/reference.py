@@ -258,7 +258,7 @@ _USUAL = RejectionFacts(
     is_idempotent=True,
     is_head=True,
     records=2,
-    is_ambiguous=False,
+    is_possibly_persisted=False,
     is_expired=False,
     has_attempts_left=True,
 )

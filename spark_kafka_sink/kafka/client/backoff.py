@@ -45,8 +45,8 @@ class RetryTimer:
         self._random = random
         self._failures = 0
 
-    def record_failure(self, now: float) -> None:
-        """Schedule the next retry after a failure at `now`."""
+    def back_off(self, now: float) -> None:
+        """Schedule the next attempt; each call increases the delay until `record_success`."""
         self.due_at = now + retry_delay(self._config, self._failures, self._random)
         self._failures += 1
 

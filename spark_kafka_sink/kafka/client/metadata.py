@@ -168,7 +168,7 @@ class Metadata:
             self._rebootstrap_timer.restart_timer(now)
             self._rebootstrap(network, now)
         if self._refresh_requested and not self._retry.is_backing_off:
-            self._retry.record_failure(now)
+            self._retry.back_off(now)
         if self._in_flight or now < self._retry.due_at:
             return
         self._rebootstrap_timer.start_timer(now)
@@ -235,13 +235,13 @@ class Metadata:
         self._in_flight = False
         response = completion.response
         if response is None or not self._accept(response):
-            self._retry.record_failure(now)
+            self._retry.back_off(now)
             return
         try:
             updated = self.cluster.updated(response)
         except ProtocolError as error:
             _LOG.warning("%s returned invalid metadata: %s", completion.node, error)
-            self._retry.record_failure(now)
+            self._retry.back_off(now)
             return
         self._rebootstrap_timer.stop_timer()
         self._outages.end(_BOOTSTRAP_OUTAGE)
@@ -253,7 +253,7 @@ class Metadata:
         self._log_update(completion, before)
         self._log_leaderless(now)
         if any(self._is_pending(topic) for topic in self._topics):
-            self._retry.record_failure(now)
+            self._retry.back_off(now)
         else:
             self._retry.record_success(now + self._config.metadata_max_age_ms / 1000)
         if self.denials.unclear or not self._topics <= self._requested:

@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPar
 from spark_kafka_sink.producer.append.batch_layout import ranges_within
 from spark_kafka_sink.producer.append.chunk import Admission, AdmittedChunk
 from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
-from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITIONS_PART
+from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITION_QUOTA_DIVISOR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -62,24 +62,24 @@ class AdmissionControl:
         self._quotas = quotas
         self._topics = topics
         self._limiter = RateLimiter(rates, client.clock.monotonic())
-        quota = (self._quotas.limit or config.buffer_memory) // PARTITIONS_PART
+        quota = (self._quotas.limit or config.buffer_memory) // PARTITION_QUOTA_DIVISOR
         size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.max_chunk(MAX_INT, max(1, size))
 
-    def broken(self, topic: TopicInfo) -> frozenset[int]:
+    def find_open_breakers(self, topic: TopicInfo) -> frozenset[int]:
         """Return the partitions whose circuit breaker, or whose leader's circuit breaker, is open.
 
         The result includes UNASSIGNED if it contains all partitions that have a leader.
         """
         now = self._client.clock.monotonic()
-        broken = {
+        breaker_open = {
             number
             for number, leader in enumerate(topic.leaders)
             if self._breakers.is_open(TopicPartition(topic.name, number), leader, now)
         }
-        if broken and broken.issuperset(topic.led_partitions):
-            broken.add(UNASSIGNED)
-        return frozenset(broken)
+        if breaker_open and breaker_open.issuperset(topic.led_partitions):
+            breaker_open.add(UNASSIGNED)
+        return frozenset(breaker_open)
 
     def admit(self, chunk: Chunk) -> Iterator[AdmittedChunk]:
         """Yield the chunk in parts of acceptable size, each charged to the buffer when it is due.
@@ -106,17 +106,17 @@ class AdmissionControl:
         self._limiter.acquire(len(chunk), chunk.size)
         if not self._pool.fits(chunk.size):
             # Batches are not sent, and free no memory, while their topic is unknown.
-            self._topics.await_expected()
+            self._topics.finish_waiting()
         self._pool.reserve(chunk.size)
         return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.admission_of(chunk))
 
     def admission_of(self, chunk: Chunk) -> Admission:
         """Return the partitions that currently do not accept rows of the chunk."""
         self._quotas.add_topics(chunk.topics)
-        broken = {}
+        breaker_open = {}
         if self._breakers.has_breakers:
-            broken = {topic.name: self.broken(topic) for topic in chunk.topics}
-        return Admission(broken, self._full(chunk.size))
+            breaker_open = {topic.name: self.find_open_breakers(topic) for topic in chunk.topics}
+        return Admission(breaker_open, self._full(chunk.size))
 
     def in_quota_order(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
         """Yield the chunk; if some partitions have used up their quota, yield their rows last.
@@ -125,13 +125,13 @@ class AdmissionControl:
         """
         if not len(chunk):
             return
-        blocked = chunk.route.rows_of(chunk.admission.full)
+        blocked = chunk.route.rows_of(chunk.admission.over_quota)
         if blocked is None:
             yield chunk
             return
         if not blocked.all():
-            yield chunk.take(np.flatnonzero(~blocked))
-            chunk = chunk.take(np.flatnonzero(blocked))
+            yield chunk.select(np.flatnonzero(~blocked))
+            chunk = chunk.select(np.flatnonzero(blocked))
 
         def blocked_now() -> NDArray[np.bool_] | None:
             return chunk.route.rows_of(self._full(chunk.size))

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Admission:
     """The partitions, by topic, that do not accept rows of one chunk.
 
-    - `broken`: the circuit breaker of the partition or of its leader is open. UNASSIGNED is
+    - `breaker_open`: the circuit breaker of the partition or of its leader is open. UNASSIGNED is
       included if all partitions that have a leader are included.
-    - `full`: the partition or its leader has used up its buffer quota.
+    - `over_quota`: the partition or its leader has used up its buffer quota.
     """
 
-    broken: Mapping[str, Collection[int]]
-    full: Mapping[str, Collection[int]]
+    breaker_open: Mapping[str, Collection[int]]
+    over_quota: Mapping[str, Collection[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RoutedChunk(AdmittedChunk):
 
     route: Route
 
-    def take(self, numbers: NDArray[np.intp]) -> RoutedChunk:
+    def select(self, numbers: NDArray[np.intp]) -> RoutedChunk:
         """Return the rows at these positions."""
-        rows, route = self.rows.take(numbers), self.route.take(numbers)
+        rows, route = self.rows.select(numbers), self.route.select(numbers)
         return RoutedChunk(rows, self.topics, self.sizes[numbers], self.admission, route)

@@ -49,7 +49,7 @@ class Bucket:
         gained = max(0.0, now - self.refilled_at) * self.rate * factor
         self.level, self.refilled_at = min(self.level + gained, self.rate * _BURST), now
 
-    def take(self, amount: float) -> None:
+    def spend(self, amount: float) -> None:
         """Remove `amount` tokens."""
         self.level -= amount
 
@@ -144,8 +144,8 @@ class RateLimiter:
         """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""
         if not self.is_limited:
             self._speed.add(size, self._refilled_at)
-        self._records.take(rows)
-        self._bytes.take(size)
+        self._records.spend(rows)
+        self._bytes.spend(size)
 
     def _follow(self, factor: float, now: float) -> None:
         """Use the measured rate as the limit while the ramp lasts."""

@@ -46,7 +46,7 @@ class Route:
         topic, partition = self.topics[index], number - int(self.bases[index])
         return topic, partition if partition < topic.partition_count else UNASSIGNED
 
-    def take(self, rows: NDArray[np.intp]) -> Route:
+    def select(self, rows: NDArray[np.intp]) -> Route:
         """Return the route of the rows at these positions."""
         return replace(self, targets=self.targets[rows])
 

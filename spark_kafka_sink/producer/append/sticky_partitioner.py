@@ -170,9 +170,9 @@ class StickyPartitioner:
             number: leader for number, leader in enumerate(topic.leaders) if leader != NO_LEADER
         }
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
-        avoided = set(admission.broken.get(topic.name, ()))
+        avoided = set(admission.breaker_open.get(topic.name, ()))
         if self._adaptive:
-            avoided.update(admission.full.get(topic.name, ()))
+            avoided.update(admission.over_quota.get(topic.name, ()))
         return [partition for partition in led if partition not in avoided] or led
 
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:

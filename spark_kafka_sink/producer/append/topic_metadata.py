@@ -40,12 +40,12 @@ class TopicMetadata:
         self._state = state
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
-        """Deadline of each topic that was unknown to `expect`."""
+        """Deadline of each topic that was unknown to `start_waiting`."""
         self._next_refresh_at = 0.0
         self._missing_topics: set[str] = set()
-        """Topics that `find` has waited for unsuccessfully; it does not wait for them again."""
+        """Topics that `await_topics_or_errors` has waited for in vain; it does not wait again."""
 
-    def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+    def await_topics(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
         """Return the topics in the cluster; wait at most max.block.ms for them.
 
         Raises:
@@ -60,12 +60,12 @@ class TopicMetadata:
             raise self._missing_error(rejected, cluster)
         return tuple(cluster.topics[name] for name in names)
 
-    def known(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+    def cached_topics(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
         """Return the topics from the current metadata; an unknown topic has no partitions."""
         topics = self._client.metadata.cluster.topics
         return tuple(topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
-    def expect(self, names: tuple[str, ...]) -> None:
+    def start_waiting(self, names: tuple[str, ...]) -> None:
         """Start the max.block.ms timeout of unknown topics; wait only if it has already expired."""
         self.add_topics(names)
         cluster = self._client.metadata.cluster
@@ -76,15 +76,15 @@ class TopicMetadata:
         for name in missing:
             self._awaited.setdefault(name, deadline)
         if self._remaining_s(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
-            self.await_expected()
+            self.finish_waiting()
 
-    def await_expected(self) -> None:
-        """Wait for every topic that was unknown to `expect`; raises the same errors as `lookup`."""
+    def finish_waiting(self) -> None:
+        """Wait for every topic that `start_waiting` did not know; raise as `await_topics` does."""
         if self._awaited:
-            self.lookup(tuple(self._awaited))
+            self.await_topics(tuple(self._awaited))
             self._awaited.clear()
 
-    def update(self) -> bool:
+    def refresh_and_wait(self) -> bool:
         """Request fresh metadata and wait for it; return True if it has arrived.
 
         Return False without a request if the last request is too recent. Partitions can be added to
@@ -99,7 +99,7 @@ class TopicMetadata:
         self._client.network.wakeup()
         return self._wait_for(lambda: metadata.answered > earlier, self._config.max_block_ms / 1000)
 
-    def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
+    def await_topics_or_errors(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
         """Return each topic's metadata, or the error for its rows.
 
         Wait at most max.block.ms for missing topics, once for each topic. After one such timeout,
@@ -197,7 +197,7 @@ class TopicMetadata:
         if code is None:
             return self._unreachable_error()
         if code == ErrorCode.topic_authorization_failed:
-            return self._acls.unauthorized_topic(topic)
+            return self._acls.topic_error(topic)
         is_dead_letter_topic = topic == self._acls.dead_letter_topic
         kind = "dead letter topic" if is_dead_letter_topic else "topic"
         return UnknownTopicError(

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.record_encoder import size_bounds
 from spark_kafka_sink.producer.append.chunk import Chunk
 from spark_kafka_sink.producer.row_error import RowError, find_row_errors, out_of_range
-from spark_kafka_sink.producer.session_context import largest_record
+from spark_kafka_sink.producer.session_context import max_record_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.partitioner import Partitioner
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
-    from spark_kafka_sink.producer.bad_rows import BadRows
+    from spark_kafka_sink.producer.bad_rows import BadRowCounter
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.rows import Rows
 
@@ -39,15 +39,15 @@ class RowValidator:
         self,
         config: ProducerConfig,
         *,
-        bad_rows: BadRows,
-        dead_letters: DeadLetterTopic | None,
+        bad_rows: BadRowCounter,
+        dead_letter_topic: DeadLetterTopic | None,
         topics: TopicMetadata,
         partitioner: Partitioner,
     ) -> None:
         self._bad_rows = bad_rows
-        self._dead_letters = dead_letters
+        self._dead_letter_topic = dead_letter_topic
         self._config = config
-        self._largest = largest_record(config)
+        self._largest = max_record_size(config)
         self._topics = topics
         self._partitioner = partitioner
 
@@ -71,24 +71,24 @@ class RowValidator:
             DeliveryError: errors.maxRatio is reached.
         """
         self._bad_rows.add(rows, errors)
-        if self._dead_letters is None:
+        if self._dead_letter_topic is None:
             return []
         bad = np.flatnonzero(errors)
-        letters = self._dead_letters.letters(rows.take(bad), errors[bad])
-        topics = self._topics.lookup(letters.topics)
+        letters = self._dead_letter_topic.to_dead_letters(rows.select(bad), errors[bad])
+        topics = self._topics.await_topics(letters.topics)
         return self._writable(Chunk(letters, topics, size_bounds(letters.columns)))
 
     def _reject_bad_rows(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
         self._bad_rows.count_rows(len(rows))
-        results = self._topics.find(rows.topics)
-        if out_of_range(rows, results) is not None and self._topics.update():
-            results = self._topics.find(rows.topics)
+        results = self._topics.await_topics_or_errors(rows.topics)
+        if out_of_range(rows, results) is not None and self._topics.refresh_and_wait():
+            results = self._topics.await_topics_or_errors(rows.topics)
         errors = find_row_errors(rows, sizes, results, self._largest - HEADER_SIZE)
         letters: list[Chunk] = []
         if errors is not None:
             letters = self.record_bad_rows(rows, errors)
             good = np.flatnonzero(errors == RowError.NONE)
-            rows, sizes = rows.take(good), sizes[good]
+            rows, sizes = rows.select(good), sizes[good]
         topics = tuple(topic for topic in results if not isinstance(topic, RowError))
         if len(topics) < len(results):
             good_topics = [i for i, topic in enumerate(results) if not isinstance(topic, RowError)]
@@ -98,13 +98,13 @@ class RowValidator:
     def _resolve_topics(self, rows: Rows) -> tuple[TopicInfo, ...]:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
         if self._partitioner.may_choose_later(rows):
-            topics = self._topics.known(rows.topics)
+            topics = self._topics.cached_topics(rows.topics)
             # Resolve the topics last, so that topics deleted during the wait are rejected.
-            self._topics.expect(rows.topics)
+            self._topics.start_waiting(rows.topics)
             return topics
-        topics = self._topics.lookup(rows.topics)
-        if out_of_range(rows, topics) is not None and self._topics.update():
-            topics = self._topics.lookup(rows.topics)
+        topics = self._topics.await_topics(rows.topics)
+        if out_of_range(rows, topics) is not None and self._topics.refresh_and_wait():
+            topics = self._topics.await_topics(rows.topics)
         return topics
 
     def _writable(self, chunk: Chunk) -> list[Chunk]:

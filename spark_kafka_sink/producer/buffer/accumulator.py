@@ -118,7 +118,7 @@ class Accumulator:
         first.
         """
         self._open: dict[TopicPartition, ProducerBatch] = {}
-        self._began: float | None = None
+        self._layout_started_at: float | None = None
         """Start time of the current layout, or None. Open batches do not change during a layout."""
         self._is_close_missed = False
         """True if a batch became due during the current layout."""
@@ -194,7 +194,7 @@ class Accumulator:
         """
         with self._lock:  # No batch closes from here to `append` (design.md: layout-before-encode).
             self._state.raise_error()
-            self._began = self._state.clock.monotonic()
+            self._layout_started_at = self._state.clock.monotonic()
             return self._open.get
 
     def append(self, slices: Sequence[EncodedSlice], charge: Charge, reserved: int) -> None:
@@ -210,8 +210,12 @@ class Accumulator:
         """
         with self._lock:
             self._state.raise_error()
-            now = self._state.clock.monotonic() if self._began is None else self._began
-            self._began = None
+            now = (
+                self._state.clock.monotonic()
+                if self._layout_started_at is None
+                else self._layout_started_at
+            )
+            self._layout_started_at = None
             wakes_sender = self._is_close_missed or (self._lingers_shortly and not self._open)
             self._is_close_missed = False
             copied = 0
@@ -239,7 +243,7 @@ class Accumulator:
         After this, `close_due` can close open batches again.
         """
         with self._lock:
-            self._began = None
+            self._layout_started_at = None
             self._pool.free(reserved)
 
     def close(self) -> None:
@@ -263,7 +267,7 @@ class Accumulator:
         writer can fill the other half while they are sent.
         """
         with self._lock:
-            if self._began is not None:
+            if self._layout_started_at is not None:
                 self._is_close_missed = self.seconds_until_due(now) <= 0
                 return
             surplus = self._surplus()
@@ -296,7 +300,7 @@ class Accumulator:
                 else min(lingers, SHORTAGE_AFTER_S)
             )
 
-    def take_compressed(self) -> BaseException | None:
+    def store_compressed(self) -> BaseException | None:
         """Store the compressor's results in their batches; return the first error, if any."""
         failure: BaseException | None = None
         for batch, payload, seconds, error in self._compressor.take_results():
@@ -313,10 +317,10 @@ class Accumulator:
         with self._lock:
             self._queues.pop(batch.topic_partition)
             if batch.topic_partition != topic_partition:
-                self._queues.put_last(batch.topic_partition)
+                self._queues.move_to_end(batch.topic_partition)
                 self._charges.assign_partition(batch, topic_partition)
                 self._listeners.on_partition_assigned(batch)
-            self._queues.put_last(topic_partition)
+            self._queues.move_to_end(topic_partition)
 
     def complete(self, batch: ProducerBatch) -> None:
         """Free the memory of an acknowledged or failed batch."""

@@ -84,7 +84,8 @@ class ProducerBatch:
     - `arrivals` are the times at which records were appended, each with the number of records;
       `rows` are the row numbers of the records.
     - `is_ready`: the batch may be sent.
-    - `is_ambiguous`: the batch was sent but got no conclusive response, so the log may contain it.
+    - `is_possibly_persisted`: the batch was sent but got no conclusive response, so the log may
+      contain it.
     - `is_retried`: an attempt was rejected or its response was lost, so the batch is sent again.
       `rejection_code` is the error code of the latest rejection, or 0.
     - `label` is the batch's number within the session, followed by a number for each split. `order`
@@ -116,7 +117,7 @@ class ProducerBatch:
     epoch: int = NO_PRODUCER_EPOCH
     sequence: int = NO_SEQUENCE
     attempts: int = 0
-    is_ambiguous: bool = False
+    is_possibly_persisted: bool = False
     is_retried: bool = False
     rejection_code: int = 0
     sent_at: float = 0.0
@@ -204,15 +205,15 @@ class ProducerBatch:
         ]
         return RowNumbers(np.concatenate(numbers), known[0].spark_partition)
 
-    def number(self, producer_id: int, epoch: int, sequence: int) -> None:
+    def set_sequence(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Assign the producer id, epoch and first sequence, which stay the same across retries."""
         self.producer_id = producer_id
         self.epoch = epoch
         self.sequence = sequence
 
-    def unnumber(self) -> None:
+    def clear_sequence(self) -> None:
         """Remove the sequence, so that the batch gets a new sequence."""
-        self.number(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+        self.set_sequence(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
     def assign_order(self, number: int) -> None:
         """Assign the batch's number among those sent to its partition; splits add to it."""
@@ -224,13 +225,13 @@ class ProducerBatch:
         if not index:
             self.attempts = batch.attempts
 
-    def mark_ambiguous(self) -> None:
+    def mark_possibly_persisted(self) -> None:
         """Record that the log may contain the batch, because an attempt has an unknown outcome."""
-        self.is_ambiguous = True
+        self.is_possibly_persisted = True
 
-    def clear_ambiguous(self) -> None:
+    def clear_possibly_persisted(self) -> None:
         """Record that the log cannot contain the batch."""
-        self.is_ambiguous = False
+        self.is_possibly_persisted = False
 
     def record_attempt(self, now: float, delivery_start: float, topic_id: uuid.UUID | None) -> None:
         """Record that the batch is sent; the first attempt begins its delivery time."""

@@ -51,7 +51,7 @@ class BatchListener:
     def on_epoch_bumped(self, topic_partition: TopicPartition, identity: ProducerIdentity) -> None:
         """Handle a partition that restarts at sequence 0 in a new epoch."""
 
-    def on_requested(self, batches: Sequence[ProducerBatch], node: Node) -> None:
+    def on_request_sent(self, batches: Sequence[ProducerBatch], node: Node) -> None:
         """Handle a Produce request with these batches."""
 
     def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:

@@ -36,11 +36,11 @@ class BatchQueues:
             self._queues.setdefault(batch.topic_partition, deque()).append(batch)
 
     def pop(self, topic_partition: TopicPartition) -> ProducerBatch:
-        """Remove and return the first batch of a queue; see `put_last`."""
+        """Remove and return the first batch of a queue; see `move_to_end`."""
         with self._lock:
             return self._queues[topic_partition].popleft()
 
-    def put_last(self, topic_partition: TopicPartition) -> None:
+    def move_to_end(self, topic_partition: TopicPartition) -> None:
         """Move a partition's queue to the end of the order after a batch was drained."""
         with self._lock:
             queue = self._queues.pop(topic_partition, None)

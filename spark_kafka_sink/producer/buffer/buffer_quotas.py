@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 
 _T = TypeVar("_T")
-PARTITIONS_PART = 2
+PARTITION_QUOTA_DIVISOR = 2
 """A partition's quota is the broker's quota divided by this number."""
 _WHOLE = 100
 
@@ -53,6 +53,7 @@ class BufferQuotas:
 
     def __init__(self, limit: int | None, lock: RLock) -> None:
         self.limit = limit
+        self._partition_limit = (limit or 0) // PARTITION_QUOTA_DIVISOR
         self._lock = lock
 
         # Guarded by the lock.
@@ -108,11 +109,11 @@ class BufferQuotas:
         """
         full: defaultdict[str, set[int]] = defaultdict(set)
         with self._lock:
-            if self.limit is None or self._total + size <= self.limit // PARTITIONS_PART:
+            if self.limit is None or self._total + size <= self._partition_limit:
                 return full
             self._follow(cluster)
             if self._has_partitions:
-                for topic, partition in _over(self._held, size, self.limit // PARTITIONS_PART):
+                for topic, partition in _over(self._held, size, self._partition_limit):
                     full[topic].add(partition)
             brokers = _over(self._bytes_by_broker, size, self.limit) - {NO_LEADER}
             if self._has_brokers and brokers:
@@ -124,11 +125,11 @@ class BufferQuotas:
     def is_full(self, topic_partition: TopicPartition, size: int, cluster: ClusterSnapshot) -> bool:
         """Return True if `full` contains the partition; the cost is constant."""
         with self._lock:
-            if self.limit is None or self._total + size <= self.limit // PARTITIONS_PART:
+            if self.limit is None or self._total + size <= self._partition_limit:
                 return False
             self._follow(cluster)
             leader, held = self._leader(topic_partition), self._held.get(topic_partition, 0)
-            if self._has_partitions and held and held + size > self.limit // PARTITIONS_PART:
+            if self._has_partitions and held and held + size > self._partition_limit:
                 return True
             if not self._has_brokers or leader == NO_LEADER:
                 return False

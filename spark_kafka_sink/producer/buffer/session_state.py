@@ -21,11 +21,11 @@ FLUSH_MARGIN_S = 30.0
 class SessionState:
     """A session's error, its number of incomplete batches, and the lock that both threads use.
 
-    All other locks that both threads take (in `Metadata`, `BadRows` and the histograms) are leaf
-    locks: no other lock is taken while one is held. `lock` guards this state, the `BufferPool`, the
-    `BufferQuotas` and the `Accumulator` together, because the writer waits for a change in any of
-    them. `changed` is notified when memory is freed, when a batch completes, when an error ends the
-    session, and when metadata arrives.
+    All other locks that both threads take (in `Metadata`, `BadRowCounter` and the histograms) are
+    leaf locks: no other lock is taken while one is held. `lock` guards this state, the
+    `BufferPool`, the `BufferQuotas` and the `Accumulator` together, because the writer waits for a
+    change in any of them. `changed` is notified when memory is freed, when a batch completes, when
+    an error ends the session, and when metadata arrives.
 
     Args:
         clock: the client's clock.
@@ -85,7 +85,7 @@ class SessionState:
             self.throttled_until = max(self.throttled_until, until)
             self.throttled_ms += pause_ms
 
-    def mark_failed(self) -> None:
+    def expect_error(self) -> None:
         """Record a permanently failed batch, so that flush waits for the session's error."""
         with self.lock:
             self._batch_failed = True

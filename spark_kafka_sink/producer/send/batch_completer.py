@@ -88,7 +88,7 @@ class BatchCompleter:
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Fail a batch permanently; the batch must already be removed from all queues."""
         # Store the error first: flush may be waiting for this batch.
-        self.outcome.expect_failure()
+        self.outcome.expect_error()
         self.listeners.on_failed(batch, status, error)
         self.accumulator.complete(batch)
 
@@ -117,7 +117,7 @@ class BatchCompleter:
         state.replace(batch, pieces)
         self.accumulator.replace(batch, pieces)
 
-    def set_aside(
+    def remove_rejected(
         self, result: BatchResult, remaining: list[ProducerBatch], letters: list[ProducerBatch]
     ) -> None:
         """Retry the remaining records of a rejected batch, and queue its dead letters.
@@ -125,7 +125,7 @@ class BatchCompleter:
         Some of the batch's sequences stay unused, so later batches need new sequences.
         """
         state, batch, _ = result
-        if state.contains(batch):  # otherwise, the batch is in no queue
+        if state.is_in_flight(batch):  # otherwise, the batch is in no queue
             self.listeners.on_rejected(result.error)
             state.replace(batch, remaining)
         state.leave_gap(batch)
@@ -138,7 +138,7 @@ class BatchCompleter:
         renumbering = state.renumber(self.identity)
         if renumbering.is_past_gap:
             # The log may contain later batches of the epoch, and one-epoch forbids a new epoch.
-            for batch in renumbering.lost:
+            for batch in renumbering.unsafe_batches:
                 self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
             self.outcome.fail(batch_failure.gap_error(state.topic_partition))
             return
@@ -147,7 +147,7 @@ class BatchCompleter:
             return
         self.listeners.on_epoch_bumped(state.topic_partition, self.identity)
         # With new sequences, duplicates would not be detected (design.md: one-sequence).
-        for batch in renumbering.lost:
+        for batch in renumbering.unsafe_batches:
             error = batch_failure.unknown_producer_error(batch)
             self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _UNKNOWN_PRODUCER)
             self.outcome.fail(error)
@@ -191,6 +191,6 @@ class BatchCompleter:
 
 def status_of(batch: ProducerBatch) -> DeliveryStatus:
     """Return the delivery status of a batch that will not be sent again."""
-    if batch.is_ambiguous:
+    if batch.is_possibly_persisted:
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED

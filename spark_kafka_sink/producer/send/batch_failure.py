@@ -100,7 +100,11 @@ def batch_error(
 ) -> DeliveryError:
     """Return the error for a batch that failed permanently with this response."""
     code, topic = response.code, batch.topic_partition.topic
-    if code in error_codes.RECORDS_TOO_LARGE and batch.records == 1 and not batch.is_ambiguous:
+    if (
+        code in error_codes.RECORDS_TOO_LARGE
+        and batch.records == 1
+        and not batch.is_possibly_persisted
+    ):
         return RecordTooLargeError(
             too_large(batch, response),
             topic=topic,
@@ -110,7 +114,7 @@ def batch_error(
             "the row smaller.",
         )
     denied = code in error_codes.AUTHORIZATION_FAILED
-    details = [acls.denied(code, topic)] if denied else []
+    details = [acls.describe_denied(code, topic)] if denied else []
     details += [response.message] if response.message else []
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
     hint = _HINTS.get(code, "See Kafka's documentation of this error.")
@@ -122,7 +126,7 @@ def batch_error(
 
 
 def unknown_producer_error(batch: ProducerBatch) -> DeliveryError:
-    """Return the error for an ambiguous batch if the broker has forgotten the producer."""
+    """Return the error for a possibly persisted batch if the broker has forgotten its producer."""
     code = ErrorCode.unknown_producer_id
     return _permanent_error(batch, code, [], _HINTS[code])
 
@@ -136,7 +140,7 @@ def _permanent_error(
 ) -> DeliveryError:
     return error_class(
         f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed permanently"
-        + (" and may be in the log from an earlier attempt" if batch.is_ambiguous else "")
+        + (" and may be in the log from an earlier attempt" if batch.is_possibly_persisted else "")
         + (f": {'; '.join(details)}" if details else ""),
         topic=batch.topic_partition.topic,
         partition=batch.topic_partition.partition,

@@ -48,10 +48,10 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
             None if rows is None else rows.slice(start, stop),
         )
         piece.take_place_of(batch, number)
-        if batch.is_ambiguous:
-            piece.mark_ambiguous()
+        if batch.is_possibly_persisted:
+            piece.mark_possibly_persisted()
         if sequence != NO_SEQUENCE:
-            piece.number(batch.producer_id, batch.epoch, sequence)
+            piece.set_sequence(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence
         recompress(piece, batch.codec, level)
         pieces.append(piece)

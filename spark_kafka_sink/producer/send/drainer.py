@@ -246,7 +246,7 @@ class Drainer:
     ) -> None:
         """Add a batch to the request for the partition's leader."""
         if is_retry:
-            self._queues.put_last(state.topic_partition)
+            self._queues.move_to_end(state.topic_partition)
         else:
             self._accumulator.drain(batch, state.topic_partition)
         state.mark_sent(batch, leader)

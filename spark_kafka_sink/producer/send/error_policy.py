@@ -8,7 +8,7 @@
     INVALID_METADATA                             REFRESH_AND_RETRY
     RETRIABLE_AT_LEADER                          RETRY
     OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `is_head`, else FAIL
-    UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY unless `is_ambiguous`, else FAIL
+    UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY, or FAIL if possibly persisted
     CONCURRENT_TRANSACTIONS**                    RETRY
     any other                                    FAIL
 
@@ -54,8 +54,9 @@ class RejectionFacts:
     - `is_idempotent`: the producer is idempotent.
     - `is_head`: no earlier batch of the partition is incomplete or has left a gap.
     - `records`: number of records in the batch.
-    - `is_ambiguous`: an earlier attempt got no conclusive response, so the log may contain the
-      batch, which may be retried only with its original sequences: the broker detects a duplicate.
+    - `is_possibly_persisted`: an earlier attempt got no conclusive response, so the log may contain
+      the batch, which may be retried only with its original sequences: the broker detects a
+      duplicate.
     - `is_expired`: delivery.timeout.ms has passed.
     - `has_attempts_left`: `retries` is not used up.
     - `is_gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
@@ -67,7 +68,7 @@ class RejectionFacts:
     is_idempotent: bool
     is_head: bool
     records: int
-    is_ambiguous: bool
+    is_possibly_persisted: bool
     is_expired: bool
     has_attempts_left: bool
     is_gapless: bool = False
@@ -94,7 +95,7 @@ def next_step(code: int, facts: RejectionFacts) -> BatchStep:
     if (
         code in error_codes.FENCED
         and facts.is_own_epoch
-        and not (facts.is_ambiguous or facts.is_expired)
+        and not (facts.is_possibly_persisted or facts.is_expired)
     ):
         # The broker knows only epochs that it has returned.
         return BatchStep(BatchAction.BUMP_AND_RETRY)
@@ -111,7 +112,7 @@ def next_step(code: int, facts: RejectionFacts) -> BatchStep:
 def _too_large(code: int, facts: RejectionFacts) -> BatchStep:
     """Return SPLIT, which does not count as a retry, or fail a batch of a single record.
 
-    The log may contain an ambiguous batch. Its pieces keep its sequence numbers: a broker that has
+    The log may contain the batch. Its pieces keep its sequence numbers: a broker that has
     appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
     """
     if facts.records > 1 and not facts.is_expired:
@@ -131,17 +132,17 @@ def _retriable(code: int, facts: RejectionFacts) -> BatchAction | None:
         return BatchAction.RETRY
     if facts.is_transactional:
         return BatchAction.RETRY if code == ErrorCode.concurrent_transactions else None
-    if code == ErrorCode.unknown_producer_id and not facts.is_ambiguous:
+    if code == ErrorCode.unknown_producer_id and not facts.is_possibly_persisted:
         return BatchAction.BUMP_AND_RETRY
     return None
 
 
-def is_unclear(code: int) -> bool:
+def may_be_persisted_after(code: int) -> bool:
     """Return True if the log may contain the records although the broker did not report success."""
     return code in error_codes.MAYBE_APPENDED or not error_codes.is_known(code)
 
 
 def _status(code: int, facts: RejectionFacts) -> DeliveryStatus:
-    if facts.is_ambiguous or is_unclear(code):
+    if facts.is_possibly_persisted or may_be_persisted_after(code):
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED

@@ -65,14 +65,14 @@ class NextSequence(NamedTuple):
 class Renumbering(NamedTuple):
     """The result of `PartitionState.renumber`.
 
-    - `lost`: batches that may be in the log and therefore cannot get new sequences.
+    - `unsafe_batches`: batches that may be in the log and therefore cannot get new sequences.
     - `sequence`: the sequence at which the partition continues in its epoch; None if it restarts in
       a new epoch, or cannot continue.
     - `is_past_gap`: the log may contain batches sent after the gap, so the partition cannot
       continue.
     """
 
-    lost: list[ProducerBatch]
+    unsafe_batches: list[ProducerBatch]
     sequence: int | None = None
     is_past_gap: bool = False
 
@@ -133,7 +133,7 @@ class PartitionState:
         """True if new sequences are required and nothing is in flight; see `renumber`."""
         return self._must_renumber and not self._in_flight
 
-    def contains(self, batch: ProducerBatch) -> bool:
+    def is_in_flight(self, batch: ProducerBatch) -> bool:
         """Return True if the batch is in flight; False if it has expired after it was sent."""
         return batch in self._in_flight
 
@@ -185,8 +185,8 @@ class PartitionState:
         if batch.sequence != NO_SEQUENCE:
             return False
         if self._next is None:
-            self._next = NextSequence(*producer.use(), 0)
-        batch.number(*self._next)
+            self._next = NextSequence(*producer.use_epoch(), 0)
+        batch.set_sequence(*self._next)
         self._next = self._next._replace(sequence=next_sequence(self._next.sequence, batch.records))
         return True
 
@@ -212,22 +212,22 @@ class PartitionState:
         if batch.order < last_order:
             return order_error(self.topic_partition) if 0 <= last_offset < offset else None
         self._last = batch.order, offset
-        self._clear_ambiguous(batch)
+        self._clear_possibly_persisted(batch)
         if 0 <= offset < last_offset:
             return rewound_error(self.topic_partition, last_offset, offset)
-        rejected = [retry for retry in self._retry_queue if not retry.is_ambiguous]
+        rejected = [retry for retry in self._retry_queue if not retry.is_possibly_persisted]
         # If retried, the earlier batch would follow this one in the log (design.md: retry-order).
         overtaken = any(retry.order < batch.order for retry in rejected)
         return order_error(self.topic_partition) if overtaken else None
 
-    def _clear_ambiguous(self, piece: ProducerBatch) -> None:
-        """Clear `is_ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
+    def _clear_possibly_persisted(self, piece: ProducerBatch) -> None:
+        """Clear the flag of a split batch's unsent pieces after the broker accepted a piece.
 
         The broker cannot have appended the whole batch; otherwise it would have rejected the piece.
         """
         for retry in self._retry_queue:
             if retry.order[0] == piece.order[0] and not retry.attempts:
-                retry.clear_ambiguous()
+                retry.clear_possibly_persisted()
 
     def retry(self, batch: ProducerBatch, retry_at: float, *, in_new_epoch: bool = False) -> None:
         """Queue a batch in flight for a retry at `retry_at` or later."""
@@ -262,7 +262,7 @@ class PartitionState:
         """Remove and return the batches in flight for which `should_remove` is true."""
         taken = [batch for batch in self._in_flight if should_remove(batch)]
         for batch in taken:
-            batch.mark_ambiguous()
+            batch.mark_possibly_persisted()
             self._in_flight.remove(batch)
         return taken
 
@@ -278,29 +278,31 @@ class PartitionState:
         if self._next is None or self._next[:2] == (producer.producer_id, producer.epoch):
             producer.bump_epoch()  # Otherwise, another partition has already left this epoch.
         # A duplicate with a new sequence would be appended again (design.md: one-sequence).
-        lost = self.take_retries(lambda batch: batch.is_ambiguous)
+        unsafe = self.take_retries(lambda batch: batch.is_possibly_persisted)
         # The first batch of the new epoch is sent alone.
         self._must_renumber = False
         self._known_by = NO_LEADER
         self._gap = None
         self._next = None
-        _unnumber(self._retry_queue)
-        return Renumbering(lost)
+        _clear_sequences(self._retry_queue)
+        return Renumbering(unsafe)
 
     def _close_gap(self) -> Renumbering:
         gap = self._gap
         assert gap is not None
         assert self._next is not None
-        doubtful = self.take_retries(lambda batch: batch.is_ambiguous and batch.order >= gap.order)
-        if doubtful or self._passed_gap:
-            return Renumbering(doubtful, is_past_gap=True)
+        unsafe = self.take_retries(
+            lambda batch: batch.is_possibly_persisted and batch.order >= gap.order
+        )
+        if unsafe or self._passed_gap:
+            return Renumbering(unsafe, is_past_gap=True)
         self._next = self._next._replace(sequence=gap.sequence)
-        _unnumber(batch for batch in self._retry_queue if batch.order >= gap.order)
+        _clear_sequences(batch for batch in self._retry_queue if batch.order >= gap.order)
         self._must_renumber = False
         self._gap = None
         return Renumbering([], gap.sequence)
 
 
-def _unnumber(batches: Iterable[ProducerBatch]) -> None:
+def _clear_sequences(batches: Iterable[ProducerBatch]) -> None:
     for batch in batches:
-        batch.unnumber()
+        batch.clear_sequence()

@@ -71,7 +71,7 @@ class PartitionStates:
     ) -> list[ProducerBatch]:
         """Remove and return batches in any state: retries, then in flight, then unsent batches."""
         taken = self.take_retries(should_remove)
-        # A late response finds no batch; these batches therefore become ambiguous.
+        # A late response finds no batch; these batches are therefore possibly persisted.
         taken += self.take_in_flight(should_remove)
         return taken + self._queues.take_first(should_remove)
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.records.record_decoder import Record
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-    from spark_kafka_sink.producer.bad_rows import BadRows
+    from spark_kafka_sink.producer.bad_rows import BadRowCounter
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.partition_states import PartitionStates
@@ -62,7 +62,7 @@ class Remedy(Enum):
 
     NONE = auto()
     """No remedy: the task fails."""
-    SET_ASIDE = auto()
+    REMOVE_REJECTED = auto()
     """The rejected records are known and become dead letters; the others are retried."""
     HALVE = auto()
     """The rejected records are unknown: the batch is halved until each bad record is isolated."""
@@ -72,24 +72,24 @@ class Remedy(Enum):
 class RejectionHandler:
     """Separates rejected records from their batch, or fails the batch and the session.
 
-    Sender thread only. The records are counted in `BadRows`, which has its own lock.
+    Sender thread only. The records are counted in `BadRowCounter`, which has its own lock.
     """
 
     client: Client
     partitions: PartitionStates
     completer: BatchCompleter
     outcome: SessionOutcome
-    bad_rows: BadRows
-    dead_letters: DeadLetterTopic | None
+    bad_rows: BadRowCounter
+    dead_letter_topic: DeadLetterTopic | None
     acls: AclAdvisor
 
     def repair(self, result: BatchResult) -> bool:
         """Separate the rejected records if errors are tolerated; return False without a remedy."""
-        match self._remedy(result):
+        match self._choose_remedy(result):
             case Remedy.NONE:
                 return False
-            case Remedy.SET_ASIDE:
-                self._set_aside(result)
+            case Remedy.REMOVE_REJECTED:
+                self._remove_rejected(result)
             case Remedy.HALVE:
                 self.split(result, half(result.batch.raw_size))
             case replacement:
@@ -112,11 +112,11 @@ class RejectionHandler:
 
     def reject_unauthorized(self, topics: frozenset[str]) -> None:
         """Reject the waiting batches of topics that the metadata reports as unauthorized."""
-        self._reject_waiting(topics, self.acls.unauthorized_topic)
+        self._reject_waiting(topics, self.acls.topic_error)
 
     def reject_unwritable(self, topics: frozenset[str]) -> None:
         """Reject the waiting batches of topics that the coordinator does not allow to write to."""
-        self._reject_waiting(topics, self.acls.unauthorized_write)
+        self._reject_waiting(topics, self.acls.write_error)
 
     def _reject_waiting(
         self, topics: frozenset[str], topic_error: Callable[[str], DeliveryError]
@@ -134,42 +134,43 @@ class RejectionHandler:
             partition = batch.topic_partition
             state = self.partitions.get(partition) or PartitionState(partition)
             result = BatchResult(state, batch, _DENIED)
-            if self._remedy(result) is Remedy.SET_ASIDE:
-                self._set_aside(result)
+            if self._choose_remedy(result) is Remedy.REMOVE_REJECTED:
+                self._remove_rejected(result)
                 continue
             self.completer.fail(batch, status_of(batch), result.error)
             self.outcome.fail(topic_error(partition.topic))
 
-    def _set_aside(self, result: BatchResult) -> None:
+    def _remove_rejected(self, result: BatchResult) -> None:
         """Convert the rejected records to dead letters, and retry the other records.
 
         If too many rows are bad, fail the session.
         """
-        remaining, rejected = self._divide(result)
-        letters = self._letters(result, rejected)
+        remaining, rejected = self._split_off_rejected(result)
+        letters = self._dead_letter_batches(result, rejected)
         try:
             self.bad_rows.check_ratio()
         except DeliveryError as error:
             self.outcome.fail(error)
-        self.completer.set_aside(result, remaining, letters)
+        self.completer.remove_rejected(result, remaining, letters)
 
-    def _remedy(self, result: BatchResult) -> Remedy | ProducerBatch:
+    def _choose_remedy(self, result: BatchResult) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
         If a dead letter is rejected because of its size or timestamp, return the batch to send
-        instead; dead letters rejected for other reasons have no remedy. An ambiguous batch has no
-        remedy either, because its records may have been appended before the rejection.
+        instead; dead letters rejected for other reasons have no remedy. A possibly persisted batch
+        has no remedy either, because its records may have been appended before the rejection.
         """
-        letters, batch, cause = self.dead_letters, result.batch, result.cause
-        if batch.is_ambiguous or not self.bad_rows.policy.tolerant or cause is RejectionCause.OTHER:
+        topic, batch, cause = self.dead_letter_topic, result.batch, result.cause
+        is_tolerated = self.bad_rows.policy.tolerant and cause is not RejectionCause.OTHER
+        if batch.is_possibly_persisted or not is_tolerated:
             return Remedy.NONE
-        if letters is not None and batch.topic_partition.topic == letters.name:
-            return self._corrected(result, letters) or Remedy.NONE
+        if topic is not None and batch.topic_partition.topic == topic.name:
+            return self._correct(result, topic) or Remedy.NONE
         if cause is RejectionCause.TOPIC or batch.records == 1 or result.rejected:
-            return Remedy.SET_ASIDE
+            return Remedy.REMOVE_REJECTED
         return Remedy.HALVE
 
-    def _divide(self, result: BatchResult) -> tuple[list[ProducerBatch], list[Record]]:
+    def _split_off_rejected(self, result: BatchResult) -> tuple[list[ProducerBatch], list[Record]]:
         """Remove the rejected records; return the remaining batch, and the rejected records.
 
         The first element is a list with one batch without a sequence, or an empty list if no
@@ -188,12 +189,14 @@ class RejectionHandler:
         recompress(remaining, batch.codec, self.client.config.compression_level)
         return [remaining], rejected
 
-    def _letters(self, result: BatchResult, rejected: list[Record]) -> list[ProducerBatch]:
+    def _dead_letter_batches(
+        self, result: BatchResult, rejected: list[Record]
+    ) -> list[ProducerBatch]:
         """Return dead letters for the rejected records, in batches.
 
         The list is empty if there is no dead letter topic.
         """
-        topic, batch = self.dead_letters, result.batch
+        topic, batch = self.dead_letter_topic, result.batch
         if topic is None:
             return []
         if result.response.code == ErrorCode.invalid_timestamp:
@@ -209,7 +212,7 @@ class RejectionHandler:
         named = sorted(result.rejected & texts.keys())
         details = [texts[index] or general for index in named] or [general] * len(rejected)
         errors = np.full(len(rejected), result.row_error, np.int8)
-        letter_rows = topic.letters(rows, errors, details)
+        letter_rows = topic.to_dead_letters(rows, errors, details)
         topic_partition = TopicPartition(topic.name, UNASSIGNED)
         sizes = record_encoder.size_bounds(letter_rows.columns)
         bounds = ranges_within(sizes, self.client.config.batch_size - HEADER_SIZE)
@@ -221,17 +224,17 @@ class RejectionHandler:
             recompress(letter, batch.codec, self.client.config.compression_level)
         return letters
 
-    def _corrected(self, result: BatchResult, letters: DeadLetterTopic) -> ProducerBatch | None:
+    def _correct(self, result: BatchResult, topic: DeadLetterTopic) -> ProducerBatch | None:
         """Return rejected dead letters in a corrected batch; None if correction is impossible."""
         batch, code = result.batch, result.response.code
         if code == ErrorCode.invalid_timestamp:
-            return self._restamped(result)
+            return self._restamp(result)
         if code not in error_codes.RECORDS_TOO_LARGE or batch.records > 1:
             return None
-        record = letters.smaller(records_of(batch)[0])
+        record = topic.shrink(records_of(batch)[0])
         return None if record is None else self._replacement(batch, [record])
 
-    def _restamped(self, result: BatchResult) -> ProducerBatch | None:
+    def _restamp(self, result: BatchResult) -> ProducerBatch | None:
         """Return dead letters with the current time as timestamp; None if it was also rejected."""
         if result.batch.is_restamped:
             return None
@@ -247,7 +250,7 @@ class RejectionHandler:
         """Return a batch with the sequences of `batch`, which has the same number of records."""
         piece = piece_of(batch, records)
         piece.take_place_of(batch, 0)
-        piece.number(batch.producer_id, batch.epoch, batch.sequence)
+        piece.set_sequence(batch.producer_id, batch.epoch, batch.sequence)
         recompress(piece, batch.codec, self.client.config.compression_level)
         return piece
 

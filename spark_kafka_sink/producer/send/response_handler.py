@@ -23,7 +23,7 @@ from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     BatchStep,
     RejectionFacts,
-    is_unclear,
+    may_be_persisted_after,
     next_step,
 )
 
@@ -90,7 +90,7 @@ class ResponseHandler:
             self.client.request_size_limit.record_lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= PRODUCE_WITH_TOPIC_IDS
         for state, batch in drained:
-            if state.contains(batch):  # otherwise, the batch has expired
+            if state.is_in_flight(batch):  # otherwise, the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.topic_partition.topic
                 partition_response = partition_responses.get(
@@ -105,7 +105,7 @@ class ResponseHandler:
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """Complete the batches of a request with acks=0, which has no response."""
         for state, batch in drained:
-            if state.contains(batch):
+            if state.is_in_flight(batch):
                 self.completer.complete_unacknowledged(state, batch)
 
     def handle_unsendable(self, drained: list[DrainedBatch], error: ProtocolError) -> None:
@@ -120,8 +120,8 @@ class ResponseHandler:
         batch, code, step = result.batch, result.response.code, _COMPLETED
         if code != ErrorCode.none:
             step = next_step(code, self._facts(result, now))
-            if is_unclear(code):
-                batch.mark_ambiguous()
+            if may_be_persisted_after(code):
+                batch.mark_possibly_persisted()
         self.listeners.on_batch_response(batch, completion, result.response, step.action.name)
         match step.action:
             case BatchAction.COMPLETE:
@@ -145,7 +145,7 @@ class ResponseHandler:
             is_idempotent=self.client.config.enable_idempotence,
             is_head=result.state.is_head(batch),
             records=batch.records,
-            is_ambiguous=batch.is_ambiguous,
+            is_possibly_persisted=batch.is_possibly_persisted,
             is_expired=self.delivery_timeout.is_expired(batch, now),
             has_attempts_left=batch.attempts <= self.client.config.retries,
             is_gapless=self.client.config.enable_gapless_guarantee,

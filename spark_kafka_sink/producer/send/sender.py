@@ -210,7 +210,7 @@ class Sender:
         correlation = self.client.network.send(node_id, request, now)
         node = self.client.metadata.cluster.nodes[node_id]
         if correlation:
-            self.listeners.on_requested([batch for _, batch in batches], node)
+            self.listeners.on_request_sent([batch for _, batch in batches], node)
         for _, batch in batches:
             self.listeners.on_sent(batch, node, correlation, now)
 
@@ -286,7 +286,7 @@ class Sender:
 
     def _check_failures(self) -> None:
         """Fail the session if compression, metadata or the network has failed."""
-        error = self.accumulator.take_compressed()
+        error = self.accumulator.store_compressed()
         if error is not None:
             failure = DeliveryError(f"compression failed: {text_of(error)}")
             failure.__cause__ = error

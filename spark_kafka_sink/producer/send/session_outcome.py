@@ -62,16 +62,16 @@ class SessionOutcome:
 
     def fail(self, error: KafkaProdError) -> None:
         """Store the first permanent failure, which ends the session."""
-        self._state.mark_failed()
+        self._state.expect_error()
         if self._failure is not None:
             return
         self._failure = error
         if self._transaction_manager is not None:
             self._transaction_manager.fail(error)
 
-    def expect_failure(self) -> None:
+    def expect_error(self) -> None:
         """Make flush wait for the session's error, because a batch has failed."""
-        self._state.mark_failed()
+        self._state.expect_error()
 
     @property
     def unreported_failure(self) -> KafkaProdError | None:

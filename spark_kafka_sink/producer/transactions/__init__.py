@@ -8,5 +8,5 @@ In reading order:
 - `producer_transaction`: the settings, the states and their transitions, and errors of the whole
   transaction; partitions to add (transactions V1)
 - `manager`: drives the transaction from the sender's loop
-- `coordinator`: finds the coordinator, builds requests to it, and decides how to handle its errors
+- `coordinator_requests`: finds the coordinator, builds requests to it, and handles their errors
 """

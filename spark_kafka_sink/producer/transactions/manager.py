@@ -20,8 +20,11 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCo
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.transactions import coordinator
-from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
+from spark_kafka_sink.producer.transactions import coordinator_requests
+from spark_kafka_sink.producer.transactions.coordinator_requests import (
+    CoordinatorAction,
+    CoordinatorLookup,
+)
 from spark_kafka_sink.producer.transactions.producer_transaction import (
     ENDED,
     FAILED,
@@ -104,14 +107,14 @@ class TransactionManager:
         """Send time of the first request that may have begun the transaction, in milliseconds since
         1970."""
         self._opened: OpenTransaction | None = None
-        self.has_claimed = False  # InitProducerId was sent
+        self.has_sent_init_producer_id = False
         self._has_records = False
 
         # Sender thread only.
         self._denied: set[str] = set()
         """Topics to which the coordinator denied access; the sender has not yet handled them."""
         self._closed = ClosedConnections()
-        self._coordinator = coordinator.CoordinatorLookup(client, settings.first_id, acls)
+        self._coordinator = CoordinatorLookup(client, settings.first_id, acls)
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
         """The abort flag to check; None once the check is complete."""
@@ -225,7 +228,7 @@ class TransactionManager:
         if node is None:
             return
         connection = self._client.network.broker(node.node_id).connection
-        if self._checks_flag and not coordinator.supports_describe(connection):
+        if self._checks_flag and not coordinator_requests.supports_describe(connection):
             self._accept_producer()
             return
         request = self._next_request(connection, now)
@@ -301,9 +304,9 @@ class TransactionManager:
         return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
 
     def _claim(self, connection: Connection) -> Request:
-        request = coordinator.init_producer_id(connection, self.settings, self)
+        request = coordinator_requests.init_producer_id_request(connection, self.settings, self)
         self._transition_to(ProducerTransactionState.INITIALIZING)
-        self.has_claimed = True
+        self.has_sent_init_producer_id = True
         self._identity.transition_to(ProducerIdState.REQUESTED)
         return request
 
@@ -316,7 +319,7 @@ class TransactionManager:
         if self.version.bumps_epoch:
             return self._end(connection, self._opened)
         # A new epoch aborts the transaction and also fences batches that are still in flight.
-        return coordinator.init_producer_id(connection, self.settings, self)
+        return coordinator_requests.init_producer_id_request(connection, self.settings, self)
 
     def _end(self, connection: Connection, transaction: OpenTransaction) -> Request:
         values, cap = transactions.end_txn(transaction, commit=False), transaction.version.cap
@@ -352,7 +355,7 @@ class TransactionManager:
 
     def _handle_init_producer_id(self, completion: Completion, now: float) -> None:
         response = completion.response
-        code = coordinator.error_code(response)
+        code = coordinator_requests.error_code(response)
         if code or response is None:
             self._identity.transition_to(ProducerIdState.MISSING)
             if self.state is ProducerTransactionState.INITIALIZING:
@@ -366,7 +369,7 @@ class TransactionManager:
             self._accept_producer()
         else:
             self._unchecked_flag = flag
-            self._coordinator = coordinator.CoordinatorLookup(self._client, flag, self._acls)
+            self._coordinator = CoordinatorLookup(self._client, flag, self._acls)
 
     def take_denied(self) -> frozenset[str]:
         """Return and forget the topics to which the coordinator has denied access."""
@@ -381,7 +384,7 @@ class TransactionManager:
         producer id is either fenced, or it was granted after the flag was created and this check
         finds the flag.
         """
-        code = coordinator.flag_error_code(completion.response)
+        code = coordinator_requests.flag_error_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
             self._record_success()
             self._accept_producer()
@@ -404,7 +407,7 @@ class TransactionManager:
         joined = self.settings.joined
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
-            return coordinator.opened(response, self.settings, connection)
+            return coordinator_requests.opened(response, self.settings, connection)
         if int(response.producer_epoch) != FIRST_EPOCH:
             self._identity.transition_to(ProducerIdState.MISSING)
             raise second_attempt_error(joined.claim_id)
@@ -413,7 +416,7 @@ class TransactionManager:
 
     def _coordinate(self, joined: JoinedTransaction) -> None:
         """Switch to the coordinator of the joined transaction, which may be a different broker."""
-        self._coordinator = self._own_coordinator = coordinator.CoordinatorLookup(
+        self._coordinator = self._own_coordinator = CoordinatorLookup(
             self._client, joined.producer.transactional_id, self._acls
         )
 
@@ -425,7 +428,7 @@ class TransactionManager:
         rejected: set[int] = set()
         for key, code in transactions.partition_errors(completion.response).items():
             topic_partition = TopicPartition(*key)
-            action = coordinator.action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
+            action = coordinator_requests.action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
                 self._partitions.mark_added(topic_partition)
             elif action is CoordinatorAction.DENIED:
@@ -443,7 +446,7 @@ class TransactionManager:
             self._retry.schedule(now + _ADD_BACKOFF)
 
     def _handle_abort(self, completion: Completion, now: float) -> None:
-        code = coordinator.error_code(completion.response)
+        code = coordinator_requests.error_code(completion.response)
         # This is the first response to the request for a new epoch, so the old transaction is being
         # aborted.
         is_aborting = (
@@ -453,27 +456,27 @@ class TransactionManager:
         if code == ErrorCode.none or is_aborting or code in _ALREADY_ENDED:
             self._transition_to(ProducerTransactionState.ABORTED)
             return
-        action = coordinator.action_for(completion.request.api, code)
-        if action in coordinator.RETRYING:
+        action = coordinator_requests.action_for(completion.request.api, code)
+        if action in coordinator_requests.RETRYING:
             self._schedule_retry(action, code, now)
         else:
             self._transition_to(ProducerTransactionState.FATAL_ERROR)
 
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
-        action = coordinator.action_for(completion.request.api, code)
-        if action in coordinator.RETRYING:
+        action = coordinator_requests.action_for(completion.request.api, code)
+        if action in coordinator_requests.RETRYING:
             self._schedule_retry(action, code, now)
             return
         if action is CoordinatorAction.FAIL and self.state not in FAILED:
             self._transition_to(ProducerTransactionState.FATAL_ERROR)
         transactional_id = self.settings.transactional_id
-        raise coordinator.coordinator_error(
+        raise coordinator_requests.coordinator_error(
             completion, code, transactional_id, self._acls, self.settings
         )
 
     def _schedule_retry(self, action: CoordinatorAction, code: int, now: float) -> None:
         self._problem = error_name(code)
-        self._retry.record_failure(now)
+        self._retry.back_off(now)
         if action is CoordinatorAction.FIND_COORDINATOR:
             self._coordinator.forget(now)
 
@@ -488,7 +491,7 @@ class TransactionManager:
         if self.state is not ProducerTransactionState.ABORTABLE_ERROR:
             return
         joined = self.settings.joined
-        if joined is not None and self.has_claimed:
+        if joined is not None and self.has_sent_init_producer_id:
             # No later attempt can replace this attempt, so the whole batch cannot be committed.
             self._coordinate(joined)
         elif not self.has_begun:

@@ -44,7 +44,7 @@ def _list(column: Any) -> list[Any]:
 
 PARTS = {
     "slice": lambda rows: rows.slice(2, 5),
-    "take": lambda rows: rows.take(np.array([2, 3, 4])),
+    "select": lambda rows: rows.select(np.array([2, 3, 4])),
 }
 
 
@@ -67,7 +67,7 @@ def test_parts_share_the_time_of_their_serialization() -> None:
     rows = chunk()
     times = [rows.slice(0, 2).serialize_s, rows.slice(2, COUNT).serialize_s]
     assert times == pytest.approx([0.2, 0.4])
-    assert rows.take(np.arange(3)).serialize_s == pytest.approx(0.3)
+    assert rows.select(np.arange(3)).serialize_s == pytest.approx(0.3)
     assert chunk(columns=Columns(value=pa.array([], pa.binary()))).slice(0, 0).serialize_s == 0
 
 

@@ -144,7 +144,7 @@ def test_dead_letters_are_created_without_python_per_row() -> None:
 
     # The first call fills caches of abstract base classes.
     few, many = [
-        count_calls(partial(topic.letters, rows, np.ones(len(rows), np.int8)))
+        count_calls(partial(topic.to_dead_letters, rows, np.ones(len(rows), np.int8)))
         for rows in (letters(FEW), letters(FEW), letters(MANY))
     ][1:]
     assert many == few

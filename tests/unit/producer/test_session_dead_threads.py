@@ -231,11 +231,11 @@ def test_wait_ends_if_compression_fails(
 
 
 def test_wait_ends_if_processing_of_compressed_batches_fails() -> None:
-    def take_compressed() -> NoReturn:
+    def store_compressed() -> NoReturn:
         raise PanicError
 
     with running_session(compression_type="lz4") as session:
-        session.context.accumulator.take_compressed = take_compressed  # type: ignore[method-assign]
+        session.context.accumulator.store_compressed = store_compressed  # type: ignore[method-assign]
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)
 

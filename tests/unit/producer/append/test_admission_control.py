@@ -308,7 +308,7 @@ def routed(sim: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk
 
 def broken_rows(sim: World, rows: Rows) -> list[bool] | None:
     chunk = routed(sim, rows)
-    mask = chunk.route.rows_of(chunk.admission.broken)
+    mask = chunk.route.rows_of(chunk.admission.breaker_open)
     return None if mask is None else mask.tolist()
 
 
@@ -327,10 +327,10 @@ def test_open_breaker_sends_nothing_until_its_pause_ends() -> None:
         sim.steps(1, 0.1)
         opened = sim.clock.monotonic()
         info = sim.client.metadata.cluster.topics["t"]
-        assert sim.session._admission.broken(info) == {0, 1, 2, 3, UNASSIGNED}
+        assert sim.session._admission.find_open_breakers(info) == {0, 1, 2, 3, UNASSIGNED}
         sim.finish(0.1)
         assert sim.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
-        assert sim.session._admission.broken(info) == frozenset()
+        assert sim.session._admission.find_open_breakers(info) == frozenset()
         sim.check_accounting()
 
 
@@ -358,7 +358,7 @@ def test_rows_of_partition_with_open_breaker_are_known() -> None:
         assert broken_rows(sim, rows) == [n % 4 != 1 for n in range(8)]
         sim.clock.advance(60.0)
         assert broken_rows(sim, rows) is None
-        assert sim.session._admission.broken(info) == frozenset()
+        assert sim.session._admission.find_open_breakers(info) == frozenset()
 
 
 def test_keyless_rows_are_rejected_only_if_all_partitions_have_open_breakers() -> None:

@@ -12,7 +12,7 @@ HUGE = 1 << 40
 
 def test_overdrawn_bucket_waits() -> None:
     bucket = Bucket(100.0, refilled_at=50.0)
-    bucket.take(30)
+    bucket.spend(30)
     assert bucket.seconds_until_due(1.0) == pytest.approx(0.3)
     assert bucket.seconds_until_due(0.5) == pytest.approx(0.6)
     bucket.refill(50.2, 1.0)

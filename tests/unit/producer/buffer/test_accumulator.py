@@ -284,7 +284,7 @@ def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
     assert not first.is_ready
     assert bench.memory.used == 2 * 939
     bench.codec.run()
-    assert bench.accumulator.take_compressed() is None
+    assert bench.accumulator.store_compressed() is None
     assert first.is_ready
     assert (first.codec, first.compression_s) == (Codec.LZ4, 0.0)  # type: ignore[unreachable]
     assert bench.memory.used == first.payload_size + second.payload_size < 939
@@ -298,7 +298,7 @@ def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     (expired,) = bench.queues.take_first(lambda batch: batch.created_at <= 0.0)
     bench.accumulator.complete(expired)
     bench.codec.run()
-    assert bench.accumulator.take_compressed() is None
+    assert bench.accumulator.store_compressed() is None
     assert bench.memory.used == 0
     assert bench.state.incomplete == 0
 

@@ -145,7 +145,7 @@ def test_failed_batch_is_not_a_success(state: SessionState, writer: ThreadPoolEx
     """Between the failure of the last batch and the session's error, nothing is incomplete."""
     state.add_incomplete(1)
     waiting = writer.submit(state.wait_until_complete, SOON)
-    state.mark_failed()
+    state.expect_error()
     state.complete()
     with pytest.raises(TimeoutError):
         waiting.result(0.02)

@@ -149,7 +149,7 @@ def _batch(codec: Codec) -> ProducerBatch:
     )
     batch = closed_batch(TopicPartition("t", 0), 0.0, columns)
     recompress(batch, codec, None)
-    batch.number(7, 1, 2**31 - 30)
+    batch.set_sequence(7, 1, 2**31 - 30)
     return batch
 
 

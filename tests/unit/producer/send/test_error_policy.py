@@ -10,7 +10,7 @@ from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     BatchStep,
     RejectionFacts,
-    is_unclear,
+    may_be_persisted_after,
     next_step,
 )
 
@@ -20,7 +20,7 @@ FACTS = RejectionFacts(
     is_idempotent=True,
     is_head=True,
     records=10,
-    is_ambiguous=False,
+    is_possibly_persisted=False,
     is_expired=False,
     has_attempts_left=True,
 )
@@ -167,13 +167,13 @@ def test_status_after_permanent_error(code: int) -> None:
     [code for code, action, _ in TABLE if action not in (BatchAction.COMPLETE, BatchAction.SPLIT)],
 )
 def test_lost_response_leaves_doubt_permanently(code: int) -> None:
-    late = replace(FACTS, is_ambiguous=True, is_expired=True)
+    late = replace(FACTS, is_possibly_persisted=True, is_expired=True)
     assert next_step(code, late).status is POSSIBLY
 
 
 @pytest.mark.parametrize("code", [ErrorCode.none, ErrorCode.duplicate_sequence_number])
 def test_late_success_counts(code: int) -> None:
-    late = replace(FACTS, is_expired=True, has_attempts_left=False, is_ambiguous=True)
+    late = replace(FACTS, is_expired=True, has_attempts_left=False, is_possibly_persisted=True)
     assert next_step(code, late) == COMPLETE
 
 
@@ -185,7 +185,8 @@ def test_sequence_gap_behind_unsettled_batch_is_retried() -> None:
 
 def test_unknown_producer_id_is_not_retried_if_records_may_be_in_the_log() -> None:
     assert (
-        next_step(ErrorCode.unknown_producer_id, replace(FACTS, is_ambiguous=True)) == FAIL_POSSIBLY
+        next_step(ErrorCode.unknown_producer_id, replace(FACTS, is_possibly_persisted=True))
+        == FAIL_POSSIBLY
     )
 
 
@@ -202,9 +203,14 @@ def test_batch_too_large_may_be_in_the_log_from_an_earlier_attempt() -> None:
     """Its splits are rejected then, because they reuse its sequences. A single record cannot be
     split.
     """
-    assert next_step(TOO_LARGE, replace(FACTS, records=1, is_ambiguous=True)) == FAIL_POSSIBLY
+    assert (
+        next_step(TOO_LARGE, replace(FACTS, records=1, is_possibly_persisted=True)) == FAIL_POSSIBLY
+    )
     for facts in (FACTS, PLAIN):
-        assert next_step(TOO_LARGE, replace(facts, is_ambiguous=True)).action is BatchAction.SPLIT
+        assert (
+            next_step(TOO_LARGE, replace(facts, is_possibly_persisted=True)).action
+            is BatchAction.SPLIT
+        )
 
 
 def test_rejected_records_may_be_in_the_log_from_an_earlier_attempt() -> None:
@@ -212,12 +218,13 @@ def test_rejected_records_may_be_in_the_log_from_an_earlier_attempt() -> None:
         facts = replace(FACTS, records=records)
         assert next_step(ErrorCode.invalid_record, facts) == FAIL_NOT
         assert (
-            next_step(ErrorCode.invalid_record, replace(facts, is_ambiguous=True)) == FAIL_POSSIBLY
+            next_step(ErrorCode.invalid_record, replace(facts, is_possibly_persisted=True))
+            == FAIL_POSSIBLY
         )
 
 
 def test_errors_after_which_records_may_be_in_the_log() -> None:
-    unclear = {code for code in range(-3, 120) if is_unclear(code)}
+    unclear = {code for code in range(-3, 120) if may_be_persisted_after(code)}
     assert unclear >= {
         ErrorCode.unknown_topic_or_partition,
         ErrorCode.not_leader_or_follower,
@@ -228,7 +235,7 @@ def test_errors_after_which_records_may_be_in_the_log() -> None:
         DISCONNECTED,
     }
     assert not any(
-        is_unclear(code)
+        may_be_persisted_after(code)
         for code in (
             ErrorCode.corrupt_message,
             ErrorCode.leader_not_available,

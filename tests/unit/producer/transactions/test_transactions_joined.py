@@ -41,7 +41,7 @@ def test_session_uses_the_drivers_producer(sim: World) -> None:
     assert [request.transactional_id for request in coordinator.requests_for(INIT)] == [CLAIM]
     assert coordinator.transactions[DRIVER].state == "Ongoing"
     assert coordinator.transactions[CLAIM].state == "Empty"
-    assert sim.session.has_claimed
+    assert sim.session.has_sent_init_producer_id
     opened = sim.session.transaction
     assert opened is not None
     assert (opened.transactional_id, opened.producer_id, opened.epoch) == (DRIVER, 77, 5)
@@ -49,7 +49,7 @@ def test_session_uses_the_drivers_producer(sim: World) -> None:
 
 def test_session_without_rows_claims_nothing(sim: World) -> None:
     sim.steps(5)
-    assert not sim.session.has_claimed
+    assert not sim.session.has_sent_init_producer_id
     assert sim.cluster.coordinator.requests == []
 
 

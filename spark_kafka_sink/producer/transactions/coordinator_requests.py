@@ -120,7 +120,7 @@ def coordinator_error(
     broker, api = str(completion.node), completion.request.api
     if code in error_codes.AUTHORIZATION_FAILED:
         two_phase = settings is not None and settings.two_phase
-        return acls.transaction_denied(code, broker, two_phase=two_phase)
+        return acls.transaction_error(code, broker, two_phase=two_phase)
     problem = _MESSAGES.get(code, f"the broker rejected {ApiKey(api).name}")
     if code == ErrorCode.invalid_transaction_timeout and settings is not None:
         problem = (
@@ -182,7 +182,7 @@ class CoordinatorLookup:
     def forget(self, now: float) -> None:
         """Discard the coordinator, which may have changed; look it up after a backoff."""
         self._node = None
-        self._retry.record_failure(now)
+        self._retry.back_off(now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
         """Handle the response to FindCoordinator.
@@ -199,7 +199,7 @@ class CoordinatorLookup:
             self.problem = error_name(code)
             if action_for(completion.request.api, code) not in RETRYING:
                 raise coordinator_error(completion, code, self._transactional_id, self._acls)
-            self._retry.record_failure(now)
+            self._retry.back_off(now)
             return
         self.problem = ""
         self._retry.record_success()
@@ -246,7 +246,7 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
     return Request.of(ApiKey.FIND_COORDINATOR, version, values, context)
 
 
-def init_producer_id(
+def init_producer_id_request(
     connection: Connection, settings: TransactionSettings, context: object
 ) -> Request:
     """Return a request to the coordinator for a producer id and the next epoch.
