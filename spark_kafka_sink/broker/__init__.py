@@ -10,8 +10,8 @@ state, and both threads use the lock in `state_lock`.
 
 In reading order:
 
-- `embedded`: `EmbeddedBroker`, the class that tests and demos use, and `BrokerRuntime`, which
-  creates and connects the state, sockets and threads
+- `embedded`: `EmbeddedBroker`, the class that tests and demos use
+- `broker_runtime`: creates and connects the state, sockets and threads of a running broker
 - `config`: `BrokerConfig`, which contains all settings of a broker, and its listener addresses
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: the faults that users inject, and their text form

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         ServedApi,
     )
     from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 _ALL_PARTITIONS_FAIL: Final = frozenset(
     {
@@ -67,7 +67,7 @@ _OFFSETS_TOP_ERROR: Final = 2
 class Rejection(NamedTuple):
     """The error code and message for denied operations on resources of one type."""
 
-    error: ErrorCode
+    code: ErrorCode
     message: str
 
 
@@ -87,10 +87,10 @@ _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
 
 def handle(handler: ServedApi, context: RequestContext) -> HandlerResult:
     """Handle a request, except for the parts for which the client is not authorized."""
-    return _Authorized(handler, context).answer()
+    return _Authorizer(handler, context).handle()
 
 
-class _Authorized:
+class _Authorizer:
     """Authorizes one request."""
 
     def __init__(self, handler: ServedApi, context: RequestContext) -> None:
@@ -98,8 +98,8 @@ class _Authorized:
         self._context = context
         self._api = handler.api
 
-    def answer(self) -> HandlerResult:
-        """Return the handler's answer with errors for the denied parts.
+    def handle(self) -> HandlerResult:
+        """Return the handler's result with errors for the denied parts.
 
         If the whole request is denied, the handler is not called.
         """
@@ -132,12 +132,12 @@ class _Authorized:
         if by_partition:
             shape = request_shapes.BY_PARTITION[api]
             if hasattr(request, shape.topics):
-                top = {"error_code": rejection.error} if api == ApiKey.ELECT_LEADERS else {}
-                return request_shapes.failed_adder(shape, request, rejection.error)(
-                    {shape.answers: [], **top}
+                top = {"error_code": rejection.code} if api == ApiKey.ELECT_LEADERS else {}
+                return request_shapes.failed_adder(shape, request, rejection.code)(
+                    {shape.response_topics: [], **top}
                 )
-        failed = request_shapes.failed_items(api, request, rejection.error) or {
-            "error_code": rejection.error
+        failed = request_shapes.failed_items(api, request, rejection.code) or {
+            "error_code": rejection.code
         }
         about = {"error_message": rejection.message, REASON: self._reason(denied)}
         return {**failed, **about, **_NOTHING.get(api, {})}
@@ -157,15 +157,15 @@ class _Authorized:
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
             return NoFields.CLOSE
         add = request_shapes.failed_adder(
-            shape, denied_request, REJECTIONS[ResourceType.TOPIC].error
+            shape, denied_request, REJECTIONS[ResourceType.TOPIC].code
         )
         if self._api == ApiKey.ADD_PARTITIONS_TO_TXN:
             not_attempted = request_shapes.failed_adder(
                 shape, allowed_request, ErrorCode.operation_not_attempted
             )
-            return add(not_attempted({shape.answers: []}))
+            return add(not_attempted({shape.response_topics: []}))
         if not getattr(allowed_request, shape.topics):
-            return add({shape.answers: []})
+            return add({shape.response_topics: []})
         return self._handled(context._replace(request=allowed_request), add)
 
     def _without_items(self, shape: ItemShape) -> HandlerResult:
@@ -180,19 +180,20 @@ class _Authorized:
             else:
                 rejected.append(self._rejected_item(shape, item, denied))
 
-        def add(values: Values) -> Values:
-            return {**values, shape.answers: [*values.get(shape.answers, ()), *rejected]}
+        def add(values: FieldValues) -> FieldValues:
+            items = [*values.get(shape.response_items, ()), *rejected]
+            return {**values, shape.response_items: items}
 
         if not allowed:
-            return add({shape.answers: []})
+            return add({shape.response_items: []})
         allowed_request = replace(context.request, **{shape.items: tuple(allowed)})
         return self._handled(context._replace(request=allowed_request), add)
 
-    def _rejected_item(self, shape: ItemShape, item: Any, denied: Right) -> Values:
+    def _rejected_item(self, shape: ItemShape, item: Any, denied: Right) -> FieldValues:
         is_new = self._api == ApiKey.CREATE_TOPICS
         error, message_of_type = REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
         message = _MESSAGES.get(self._api, message_of_type)
-        failed = shape.answer(item, error)
+        failed = shape.item_response(item, error)
         return {**failed, "error_message": message, REASON: self._reason(denied)}
 
     def _reason(self, denied: Right) -> str:
@@ -200,13 +201,13 @@ class _Authorized:
         return str(Denial(user=self._context.user, **denied._asdict()))
 
     def _handled(
-        self, context: RequestContext, change: Callable[[Values], Values]
+        self, context: RequestContext, change: Callable[[FieldValues], FieldValues]
     ) -> HandlerResult:
-        """Call the handler and apply `change` to its answer, which may be delayed."""
+        """Call the handler and apply `change` to its result, which may be delayed."""
         reply = context.reply
         delayed = context._replace(reply=lambda values: reply(change(values)))
-        answer = self._handler.handle(delayed)
-        return answer if isinstance(answer, NoFields) else change(answer)
+        result = self._handler.handle(delayed)
+        return result if isinstance(result, NoFields) else change(result)
 
 
 def _rejecting(api: int) -> PartitionShape:

@@ -1,13 +1,7 @@
-"""`EmbeddedBroker`: a Kafka broker or cluster inside this process, for tests and demos.
-
-`BrokerRuntime` creates and connects the state, sockets and threads of a running broker.
-"""
+"""`EmbeddedBroker`: a Kafka broker or cluster inside this process, for tests and demos."""
 
 from __future__ import annotations
 
-import errno
-import os
-import threading
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import (
@@ -22,169 +16,30 @@ from typing import (
     overload,
 )
 
-from spark_kafka_sink.broker.cluster.cluster import BrokerNode, Cluster, JumpingClock
+from spark_kafka_sink.broker.broker_runtime import BrokerRuntime
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
-from spark_kafka_sink.broker.config import LOG, BrokerConfig, address_text, reachable
-from spark_kafka_sink.broker.fault_injector import FaultInjector
+from spark_kafka_sink.broker.config import BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.faults import Faults
-from spark_kafka_sink.broker.net.request_handler import RequestHandler
-from spark_kafka_sink.broker.net.server import Server, for_other_threads, run_on
-from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
-from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-from spark_kafka_sink.broker.redis.redis_storage import RedisBackend
-from spark_kafka_sink.broker.security.server_security import SecurityControls, ServerSecurity
-from spark_kafka_sink.broker.state_lock import StateLock
-from spark_kafka_sink.broker.storage.data_dir import DataDir
-from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
+from spark_kafka_sink.broker.net.server import run_on
+from spark_kafka_sink.broker.security.server_security import SecurityControls
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, read_committed
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterable, Mapping
 
+    from spark_kafka_sink.broker.cluster.cluster import BrokerNode, Cluster
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.security.denials import Denials
-    from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.formats.decoder import DecodedRecord
-    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
-STOP_SECONDS: Final = 10.0
 T = TypeVar("T")
 P = ParamSpec("P")
 _MAX_LISTED_TOPICS: Final = 20
-RUN_SECONDS: Final = 10.0
+RUN_S: Final = 10.0
 """Maximum time in seconds that `run` waits for the broker's thread."""
-
-
-class BrokerRuntime:
-    """A running broker. It listens after construction, and serves requests from `start` to `stop`.
-
-    Args:
-        config: the broker's settings.
-        faults: the faults to inject; they can be armed and disarmed at any time.
-        security: certificates and users.
-
-    Raises:
-        ConfigError: the storage or a topic cannot be set up as configured.
-        BrokerUnavailableError: a port is not available, or Redis does not respond.
-    """
-
-    def __init__(self, config: BrokerConfig, faults: Faults, security: ServerSecurity) -> None:
-        self._pid = os.getpid()
-        listeners = _listen(config)
-        self.nodes = _nodes(config, listeners)
-        bound = {node.id: node.bound for node in self.nodes}
-        self._sockets = SocketServer(listeners, bound, security)
-        self._requests: RequestHandler | None = None
-        # Requests that might wait for the storage run on a separate thread.
-        if config.storage != LOG:
-            self._requests = RequestHandler(StateLock())
-        try:
-            self.cluster = self._open_cluster(config, security.denials)
-        except BaseException:
-            self._sockets.close_all()
-            raise
-        injector = FaultInjector(self.cluster, faults)
-        self._server = Server(self.cluster, self._sockets, self._requests, injector)
-        self._thread = threading.Thread(
-            target=self._server.run, name="kafkaprod-broker", daemon=True
-        )
-
-    def _open_cluster(self, config: BrokerConfig, denials: Denials) -> Cluster:
-        clock, purgatory = JumpingClock(), DelayedOperationPurgatory()
-        lock = None if self._requests is None else self._requests.lock
-
-        def on_replicated(topic_partition: TopicPartition) -> None:
-            self.call_soon(lambda: purgatory.wake(topic_partition))
-
-        sockets = self._sockets.of_nodes
-        backend: StorageBackend
-        if lock is not None:
-            sockets = for_other_threads(self._sockets, lock)
-            backend = RedisBackend(config.storage, clock, lock, on_replicated)
-        else:
-            backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
-        try:
-            return Cluster(
-                config,
-                nodes=self.nodes,
-                clock=clock,
-                backend=backend,
-                purgatory=purgatory,
-                sockets=sockets,
-                denials=denials,
-            )
-        except OSError as error:
-            backend.abandon()
-            raise ConfigError(
-                f"the broker's storage failed: {error}",
-                hint="Make the storage writable, or free space.",
-            ) from error
-        except BaseException:
-            backend.abandon()
-            raise
-
-    def call_soon(self, function: Callable[[], None]) -> None:
-        """Run a function on the thread that owns the cluster's state. Thread-safe."""
-        if self._requests is None:
-            self._sockets.call_soon(function)
-        else:
-            self._requests.submit(function)
-
-    @property
-    def open_connections(self) -> int:
-        """Number of client connections to all nodes."""
-        return self._sockets.open_connections
-
-    def start(self) -> None:
-        """Start the threads that serve requests."""
-        if self._requests is not None:
-            self._requests.start(self.cluster)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Close all connections, and flush and close the storage.
-
-        This has no effect in a forked process: the storage belongs to its parent.
-        """
-        if os.getpid() != self._pid:
-            return
-        self._server.stop()
-        self._thread.join(STOP_SECONDS)
-        self.cluster.close()
-
-
-def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
-    """Return a listening socket for each node, by node id."""
-    listeners: dict[int, socket.socket] = {}
-    try:
-        for index in range(config.nodes):
-            port = config.port + index if config.port else 0
-            listeners[index + 1] = listen(config.host, port)
-    except OSError as error:
-        for listener in listeners.values():
-            listener.close()
-        is_port = error.errno in {errno.EADDRINUSE, errno.EACCES}
-        raise BrokerUnavailableError(
-            f"the embedded broker cannot listen on {config.host}:{port}: {error.strerror}",
-            hint="Set another port, or 0 for any free port."
-            if is_port
-            else "Set host to an address of this machine.",
-        ) from error
-    return listeners
-
-
-def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[BrokerNode, ...]:
-    ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
-    addresses = config.advertised(ports)
-    return tuple(
-        BrokerNode(id=node, host=host, port=port, bound=(config.host, ports[node]))
-        for node, (host, port) in addresses.items()
-    )
 
 
 def _not_running() -> BrokerUnavailableError:
@@ -322,7 +177,7 @@ class EmbeddedBroker(SecurityControls):
         runtime = self._runtime
         if runtime is None:
             raise _not_running()
-        return run_on(runtime.call_soon, lambda: function(runtime.cluster)).result(RUN_SECONDS)
+        return run_on(runtime.call_soon, lambda: function(runtime.cluster)).result(RUN_S)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:
         """Create a topic. In the names of `configs`, use underscores instead of dots.

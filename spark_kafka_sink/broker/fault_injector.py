@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.net.dispatcher import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.request_shapes import PartitionShape
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 _ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
@@ -179,7 +179,7 @@ class FaultInjector:
         remaining, failed_request = request_shapes.split(shape, context.request, is_failed)
         add = request_shapes.failed_adder(shape, failed_request, _code(fault.value))
         if not getattr(remaining, shape.topics):
-            channel.send(add({shape.answers: []}))
+            channel.send(add({shape.response_topics: []}))
             return
         channel.changes.append(add)
         channel.handle(context._replace(request=remaining))
@@ -192,7 +192,7 @@ def _code(number: int) -> ErrorCode:
         return cast("ErrorCode", UnknownErrorCode(number))
 
 
-def _with_error(values: Values, fault: Fault, error: ErrorCode) -> Values:
+def _with_error(values: FieldValues, fault: Fault, error: ErrorCode) -> FieldValues:
     """Return a Metadata response with an error for the topics or the partition of the fault."""
     return {
         **values,
@@ -200,7 +200,7 @@ def _with_error(values: Values, fault: Fault, error: ErrorCode) -> Values:
     }
 
 
-def _topic_with_error(topic: Values, fault: Fault, error: ErrorCode) -> Values:
+def _topic_with_error(topic: FieldValues, fault: Fault, error: ErrorCode) -> FieldValues:
     if fault.topic not in {None, topic["name"]}:
         return topic
     if fault.partition is None:
@@ -214,5 +214,5 @@ def _topic_with_error(topic: Values, fault: Fault, error: ErrorCode) -> Values:
     return {**topic, "partitions": partitions}
 
 
-def _throttled(milliseconds: int) -> Callable[[Values], Values]:
+def _throttled(milliseconds: int) -> Callable[[FieldValues], FieldValues]:
     return lambda values: {**values, "throttle_time": timedelta(milliseconds=milliseconds)}

@@ -77,6 +77,10 @@ class Effect(StrEnum):
     """The brokers' wall time changes before the request is handled (ms, can be negative)."""
 
 
+_PLAIN = {Effect.LOSE_REQUEST, Effect.LOSE_RESPONSE, Effect.CLOSE, Effect.FORGET}
+_OPTIONAL = {Effect.MOVE, Effect.CUT}
+
+
 class RequestPartition(NamedTuple):
     """A partition or topic in a request.
 
@@ -163,10 +167,6 @@ class Fault:
     @property
     def _is_anywhere(self) -> bool:
         return self.topic is None and self.partition is None
-
-
-_PLAIN = {Effect.LOSE_REQUEST, Effect.LOSE_RESPONSE, Effect.CLOSE, Effect.FORGET}
-_OPTIONAL = {Effect.MOVE, Effect.CUT}
 
 
 def parse_fault(text: str) -> Fault:

@@ -14,14 +14,14 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
-from spark_kafka_sink.kafka.protocol.messages import Values
+from spark_kafka_sink.kafka.protocol.messages import FieldValues
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from uuid import UUID
 
-ItemResult: TypeAlias = Values | ErrorCode | TopicError
+ItemResult: TypeAlias = FieldValues | ErrorCode | TopicError
 """The result for a partition or an item of a request: fields of the response, or an error."""
 _NO_OFFSETS = {"base_offset": -1, "log_append_time": None, "log_start_offset": -1}
 _NO_RECORDS = {
@@ -49,9 +49,9 @@ class PartitionShape:
     topics: str = "topics"
     partitions: str = "partitions"
     index: str = "partition_index"
-    answers: str = "topics"
-    answer_partitions: str = "partitions"
-    answer_index: str = "partition_index"
+    response_topics: str = "topics"
+    response_partitions: str = "partitions"
+    response_index: str = "partition_index"
     error: str = "error_code"
     failed: Mapping[str, Any] = field(default_factory=dict)
 
@@ -60,24 +60,69 @@ class PartitionShape:
         index: int = getattr(partition, self.index) if self.index else partition
         return index
 
-    def answer(self, partition: Any, result: ItemResult) -> Values:
+    def partition_response(self, partition: Any, result: ItemResult) -> FieldValues:
         """Return a partition's part of the response, from its fields or its error."""
         if isinstance(result, TopicError):
             message = {"error_message": result.message or None}
-            return {**self.answer(partition, result.error), **message}
+            return {**self.partition_response(partition, result.code), **message}
         if isinstance(result, int):
             result = {self.error: result, **(self.failed if result else {})}
-        return {self.answer_index: self.index_of(partition), **result}
+        return {self.response_index: self.index_of(partition), **result}
 
-    def answer_topic(self, item: Any, handle: Callable[[Any], ItemResult]) -> Values:
+    def topic_response(self, item: Any, handle: Callable[[Any], ItemResult]) -> FieldValues:
         """Return a topic's part of the response. `handle` is called for each partition."""
         partitions = getattr(item, self.partitions)
         return {
             **{name: getattr(item, name, None) for name in ("name", "topic", "topic_id")},
-            self.answer_partitions: [
-                self.answer(partition, handle(partition)) for partition in partitions
+            self.response_partitions: [
+                self.partition_response(partition, handle(partition)) for partition in partitions
             ],
         }
+
+
+BY_PARTITION: Mapping[int, PartitionShape] = {
+    ApiKey.PRODUCE: PartitionShape(
+        topics="topic_data",
+        partitions="partition_data",
+        index="index",
+        response_topics="responses",
+        response_partitions="partition_responses",
+        response_index="index",
+        failed=_NO_OFFSETS,
+    ),
+    ApiKey.FETCH: PartitionShape(
+        index="partition", response_topics="responses", failed=_NO_RECORDS
+    ),
+    ApiKey.LIST_OFFSETS: PartitionShape(failed={"timestamp": -1, "offset": -1, "leader_epoch": -1}),
+    ApiKey.OFFSET_COMMIT: PartitionShape(),
+    ApiKey.TXN_OFFSET_COMMIT: PartitionShape(),
+    ApiKey.DELETE_RECORDS: PartitionShape(failed={"low_watermark": -1}),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: PartitionShape(
+        index="partition", response_index="partition", failed={"leader_epoch": -1, "end_offset": -1}
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: PartitionShape(partitions="partition_indexes", index=""),
+    ApiKey.OFFSET_FETCH: PartitionShape(
+        partitions="partition_indexes", index="", failed={"committed_offset": -1, "metadata": ""}
+    ),
+    ApiKey.OFFSET_DELETE: PartitionShape(),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: PartitionShape(response_topics="responses"),
+    ApiKey.ELECT_LEADERS: PartitionShape(
+        topics="topic_partitions",
+        index="",
+        response_topics="replica_election_results",
+        response_partitions="partition_result",
+        response_index="partition_id",
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: PartitionShape(
+        topics="v3_and_below_topics",
+        index="",
+        response_topics="results_by_topic_v3_and_below",
+        response_partitions="results_by_partition",
+        error="partition_error_code",
+    ),
+}
+MARKER_TOPICS = PartitionShape(partitions="partition_indexes", index="")
+"""The shape of the topics of a marker in WriteTxnMarkers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +134,15 @@ class ItemShape:
     """
 
     items: str
-    answers: str
+    response_items: str
     names: Mapping[str, str]
     failed: Mapping[str, Any] = field(default_factory=dict)
 
-    def answer(self, item: Any, result: ItemResult) -> Values:
+    def item_response(self, item: Any, result: ItemResult) -> FieldValues:
         """Return an item's part of the response, from its fields or its error."""
         if isinstance(result, TopicError):
-            return {**self.answer(item, result.error), "error_message": result.message or None}
+            message = {"error_message": result.message or None}
+            return {**self.item_response(item, result.code), **message}
         names = {
             response_field: getattr(item, item_field) if item_field else item
             for response_field, item_field in self.names.items()
@@ -106,47 +152,6 @@ class ItemShape:
         return {**names, **result}
 
 
-BY_PARTITION: Mapping[int, PartitionShape] = {
-    ApiKey.PRODUCE: PartitionShape(
-        topics="topic_data",
-        partitions="partition_data",
-        index="index",
-        answers="responses",
-        answer_partitions="partition_responses",
-        answer_index="index",
-        failed=_NO_OFFSETS,
-    ),
-    ApiKey.FETCH: PartitionShape(index="partition", answers="responses", failed=_NO_RECORDS),
-    ApiKey.LIST_OFFSETS: PartitionShape(failed={"timestamp": -1, "offset": -1, "leader_epoch": -1}),
-    ApiKey.OFFSET_COMMIT: PartitionShape(),
-    ApiKey.TXN_OFFSET_COMMIT: PartitionShape(),
-    ApiKey.DELETE_RECORDS: PartitionShape(failed={"low_watermark": -1}),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: PartitionShape(
-        index="partition", answer_index="partition", failed={"leader_epoch": -1, "end_offset": -1}
-    ),
-    ApiKey.DESCRIBE_PRODUCERS: PartitionShape(partitions="partition_indexes", index=""),
-    ApiKey.OFFSET_FETCH: PartitionShape(
-        partitions="partition_indexes", index="", failed={"committed_offset": -1, "metadata": ""}
-    ),
-    ApiKey.OFFSET_DELETE: PartitionShape(),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: PartitionShape(answers="responses"),
-    ApiKey.ELECT_LEADERS: PartitionShape(
-        topics="topic_partitions",
-        index="",
-        answers="replica_election_results",
-        answer_partitions="partition_result",
-        answer_index="partition_id",
-    ),
-    ApiKey.ADD_PARTITIONS_TO_TXN: PartitionShape(
-        topics="v3_and_below_topics",
-        index="",
-        answers="results_by_topic_v3_and_below",
-        answer_partitions="results_by_partition",
-        error="partition_error_code",
-    ),
-}
-MARKER_TOPICS = PartitionShape(partitions="partition_indexes", index="")
-"""The shape of the topics of a marker in WriteTxnMarkers."""
 BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
     ApiKey.CREATE_TOPICS: (ItemShape("topics", "topics", _NAME, {"configs": ()}),),
     ApiKey.DELETE_TOPICS: (
@@ -220,7 +225,7 @@ def split(
     return remaining, failed
 
 
-def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
+def failed_items(api: int, request: Any, error: ErrorCode) -> FieldValues | None:
     """Return a response with the error for every item, or None if items have no error field."""
     if api == ApiKey.WRITE_TXN_MARKERS:
         return {"markers": [_failed_marker(item, error) for item in request.markers]}
@@ -229,36 +234,36 @@ def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
         if items is not None:
             return {
                 "error_code": error,
-                shape.answers: [shape.answer(item, error) for item in items],
+                shape.response_items: [shape.item_response(item, error) for item in items],
             }
     return None
 
 
 def failed_adder(
     shape: PartitionShape, failed: Any, error: ErrorCode
-) -> Callable[[Values], dict[str, Any]]:
+) -> Callable[[FieldValues], dict[str, Any]]:
     """Return a function that adds the partitions in `failed` to a response, with an error."""
-    added = [shape.answer_topic(item, lambda _: error) for item in getattr(failed, shape.topics)]
+    added = [shape.topic_response(item, lambda _: error) for item in getattr(failed, shape.topics)]
 
-    def add(values: Values) -> dict[str, Any]:
-        answers = [dict(answer) for answer in values.get(shape.answers, ())]
+    def add(values: FieldValues) -> dict[str, Any]:
+        topics = [dict(topic) for topic in values.get(shape.response_topics, ())]
         for topic in added:
-            same = next((answer for answer in answers if _is_same_topic(answer, topic)), None)
+            same = next((other for other in topics if _is_same_topic(other, topic)), None)
             if same is None:
-                answers.append(dict(topic))
+                topics.append(dict(topic))
             else:
-                partitions = [*same[shape.answer_partitions], *topic[shape.answer_partitions]]
-                same[shape.answer_partitions] = partitions
-        return {**values, shape.answers: answers}
+                partitions = shape.response_partitions
+                same[partitions] = [*same[partitions], *topic[partitions]]
+        return {**values, shape.response_topics: topics}
 
     return add
 
 
-def _is_same_topic(topic: Values, other: Values) -> bool:
+def _is_same_topic(topic: FieldValues, other: FieldValues) -> bool:
     keys = ("name", "topic", "topic_id")
     return any(topic.get(key) is not None and topic.get(key) == other[key] for key in keys)
 
 
-def _failed_marker(item: Any, error: ErrorCode) -> Values:
-    topics = [MARKER_TOPICS.answer_topic(topic, lambda _: error) for topic in item.topics]
+def _failed_marker(item: Any, error: ErrorCode) -> FieldValues:
+    topics = [MARKER_TOPICS.topic_response(topic, lambda _: error) for topic in item.topics]
     return {"producer_id": item.producer_id, "topics": topics}

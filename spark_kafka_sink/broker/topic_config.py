@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.config import address_text
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.config.option import MAX_INT, MAX_LONG
+from spark_kafka_sink.config.option_definition import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -105,34 +105,41 @@ def number(low: int, high: int = MAX_LONG) -> Callable[[str], bool]:
     return allowed
 
 
+INTERNAL_KEYS: dict[str, ConfigKey] = {
+    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, MAX_INT))
+}
+"""Kafka's config for very small segments in tests. It is listed only if it is set."""
+
+
 def one_of(*words: str) -> Callable[[str], bool]:
     """Return a function that accepts the given words."""
     return lambda text: text in words
-
-
-def _policies(text: str) -> bool:
-    return bool(text) and set(text.split(",")) <= {"delete", "compact"}
-
-
-def _gzip_level(text: str) -> bool:
-    return text == "-1" or number(1, 9)(text)
-
-
-def _ratio(text: str) -> bool:
-    return re.fullmatch(r"0(\.\d+)?|1(\.0+)?", text) is not None
-
-
-def _throttled(text: str) -> bool:
-    return re.fullmatch(r"\*|(\d+:\d+(,\d+:\d+)*)?", text) is not None
 
 
 _BOOLEAN = one_of("true", "false")
 _CODECS = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMES = one_of("CreateTime", "LogAppendTime")
 
+
+def _is_policy_list(text: str) -> bool:
+    return bool(text) and set(text.split(",")) <= {"delete", "compact"}
+
+
+def _is_gzip_level(text: str) -> bool:
+    return text == "-1" or number(1, 9)(text)
+
+
+def _is_ratio(text: str) -> bool:
+    return re.fullmatch(r"0(\.\d+)?|1(\.0+)?", text) is not None
+
+
+def _is_replica_list(text: str) -> bool:
+    return re.fullmatch(r"\*|(\d+:\d+(,\d+:\d+)*)?", text) is not None
+
+
 TOPIC_KEYS: dict[str, ConfigKey] = {
-    "cleanup.policy": ConfigKey(ConfigType.LIST, "delete", _policies),
-    "compression.gzip.level": ConfigKey(ConfigType.INT, "-1", _gzip_level),
+    "cleanup.policy": ConfigKey(ConfigType.LIST, "delete", _is_policy_list),
+    "compression.gzip.level": ConfigKey(ConfigType.INT, "-1", _is_gzip_level),
     "compression.lz4.level": ConfigKey(ConfigType.INT, "9", number(1, 17)),
     "compression.type": ConfigKey(ConfigType.STRING, "producer", _CODECS),
     "compression.zstd.level": ConfigKey(ConfigType.INT, "3", number(-131_072, 22)),
@@ -140,9 +147,9 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
     "file.delete.delay.ms": ConfigKey(ConfigType.LONG, "60000", number(0)),
     "flush.messages": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(1)),
     "flush.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(0)),
-    "follower.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _throttled),
+    "follower.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _is_replica_list),
     "index.interval.bytes": ConfigKey(ConfigType.INT, "4096", number(0, MAX_INT)),
-    "leader.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _throttled),
+    "leader.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _is_replica_list),
     "local.retention.bytes": ConfigKey(ConfigType.LONG, "-2", number(-2)),
     "local.retention.ms": ConfigKey(ConfigType.LONG, "-2", number(-2)),
     "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(1)),
@@ -150,7 +157,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
     "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(HOUR_MS), number(0)),
     "message.timestamp.before.max.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(0)),
     "message.timestamp.type": ConfigKey(ConfigType.STRING, "CreateTime", _TIMES),
-    "min.cleanable.dirty.ratio": ConfigKey(ConfigType.DOUBLE, "0.5", _ratio),
+    "min.cleanable.dirty.ratio": ConfigKey(ConfigType.DOUBLE, "0.5", _is_ratio),
     "min.compaction.lag.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
     "min.insync.replicas": ConfigKey(ConfigType.INT, "1", number(1, MAX_INT)),
     "preallocate": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
@@ -170,10 +177,12 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
 Configs of compaction, throttling and tiered storage are listed but have no effect.
 """
 
-INTERNAL_KEYS: dict[str, ConfigKey] = {
-    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, MAX_INT))
+
+BROKER_KEYS: Mapping[str, ConfigKey] = {
+    name: TOPIC_KEYS[topic] for name, topic in TOPIC_NAMES.items()
 }
-"""Kafka's config for very small segments in tests. It is listed only if it is set."""
+"""The broker configs that can be changed at runtime."""
+
 
 _ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 
@@ -299,12 +308,6 @@ def default_synonym(name: str) -> tuple[str, str] | None:
     if name in _WITHOUT_DEFAULT:
         return None
     return _DEFAULT_NAMES.get(name, (name, BROKER_KEYS[name].default))
-
-
-BROKER_KEYS: Mapping[str, ConfigKey] = {
-    name: TOPIC_KEYS[topic] for name, topic in TOPIC_NAMES.items()
-}
-"""The broker configs that can be changed at runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log, warn_once
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.common.text import shown_name
-from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.option_names import (
     KNOWN_NAMES,
     SERIALIZERS,

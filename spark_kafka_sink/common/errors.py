@@ -9,22 +9,28 @@ from typing import Self, TypedDict, Unpack
 
 from spark_kafka_sink.common.delivery_status import PartitionStatus, describe_statuses
 
-FIELDS = ("topic", "partition", "broker", "error", "hint")
+FIELDS = {
+    "topic": "topic",
+    "partition": "partition",
+    "broker": "broker",
+    "kafka_error": "error",
+}
+"""Fields of an error that are part of its text, with their names in the text."""
 
 
 class ErrorFields(TypedDict, total=False):
     """Optional context of an error, which is part of its text.
 
-    `topic` and `partition` locate the error. `broker` is "host:port" or a node id. `error` is
-    Kafka's error name, such as NOT_LEADER_OR_FOLLOWER. `hint` is what the user should do next.
-    `statuses` are the outcomes of the records, one for each partition and each outcome other than
-    "persisted".
+    `topic` and `partition` locate the error. `broker` is "host:port" or a node id. `kafka_error`
+    is the name of Kafka's error, such as NOT_LEADER_OR_FOLLOWER. `hint` is what the user should do
+    next. `statuses` are the outcomes of the records, one for each partition and each outcome other
+    than "persisted".
     """
 
     topic: str | None
     partition: int | None
     broker: str | None
-    error: str | None
+    kafka_error: str | None
     hint: str | None
     statuses: tuple[PartitionStatus, ...]
 
@@ -40,13 +46,13 @@ class KafkaProdError(Exception):
     topic: str | None = None
     partition: int | None = None
     broker: str | None = None
-    error: str | None = None
+    kafka_error: str | None = None
     hint: str | None = None
     statuses: tuple[PartitionStatus, ...] = ()
     """The outcomes of the records, if the error ended a session that had records."""
 
     def __init__(self, message: str, **fields: Unpack[ErrorFields]) -> None:
-        unknown = fields.keys() - {*FIELDS, "statuses"}
+        unknown = fields.keys() - {*FIELDS, "hint", "statuses"}
         if unknown:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
         super().__init__(message)
@@ -54,8 +60,8 @@ class KafkaProdError(Exception):
         self.__dict__.update(fields)
 
     def __str__(self) -> str:
-        where = ((name, getattr(self, name)) for name in FIELDS[:-1])
-        known = ", ".join(f"{name}={value}" for name, value in where if value is not None)
+        where = ((text, getattr(self, name)) for name, text in FIELDS.items())
+        known = ", ".join(f"{text}={value}" for text, value in where if value is not None)
         text = f"{self.message} [{known}]" if known else self.message
         text = f"{text}. {self.hint}" if self.hint else text
         summary = describe_statuses(self.statuses)
@@ -65,7 +71,7 @@ class KafkaProdError(Exception):
         return type(self).rebuild, (self.message, self._state())
 
     def _state(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in (*FIELDS, "statuses")}
+        return {name: getattr(self, name) for name in (*FIELDS, "hint", "statuses")}
 
     @classmethod
     def rebuild(cls, message: str, state: dict[str, object]) -> Self:

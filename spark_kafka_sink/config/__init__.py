@@ -12,8 +12,9 @@ In reading order:
 - `aliases`: librdkafka's names for options that have a different name in Java's producer
 - `profiles`: read a profile from `conf/`, and parse Java's properties syntax
 - `units`: the unit of an option's number, and numbers with a unit such as "64MB"
-- `option`: the definition of an option (name, type, default, allowed values), and its parser
-- `options`: the tables of all options, and the fields that they set
+- `option_definition`: the definition of an option (name, type, default, allowed values)
+- `option_parser`: parse a value; the errors for values that are not allowed
+- `option_tables`: the tables of all options, and the fields that they set
 - `enums`: enums for options that accept a fixed set of names
 - `rules`: rules that involve several options: contradictions and derived values
 - `addresses`: parse `kafka.bootstrap.servers`

@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.config.option import MAX_INT, PREFIX, parse_value, synonyms
+from spark_kafka_sink.config.option_definition import MAX_INT, PREFIX
+from spark_kafka_sink.config.option_parser import parse_value, synonyms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from spark_kafka_sink.config.option import Option
+    from spark_kafka_sink.config.option_definition import Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class NamedOptions(dict[str, str]):
         option_name, text = (
             (name, value) if alias is None else (alias.option, self._read(name, value, alias))
         )
-        if option_name in self and not _same_value(option_name, self[option_name], text):
+        if option_name in self and not _is_same_value(option_name, self[option_name], text):
             names = sorted((self._spellings[option_name], name))
             raise synonyms(f"{PREFIX}{names[0]}", f"{PREFIX}{names[1]}")
         self[option_name] = text
@@ -95,6 +96,6 @@ class NamedOptions(dict[str, str]):
         return str(int(text) * alias.unit)
 
 
-def _same_value(option: str, first: str, second: str) -> bool:
+def _is_same_value(option: str, first: str, second: str) -> bool:
     texts = {str(first).strip(), str(second).strip()}
     return len(texts) == 1 or (option == "acks" and texts == {"all", "-1"})

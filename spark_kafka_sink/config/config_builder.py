@@ -22,18 +22,17 @@ from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT, ExactlyOnceConfig
 from spark_kafka_sink.config.formats import FormatsConfig
-from spark_kafka_sink.config.option import (
-    PREFIX,
+from spark_kafka_sink.config.option_definition import PREFIX, fields_of
+from spark_kafka_sink.config.option_names import split_options
+from spark_kafka_sink.config.option_parser import (
     check_topic,
     conflict,
-    fields_of,
     not_allowed,
     parse_values,
     synonyms,
     wrong_value,
 )
-from spark_kafka_sink.config.option_names import split_options
-from spark_kafka_sink.config.options import (
+from spark_kafka_sink.config.option_tables import (
     BATCH_WRITE_LINGER_MS,
     PRODUCER_OPTIONS,
     SINK_OPTIONS,

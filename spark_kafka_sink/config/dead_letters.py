@@ -10,7 +10,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import double, fields_of, flag, options_of, setting, text
+from spark_kafka_sink.config.option_definition import (
+    boolean_option,
+    double_option,
+    fields_of,
+    options_of,
+    setting,
+    text_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,24 +42,26 @@ class DeadLetterPolicy:
     """
 
     tolerance: Tolerance = setting(
-        text("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
+        text_option("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
     )
     """What to do with a row that cannot be written: fail the task (none), or write it to the dead
     letter topic and continue (all).
     """
-    dead_letter_topic: str | None = setting(text("errors.deadletterqueue.topic.name", None))
+    dead_letter_topic: str | None = setting(text_option("errors.deadletterqueue.topic.name", None))
     """Dead letter topic for rows that cannot be written; without it, errors.tolerance=all drops
     them (counted and logged).
     """
-    context_headers: bool = setting(flag("errors.deadletterqueue.context.headers.enable", True))
+    context_headers: bool = setting(
+        boolean_option("errors.deadletterqueue.context.headers.enable", True)
+    )
     """Add headers that describe the error, named as in Kafka Connect (__connect.errors.*)."""
-    max_ratio: float = setting(double("errors.maxRatio", 1.0, low=0, high=1))
+    max_ratio: float = setting(double_option("errors.maxRatio", 1.0, low=0, high=1))
     """Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after its
     first 1,000 rows; 1.0 fails a task only if every row is bad.
     """
 
     @property
-    def tolerant(self) -> bool:
+    def is_tolerant(self) -> bool:
         """True if the task continues after bad rows."""
         return self.tolerance is Tolerance.ALL
 

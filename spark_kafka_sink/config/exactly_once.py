@@ -12,18 +12,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import (
-    check_topic,
-    conflict,
+from spark_kafka_sink.config.option_definition import (
+    boolean_option,
     fields_of,
-    flag,
-    integer,
-    long,
-    not_allowed,
+    int_option,
+    long_option,
     options_of,
     setting,
-    text,
+    text_option,
 )
+from spark_kafka_sink.config.option_parser import check_topic, conflict, not_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,48 +59,50 @@ class ExactlyOnceConfig:
     """
 
     guarantee: DeliveryGuarantee = setting(
-        text("deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee))
+        text_option(
+            "deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee)
+        )
     )
     """exactly-once: write rows in transactions, so that read_committed consumers see each batch
     once, even if Spark retries tasks or batches.
     """
-    transactional_id_prefix: str = setting(text("transactionalIdPrefix", None), default="")
+    transactional_id_prefix: str = setting(text_option("transactionalIdPrefix", None), default="")
     """Prefix of the transactional ids of this stream or job. Required with exactly-once; keep it
     for the lifetime of the stream or job, and do not share it with other streams or jobs. Up to 200
     letters, digits, '.', '_' and '-'.
     """
-    batch_id: str | None = setting(text("batchId", None))
+    batch_id: str | None = setting(text_option("batchId", None))
     """Batch writes with exactly-once: id of the data. If a write is repeated with the same id, it
     writes nothing and logs a message.
     """
-    write_name: str | None = setting(text("writeName", None))
+    write_name: str | None = setting(text_option("writeName", None))
     """Name that distinguishes writes with the same transactionalIdPrefix and batchId to the same
     topic, or with a topic column. Not needed if each write sets a different `topic`.
     """
     reset_transactional_state: bool = setting(
-        text("resetTransactionalState", "false"), default=False
+        text_option("resetTransactionalState", "false"), default=False
     )
     """true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; earlier
     decisions of the prefix are discarded. A number: accept this batch although the decision log has
     no decisions of earlier batches, for example because the log was lost.
     """
-    decision_log_topic: str = setting(text("decisionLogTopic", DECISION_LOG_TOPIC))
+    decision_log_topic: str = setting(text_option("decisionLogTopic", DECISION_LOG_TOPIC))
     """Compacted topic that stores the decisions; created if missing."""
     decision_log_replication_factor: int = setting(
-        integer("decisionLogReplicationFactor", 0, high=32_767)
+        int_option("decisionLogReplicationFactor", 0, high=32_767)
     )
     """Replication factor of the decision log topic if it is created; 0: three, or the number of
     brokers if there are fewer.
     """
-    decision_log_retention_ms: int = setting(long("decisionLogRetentionMs", -1, low=-1))
+    decision_log_retention_ms: int = setting(long_option("decisionLogRetentionMs", -1, low=-1))
     """Retention of decisions in the decision log topic if it is created; a batch that is repeated
     after this time is written again. -1: unlimited.
     """
-    two_phase_commit: bool = setting(flag("twoPhaseCommit", False))
+    two_phase_commit: bool = setting(boolean_option("twoPhaseCommit", False))
     """Use transactions without a timeout (KIP-939), so that no transaction can expire after the
     decision; the brokers must allow such transactions.
     """
-    atomic_batch: bool = setting(flag("atomicBatch", False))
+    atomic_batch: bool = setting(boolean_option("atomicBatch", False))
     """Use one transaction for all tasks of a batch: a single decision of one broker makes all rows
     visible, so the batch cannot be partially committed. Each topic partition must be written by a
     single task (see spark_kafka_sink.repartition_by_kafka_partition), and failed tasks cannot be
@@ -114,7 +114,7 @@ class ExactlyOnceConfig:
     """The timeout in milliseconds; None for the brokers' maximum (transaction.max.timeout.ms)."""
 
     @property
-    def exactly_once(self) -> bool:
+    def is_enabled(self) -> bool:
         """True if rows are written in transactions that the driver commits or aborts."""
         return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
 

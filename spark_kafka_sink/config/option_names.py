@@ -17,8 +17,9 @@ from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.similar_names import CLOSE, nearest
 from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
-from spark_kafka_sink.config.option import PREFIX, names, synonyms
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.option_definition import PREFIX, names_in
+from spark_kafka_sink.config.option_parser import synonyms
+from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
 from spark_kafka_sink.config.security.security_names import (
     IGNORED_SECURITY_KEYS,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-IGNORED_PRODUCER_KEYS = names(
+IGNORED_PRODUCER_KEYS = names_in(
     """
     client.dns.lookup enable.metrics.push metadata.max.idle.ms metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms security.providers
@@ -45,7 +46,7 @@ IGNORED_PRODUCER_KEYS = names(
 )
 """Java's producer options that affect only speed or monitoring, so ignoring them is safe."""
 
-IGNORED_CONSUMER_KEYS = names(
+IGNORED_CONSUMER_KEYS = names_in(
     """
     auto.commit.interval.ms auto.offset.reset check.crcs client.rack default.api.timeout.ms
     enable.auto.commit exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes
@@ -57,7 +58,7 @@ IGNORED_CONSUMER_KEYS = names(
 """Consumer options. They are ignored, because the same options are often used to read and to write.
 """
 
-IGNORED_LIBRDKAFKA_KEYS = names(
+IGNORED_LIBRDKAFKA_KEYS = names_in(
     """
     api.version.fallback.ms api.version.request api.version.request.timeout.ms
     broker.address.family broker.address.ttl broker.version.fallback builtin.features
@@ -72,7 +73,7 @@ IGNORED_LIBRDKAFKA_KEYS = names(
 )
 """librdkafka's producer options without an equivalent. They affect only speed or monitoring."""
 
-_LIBRDKAFKA_CONSUMER_KEYS = names(
+_LIBRDKAFKA_CONSUMER_KEYS = names_in(
     """
     auto.commit.enable consume.callback.max.messages coordinator.query.interval.ms
     enable.auto.offset.store enable.partition.eof fetch.error.backoff.ms fetch.message.max.bytes
@@ -87,10 +88,10 @@ IGNORED_KEYS = (
     | IGNORED_CONSUMER_KEYS
     | IGNORED_LIBRDKAFKA_KEYS
     | _LIBRDKAFKA_CONSUMER_KEYS
-    | names("id.compatibility.strict latest.compatibility.strict max.schemas.per.subject")
+    | names_in("id.compatibility.strict latest.compatibility.strict max.schemas.per.subject")
 )
 
-CALLBACKS = names(
+CALLBACKS = names_in(
     """
     background_event_cb closesocket_cb connect_cb consume_cb default_topic_conf dr_cb dr_msg_cb
     error_cb log_cb msg_order_cmp offset_commit_cb opaque open_cb partitioner_cb rebalance_cb
@@ -124,7 +125,7 @@ UNSAFE_PREFIXES = ("transactional.",)
 guarantee.
 """
 
-UNSAFE_KEYS = names(
+UNSAFE_KEYS = names_in(
     """
     config.providers interceptor.classes interceptors plugin.library.paths
     transaction.two.phase.commit.enable
@@ -135,7 +136,7 @@ UNSAFE_KEYS = names(
 UNSAFE_REGISTRY_KEYS = frozenset({"context.name.strategy", "use.latest.with.metadata"})
 """Options of Java's serializers that are unsafe to ignore: they select another schema."""
 
-SPARK_OPTIONS = names(
+SPARK_OPTIONS = names_in(
     """
     asyncprogresstrackingcheckpointintervalms asyncprogresstrackingenabled checkpointlocation
     outputmode path queryname
@@ -146,7 +147,7 @@ SPARK_OPTIONS = names(
 SOURCE_TOPICS = frozenset({"assign", "subscribe", "subscribepattern"})
 """Options of Spark's Kafka source that select the topics to read, in lower case."""
 
-SOURCE_OPTIONS = SOURCE_TOPICS | names(
+SOURCE_OPTIONS = SOURCE_TOPICS | names_in(
     """
     endingoffsets endingoffsetsbytimestamp endingtimestamp failondataloss fetchoffset.numretries
     fetchoffset.retryintervalms groupidprefix kafkaconsumer.polltimeoutms maxoffsetspertrigger

@@ -14,7 +14,7 @@ from spark_kafka_sink.common.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    Values = Mapping[str, Any]
+    OptionValues = Mapping[str, Any]
     Changes = dict[str, Any]
 
 IDEMPOTENCE = "enable.idempotence"
@@ -31,7 +31,7 @@ response arrives.
 """
 
 
-def apply_rules(values: Values, set_options: frozenset[str]) -> Changes:
+def apply_rules(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Apply all rules and return the final values; `set_options` are the options that were set.
 
     Raises:
@@ -43,7 +43,7 @@ def apply_rules(values: Values, set_options: frozenset[str]) -> Changes:
     return result
 
 
-def _idempotence(values: Values, set_options: frozenset[str]) -> Changes:
+def _idempotence(values: OptionValues, set_options: frozenset[str]) -> Changes:
     if not values[IDEMPOTENCE]:
         return {}
     if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
@@ -63,7 +63,7 @@ def _idempotence(values: Values, set_options: frozenset[str]) -> Changes:
     return {IDEMPOTENCE: not reasons}
 
 
-def _gapless(values: Values, set_options: frozenset[str]) -> Changes:
+def _gapless(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Require idempotence, as librdkafka does: without it, retries cause gaps and duplicates."""
     del set_options
     if values["enable.gapless.guarantee"] and not values[IDEMPOTENCE]:
@@ -74,7 +74,7 @@ def _gapless(values: Values, set_options: frozenset[str]) -> Changes:
     return {}
 
 
-def _against_idempotence(values: Values) -> list[str]:
+def _against_idempotence(values: OptionValues) -> list[str]:
     reasons = []
     if values["acks"] not in ("all", "-1"):
         reasons.append(f"kafka.acks={values['acks']}")
@@ -83,7 +83,7 @@ def _against_idempotence(values: Values) -> list[str]:
     return reasons
 
 
-def _delivery_timeout(values: Values, set_options: frozenset[str]) -> Changes:
+def _delivery_timeout(values: OptionValues, set_options: frozenset[str]) -> Changes:
     timeout, linger, request = (
         values[name] for name in ("delivery.timeout.ms", "linger.ms", "request.timeout.ms")
     )
@@ -99,7 +99,7 @@ def _delivery_timeout(values: Values, set_options: frozenset[str]) -> Changes:
     return {"delivery.timeout.ms": minimum}
 
 
-def batch_write_linger(values: Values, target: int) -> int:
+def batch_write_linger(values: OptionValues, target: int) -> int:
     """Return the default linger.ms of a batch write: `target`, or less due to delivery.timeout.ms.
 
     In a batch write, latency does not matter and fuller batches are cheaper. linger.ms plus
@@ -110,7 +110,7 @@ def batch_write_linger(values: Values, target: int) -> int:
     return max(linger, min(target, allowed))
 
 
-def largest_request(values: Values, set_options: frozenset[str]) -> int:
+def largest_request(values: OptionValues, set_options: frozenset[str]) -> int:
     """Return the maximum size of a request with several batches, in bytes.
 
     If max.request.size is set, it is the maximum, as in Java. Its default is the brokers' limit for
@@ -125,7 +125,7 @@ def largest_request(values: Values, set_options: frozenset[str]) -> int:
     return max(largest_record, MAX_REQUEST_BYTES)
 
 
-def _backoff(values: Values, set_options: frozenset[str]) -> Changes:
+def _backoff(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Use a constant backoff if no maximum is set (postProcessReconnectBackoffConfigs)."""
     changes = {"retry.backoff.ms": min(values["retry.backoff.ms"], values["retry.backoff.max.ms"])}
     reconnect, longest = values["reconnect.backoff.ms"], values["reconnect.backoff.max.ms"]
@@ -137,7 +137,7 @@ def _backoff(values: Values, set_options: frozenset[str]) -> Changes:
     }
 
 
-def _memory(values: Values, set_options: frozenset[str]) -> Changes:
+def _memory(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Check that a batch fits into the buffer, or lower the default of batch.size.
 
     Java's producer fails only when the first record is sent.
@@ -159,7 +159,7 @@ def _memory(values: Values, set_options: frozenset[str]) -> Changes:
     return {"batch.size": buffer}
 
 
-def _limit_times(values: Values, set_options: frozenset[str]) -> Changes:
+def _limit_times(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Limit times to 24 days, which every timer accepts.
 
     The limit also replaces Java's value -1, which means never.

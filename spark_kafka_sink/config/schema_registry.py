@@ -18,18 +18,18 @@ from urllib.parse import unquote, urlsplit
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import Secret, redacted
-from spark_kafka_sink.config.option import (
+from spark_kafka_sink.config.option_definition import (
     Option,
     OptionType,
-    conflict,
+    boolean_option,
     fields_of,
-    flag,
-    integer,
+    int_option,
     options_of,
-    secret,
+    secret_option,
     setting,
-    text,
+    text_option,
 )
+from spark_kafka_sink.config.option_parser import conflict
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.security.tls import tls_config
@@ -81,11 +81,11 @@ def _java_class(package: str, default: Enum, **kwargs: Any) -> partial[Option]:
     """Return a function for options that accept Java classes, with or without their package."""
     short = tuple(str(member.value) for member in type(default))
     choices = tuple(f"{package}{name}" for name in short) + short
-    return partial(text, java_default=f"{package}{default.value}", choices=choices, **kwargs)
+    return partial(text_option, java_default=f"{package}{default.value}", choices=choices, **kwargs)
 
 
-_strategy = _java_class(_STRATEGIES, SubjectStrategy.TOPIC_NAME)
-_framing = _java_class(_FRAMINGS, SchemaIdFraming.PREFIX)
+_strategy_option = _java_class(_STRATEGIES, SubjectStrategy.TOPIC_NAME)
+_framing_option = _java_class(_FRAMINGS, SchemaIdFraming.PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,41 +114,41 @@ class RegistryConfig:
 
     url: str = field(repr=False)
     """URLs separated by commas, without user names and passwords."""
-    schema_registry_url: ClassVar[Option] = text(URL, None)
+    schema_registry_url: ClassVar[Option] = text_option(URL, None)
     """URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry for
     tests.
     """
-    auto_register: bool = setting(flag("auto.register.schemas", True))
+    auto_register: bool = setting(boolean_option("auto.register.schemas", True))
     """Register the schema if the subject does not contain it."""
-    use_latest: bool = setting(flag("use.latest.version", False))
+    use_latest: bool = setting(boolean_option("use.latest.version", False))
     """Serialize with the subject's latest version; requires auto.register.schemas=false."""
     schema_id: int | None = setting(
-        integer("use.schema.id", -1, low=1, extra_value=-1), default=None
+        int_option("use.schema.id", -1, low=1, extra_value=-1), default=None
     )
     """Serialize with the schema that has this id; -1: not set."""
-    normalize: bool = setting(flag("normalize.schemas", False))
+    normalize: bool = setting(boolean_option("normalize.schemas", False))
     """Normalize schemas when they are registered or looked up."""
-    value_subject_name_strategy: ClassVar[Option] = _strategy("value.subject.name.strategy")
+    value_subject_name_strategy: ClassVar[Option] = _strategy_option("value.subject.name.strategy")
     """Subject of the value's schema: TOPIC-value, the record's full name, or TOPIC-RECORD."""
-    value_schema_id_serializer: ClassVar[Option] = _framing("value.schema.id.serializer")
+    value_schema_id_serializer: ClassVar[Option] = _framing_option("value.schema.id.serializer")
     """Where the value's schema id is written: as five bytes before each payload, or as the schema's
     GUID in the header __value_schema_id.
     """
-    key_subject_name_strategy: ClassVar[Option] = _strategy("key.subject.name.strategy")
+    key_subject_name_strategy: ClassVar[Option] = _strategy_option("key.subject.name.strategy")
     """Subject of the key's schema: TOPIC-key, the record's full name, or TOPIC-RECORD."""
-    key_schema_id_serializer: ClassVar[Option] = _framing("key.schema.id.serializer")
+    key_schema_id_serializer: ClassVar[Option] = _framing_option("key.schema.id.serializer")
     """Where the key's schema id is written: as five bytes before each payload, or as the schema's
     GUID in the header __key_schema_id.
     """
-    basic_auth_credentials_source: ClassVar[Option] = text(
+    basic_auth_credentials_source: ClassVar[Option] = text_option(
         "basic.auth.credentials.source", "URL", choices=("URL", "USER_INFO", "SASL_INHERIT")
     )
     """Source of the user name and password: the URL, basic.auth.user.info (USER_INFO), or the
     brokers' login (SASL_INHERIT).
     """
-    basic_auth_user_info: ClassVar[Option] = secret("basic.auth.user.info", None)
+    basic_auth_user_info: ClassVar[Option] = secret_option("basic.auth.user.info", None)
     """User name and password as NAME:PASSWORD."""
-    bearer_auth_credentials_source: ClassVar[Option] = text(
+    bearer_auth_credentials_source: ClassVar[Option] = text_option(
         "bearer.auth.credentials.source",
         "STATIC_TOKEN",
         choices=("STATIC_TOKEN", "OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT"),
@@ -156,31 +156,33 @@ class RegistryConfig:
     """Source of the bearer token: bearer.auth.token (STATIC_TOKEN), an OAuth issuer (OAUTHBEARER),
     or the issuer of the brokers' login (SASL_OAUTHBEARER_INHERIT).
     """
-    bearer_auth_token: ClassVar[Option] = secret("bearer.auth.token", None)
+    bearer_auth_token: ClassVar[Option] = secret_option("bearer.auth.token", None)
     """Bearer token."""
-    bearer_auth_issuer_endpoint_url: ClassVar[Option] = text(
+    bearer_auth_issuer_endpoint_url: ClassVar[Option] = text_option(
         "bearer.auth.issuer.endpoint.url", None
     )
     """Token endpoint URL of the OAuth issuer."""
-    bearer_auth_client_id: ClassVar[Option] = secret("bearer.auth.client.id", None)
+    bearer_auth_client_id: ClassVar[Option] = secret_option("bearer.auth.client.id", None)
     """OAuth client id."""
-    bearer_auth_client_secret: ClassVar[Option] = secret("bearer.auth.client.secret", None)
+    bearer_auth_client_secret: ClassVar[Option] = secret_option("bearer.auth.client.secret", None)
     """OAuth client secret."""
-    bearer_auth_scope: ClassVar[Option] = text("bearer.auth.scope", None)
+    bearer_auth_scope: ClassVar[Option] = text_option("bearer.auth.scope", None)
     """Scope of the requested token."""
-    bearer_auth_logical_cluster: ClassVar[Option] = text("bearer.auth.logical.cluster", None)
+    bearer_auth_logical_cluster: ClassVar[Option] = text_option("bearer.auth.logical.cluster", None)
     """Logical cluster, sent as target-sr-cluster."""
-    bearer_auth_identity_pool_id: ClassVar[Option] = text("bearer.auth.identity.pool.id", None)
+    bearer_auth_identity_pool_id: ClassVar[Option] = text_option(
+        "bearer.auth.identity.pool.id", None
+    )
     """Identity pool, sent as Confluent-Identity-Pool-Id."""
-    timeout_ms: int = setting(integer("http.read.timeout.ms", 60_000, low=1))
+    timeout_ms: int = setting(int_option("http.read.timeout.ms", 60_000, low=1))
     """Maximum time to wait for a response."""
-    max_retries: int = setting(integer("max.retries", 3))
+    max_retries: int = setting(int_option("max.retries", 3))
     """Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or 502 to
     504.
     """
-    retries_wait_ms: int = setting(integer("retries.wait.ms", 1_000))
+    retries_wait_ms: int = setting(int_option("retries.wait.ms", 1_000))
     """Wait before the first retry; doubled each time."""
-    retries_max_wait_ms: int = setting(integer("retries.max.wait.ms", 20_000))
+    retries_max_wait_ms: int = setting(int_option("retries.max.wait.ms", 20_000))
     """Maximum wait between two retries."""
     key: PartRegistry = PartRegistry()
     value: PartRegistry = PartRegistry()

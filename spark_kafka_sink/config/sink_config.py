@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
-from spark_kafka_sink.config.options import ProducerOptions, WriteOptions
+from spark_kafka_sink.config.option_tables import ProducerOptions, WriteOptions
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.config.topic_creation import TopicCreation

@@ -10,62 +10,61 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import integer, long, options_of
+from spark_kafka_sink.config.option_definition import int_option, long_option, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_count = partial(long)
-_percent = partial(integer, high=100)
+_percent_option = partial(int_option, high=100)
 
 
 class ThrottlingOptions:
     """The buffer share, rate limits and circuit breakers."""
 
-    buffer_share = _percent("bufferShare", 50, low=1)
+    buffer_share = _percent_option("bufferShare", 50, low=1)
     """Maximum percentage of kafka.buffer.memory for one broker if the topic is on several brokers;
     a single partition gets at most half of this share. At the limit, rows without a key are sent to
     other brokers, and all other rows wait. 100: no limit.
     """
-    rate_limit_records_per_second = _count("rateLimit.recordsPerSecond", 0)
+    rate_limit_records_per_second = long_option("rateLimit.recordsPerSecond", 0)
     """Maximum records per second for each task; 0: no limit."""
-    rate_limit_bytes_per_second = _count("rateLimit.bytesPerSecond", 0)
+    rate_limit_bytes_per_second = long_option("rateLimit.bytesPerSecond", 0)
     """Maximum uncompressed bytes per second for each task; 0: no limit. After a quota throttles a
     task, or after many retries, the task continues at one sixteenth of its limits (without limits:
     of its previous rate) and doubles the rate every second.
     """
-    rate_limit_job_records_per_second = _count("rateLimit.job.recordsPerSecond", 0)
+    rate_limit_job_records_per_second = long_option("rateLimit.job.recordsPerSecond", 0)
     """Maximum records per second of the whole job, divided equally among its tasks; 0: no limit."""
-    rate_limit_job_bytes_per_second = _count("rateLimit.job.bytesPerSecond", 0)
+    rate_limit_job_bytes_per_second = long_option("rateLimit.job.bytesPerSecond", 0)
     """Maximum uncompressed bytes per second of the whole job, divided equally among its tasks; 0:
     no limit.
     """
-    rate_limit_job_tasks = _count("rateLimit.job.tasks", 0)
+    rate_limit_job_tasks = long_option("rateLimit.job.tasks", 0)
     """Number of concurrent tasks; the rateLimit.job limits are divided by this number. Required
     with such a limit, because Spark does not provide this number to tasks.
     """
-    errors_breaker_retry_percent = _percent("errors.breaker.retryPercent", 0)
+    errors_breaker_retry_percent = _percent_option("errors.breaker.retryPercent", 0)
     """Percentage of responses with retriable errors at which the circuit breaker of a partition or
     broker opens; 0: never.
     """
-    errors_breaker_failures = _count("errors.breaker.failures", 0)
+    errors_breaker_failures = long_option("errors.breaker.failures", 0)
     """Number of permanently failed batches at which the breaker of a partition opens, for example
     if writing to the topic is not authorized and errors.tolerance=all is set; 0: never.
     """
-    errors_breaker_job_retry_percent = _percent("errors.breaker.job.retryPercent", 0)
+    errors_breaker_job_retry_percent = _percent_option("errors.breaker.job.retryPercent", 0)
     """Percentage of responses with retriable errors over all partitions at which the task fails
     early; 0: never.
     """
-    errors_breaker_job_failures = _count("errors.breaker.job.failures", 0)
+    errors_breaker_job_failures = long_option("errors.breaker.job.failures", 0)
     """Number of permanently failed batches over all partitions at which the task fails early; 0:
     never.
     """
-    errors_breaker_min_batches = _count("errors.breaker.minBatches", 20, low=1)
+    errors_breaker_min_batches = long_option("errors.breaker.minBatches", 20, low=1)
     """Minimum number of responses before percentages are evaluated."""
-    errors_breaker_window_ms = _count("errors.breaker.windowMs", 30_000, low=1_000)
+    errors_breaker_window_ms = long_option("errors.breaker.windowMs", 30_000, low=1_000)
     """Time window of the circuit breakers."""
-    errors_breaker_open_ms = _count("errors.breaker.openMs", 5_000, low=1)
+    errors_breaker_open_ms = long_option("errors.breaker.openMs", 5_000, low=1)
     """Time that the breaker of a partition or broker stays open before one batch is tried."""
 
 
@@ -93,7 +92,7 @@ class Thresholds:
     failures: int = 0
 
     @property
-    def enabled(self) -> bool:
+    def is_enabled(self) -> bool:
         """True if a threshold is set, so that the breaker can open."""
         return self.retry_percent > 0 or self.failures > 0
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similar_names import CLOSE, nearest
 from spark_kafka_sink.common.text import shown_name
-from spark_kafka_sink.config.option import (
-    flag,
-    integer,
-    is_number,
-    names,
-    not_allowed,
+from spark_kafka_sink.config.option_definition import (
+    boolean_option,
+    int_option,
+    names_in,
     options_of,
     setting,
 )
+from spark_kafka_sink.config.option_parser import is_number, not_allowed
 from spark_kafka_sink.config.units import unit_of
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ REPLICATION: Final = "topic.replication.factor"
 CONFIG_PREFIX: Final = "topic.config."
 """Prefix of the topic's settings."""
 
-TOPIC_SETTINGS: Final = names(
+TOPIC_SETTINGS: Final = names_in(
     """
     cleanup.policy compression.gzip.level compression.lz4.level compression.type
     compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
@@ -52,16 +51,16 @@ additional settings. Source: ``TopicConfig``.
 class TopicCreation:
     """The settings of created topics. A field is None if the broker's default applies."""
 
-    create: bool = setting(flag(CREATE, False))
+    create: bool = setting(boolean_option(CREATE, False))
     """Create missing topics: the topic and the dead letter topic before any task, topics of a topic
     column when they first appear. Prefix configs of the topics with `topic.config.`, for example
     `topic.config.retention.ms`; they do not apply to the dead letter topic.
     """
-    partitions: int | None = setting(integer(PARTITIONS, 0), default=None)
+    partitions: int | None = setting(int_option(PARTITIONS, 0), default=None)
     """Number of partitions of a created topic; 0: the brokers' default, which is also used for the
     dead letter topic.
     """
-    replication_factor: int | None = setting(integer(REPLICATION, 0, high=32_767), default=None)
+    replication_factor: int | None = setting(int_option(REPLICATION, 0, high=32_767), default=None)
     """Replication factor of a created topic; 0: the brokers' default."""
     configs: tuple[tuple[str, str], ...] = ()
     """Settings of the topics, by Kafka's names, in sorted order."""

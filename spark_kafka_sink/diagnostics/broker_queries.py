@@ -244,7 +244,7 @@ def judge_transactional_ids(
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin  # rarely needed
 
     exactly_once = config.exactly_once
-    if not exactly_once.exactly_once or config.dry_run:
+    if not exactly_once.is_enabled or config.dry_run:
         return []
     prefix = acl_prefix(exactly_once.transactional_id_prefix)
     name, deadline = f"{prefix}{_UNUSED_ID}", client.deadline(seconds)

@@ -87,7 +87,7 @@ def _is_rejected(diagnosis: Diagnosis) -> bool:
     error = diagnosis.error
     if diagnosis.kind is not FailureKind.REJECTED or error is None:
         return False
-    return error.error is not None or isinstance(error, errors.BrokerUnavailableError)
+    return error.kafka_error is not None or isinstance(error, errors.BrokerUnavailableError)
 
 
 def judge_unreachable(findings: list[Finding], servers: int) -> Finding:

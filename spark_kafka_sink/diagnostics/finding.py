@@ -62,7 +62,7 @@ class Finding:
     @property
     def kafka_error(self) -> str | None:
         """Kafka's name of the error code, or None if there is no error code."""
-        return None if self.error is None else self.error.error
+        return None if self.error is None else self.error.kafka_error
 
     @classmethod
     def ok(cls, step: CheckStep, text: str) -> Self:

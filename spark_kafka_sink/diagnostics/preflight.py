@@ -92,7 +92,7 @@ def examine(intent: broker_queries.Intent) -> list[Finding]:
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         broker_queries.create_topics(client, config)
         findings = broker_queries.judge_topics(client, intent, left)
-        if not config.exactly_once.exactly_once:
+        if not config.exactly_once.is_enabled:
             return findings
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         return findings + broker_queries.judge_transactional_ids(client, config, left)
@@ -110,7 +110,7 @@ def _with_preflight_hint(failure: Finding) -> Finding:
 @contextmanager
 def _client(config: SinkConfig) -> Iterator[BlockingClient]:
     """Yield a client. With exactly-once, planning reuses its connection afterwards."""
-    if config.exactly_once.exactly_once:
+    if config.exactly_once.is_enabled:
         with borrowed_client(config.producer) as client:
             yield client
     else:

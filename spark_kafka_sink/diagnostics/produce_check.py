@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 INVALID_ACKS: Final = 2
 KEY: Final = b"kafkaprod-doctor"
@@ -56,7 +56,7 @@ class ProducerIdHandler(ApiHandler[str, None]):
     retried = LeaderHandler.retried | error_codes.COORDINATOR_UNAVAILABLE
     looked_up = LeaderHandler.looked_up
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"transactional_id": None}
 
@@ -87,13 +87,13 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     guide = guide_of(config)
     if code not in error_codes.AUTHORIZATION_FAILED:
         rejected = errors.ProtocolError(
-            "the brokers do not assign a producer id", error=error_codes.error_name(code)
+            "the brokers do not assign a producer id", kafka_error=error_codes.error_name(code)
         )
         return Finding.failure(CheckStep.PRODUCE, rejected)
     write = Acl(AclOperation.WRITE, ResourceType.TOPIC, topic)
     error = errors.AuthorizationError(
         f"the brokers do not assign a producer id to {guide.principal}",
-        error=error_codes.error_name(code),
+        kafka_error=error_codes.error_name(code),
         hint=f"{capitalized(guide.grant(write))} (enough since Kafka 2.8); earlier brokers also "
         f"need: {guide.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
     )
@@ -117,7 +117,7 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
         f"the leader of {topic}-0 does not accept batches",
         topic=topic,
         broker=node,
-        error=error_codes.error_name(code),
+        kafka_error=error_codes.error_name(code),
     )
     return Finding.failure(CheckStep.PRODUCE, error)
 

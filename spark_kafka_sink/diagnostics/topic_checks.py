@@ -43,7 +43,7 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
         error = errors.AuthorizationError(
             f"IdempotentWrite on the cluster is denied to {guide.principal}, and these brokers "
             f"(before Kafka 2.8) assign producer ids only with this permission",
-            error=error_name(ErrorCode.cluster_authorization_failed),
+            kafka_error=error_name(ErrorCode.cluster_authorization_failed),
             hint=f"{capitalized(guide.grant(right))}, or set kafka.enable.idempotence=false.",
         )
         return Finding.failure(CheckStep.PERMISSIONS, error)
@@ -64,7 +64,7 @@ def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = Non
         f"{acl} is denied to {guide.principal}",
         topic=acl.name if acl.resource is ResourceType.TOPIC else None,
         broker=broker,
-        error=error_name(code),
+        kafka_error=error_name(code),
         hint=capitalized(guide.grant(acl)),
     )
     return Finding.failure(CheckStep.PERMISSIONS, error)
@@ -84,14 +84,14 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
             f"Describe on topic {name} is denied to {guide.principal}, so it is unknown whether it "
             "exists",
             topic=name,
-            error=error_name(code),
+            kafka_error=error_name(code),
             hint=capitalized(guide.grant(acl)),
         )
         return Finding.failure(CheckStep.PERMISSIONS, error)
     rejected = errors.UnknownTopicError(
         f"the brokers did not describe topic {name}",
         topic=name,
-        error=error_name(code),
+        kafka_error=error_name(code),
         hint="Check that the cluster is healthy.",
     )
     if code == ErrorCode.invalid_topic_exception:
@@ -125,7 +125,7 @@ def missing_in_dry_run(facts: TopicFacts) -> Finding:
     error = errors.UnknownTopicError(
         f"{facts.title} does not exist, and a dry run does not create it: {why}",
         topic=facts.name,
-        error=error_name(ErrorCode.unknown_topic_or_partition),
+        kafka_error=error_name(ErrorCode.unknown_topic_or_partition),
         hint=hint,
     )
     return Finding.failure(CheckStep.TOPIC, error)
@@ -140,7 +140,7 @@ def _leaders(facts: TopicFacts) -> Finding:
             f"no leader for {len(leaderless)} of {plural(len(partitions), 'partition')} of topic "
             f"{name}, for example {leaderless[0]}",
             topic=name,
-            error=error_name(ErrorCode.leader_not_available),
+            kafka_error=error_name(ErrorCode.leader_not_available),
             hint="Check which brokers are down; records for these partitions wait up "
             "to kafka.delivery.timeout.ms.",
         )
@@ -161,7 +161,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         why = "the brokers do not create topics (auto.create.topics.enable=false)"
     if why is not None:
         text = f"{facts.title} does not exist, and {why}"
-        error = errors.UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
+        error = errors.UnknownTopicError(text, topic=name, kafka_error=absent, hint=create_hint)
         return Finding.failure(CheckStep.TOPIC, error)
     assert creation is not None
     if creation.code in AUTHORIZATION_FAILED:
@@ -169,7 +169,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         denied = errors.AuthorizationError(
             f"{facts.title} does not exist, and {guide.principal} is not authorized to create it",
             topic=name,
-            error=error_name(creation.code),
+            kafka_error=error_name(creation.code),
             hint=f"{create_hint}, or "
             f"{guide.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, name))}",
         )
@@ -179,7 +179,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             f"{facts.title} does not exist and cannot be created"
             + (f": {creation.message}" if creation.message else ""),
             topic=name,
-            error=error_name(creation.code),
+            kafka_error=error_name(creation.code),
             hint=create_hint,
         )
         finding = Finding.failure if creation.by_sink else Finding.warning
@@ -188,7 +188,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return Finding.note(CheckStep.TOPIC, f"{name} does not exist yet: the write will create it")
     if creation.auto_create is None:
         text = f"{facts.title} does not exist, and it is unknown whether the brokers create it"
-        error = errors.UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
+        error = errors.UnknownTopicError(text, topic=name, kafka_error=absent, hint=create_hint)
         return Finding.warning(CheckStep.TOPIC, error)
     return Finding.note(CheckStep.TOPIC, f"{name} does not exist yet: the brokers will create it")
 

@@ -84,7 +84,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
                 f"{MIN_IN_SYNC}={min_in_sync}, but {have}: most brokers reject every batch of such "
                 f"a topic with acks=all; newer brokers only require that all replicas are in sync",
                 topic=name,
-                error=code,
+                kafka_error=code,
                 hint=f"Lower the topic's {MIN_IN_SYNC}, or add replicas to the topic.",
             ),
         )
@@ -97,7 +97,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
                 f"{MIN_IN_SYNC}={min_in_sync}: its leader accepts no batches with acks=all until "
                 f"more replicas have caught up",
                 topic=name,
-                error=code,
+                kafka_error=code,
                 hint="Check which brokers are down or lagging.",
             ),
         )
@@ -123,7 +123,7 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             f"topic {facts.name} accepts at most {MAX_MESSAGE}={limit}: {' and '.join(rejected)} "
             "would be rejected",
             topic=facts.name,
-            error=error_name(ErrorCode.message_too_large),
+            kafka_error=error_name(ErrorCode.message_too_large),
             hint=hint + "are split and sent again, but a single row cannot be split.",
         ),
     )
@@ -163,7 +163,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
                 f"topic {facts.name} has {TIMESTAMP_BEFORE}={before}: rows with an older timestamp "
                 "are rejected",
                 topic=facts.name,
-                error=error_name(ErrorCode.invalid_timestamp),
+                kafka_error=error_name(ErrorCode.invalid_timestamp),
                 hint=f"Raise the topic's {TIMESTAMP_BEFORE}, or remove useTimestampColumn.",
             ),
         )
@@ -180,10 +180,10 @@ def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> 
         f"topic {facts.name} is compacted, but the DataFrame has no column `key`: every row "
         "would be rejected",
         topic=facts.name,
-        error=error_name(ErrorCode.invalid_record),
+        kafka_error=error_name(ErrorCode.invalid_record),
         hint="Add a column `key`, or set cleanup.policy=delete on the topic.",
     )
-    if config.dead_letters.tolerant:
+    if config.dead_letters.is_tolerant:
         yield Finding.warning(_STEP, error)
     else:
         yield Finding.failure(_STEP, error)

@@ -9,6 +9,7 @@ In reading order:
 
 - `transactional_id`: scopes, and functions that build, parse and match transactional ids
 - `task_transaction`: the open transaction that a task reports to the driver
+- `batch_rejection`: the reasons why a batch must not be written, with their texts and hints
 - `decision_rules`: the state of a scope, and the next step of planning, a task and the driver
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
 - `json_fields`: reads JSON objects and checks their fields

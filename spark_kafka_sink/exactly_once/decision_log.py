@@ -141,7 +141,7 @@ class DecisionLog:
         return UnknownTopicError(
             "the decision log does not exist, so it is unknown which batches are decided",
             topic=self._config.decision_log_topic,
-            error=error_name(ErrorCode.unknown_topic_or_partition),
+            kafka_error=error_name(ErrorCode.unknown_topic_or_partition),
             hint="Check the option decisionLogTopic, and that the topic was not deleted.",
         )
 

@@ -48,8 +48,10 @@ InitProducerId.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -187,23 +189,6 @@ class Caller:
         if not self.is_single_batch or self.run is None or not self.nonces:
             return None
         return Planning(self.run, min(self.nonces))
-
-
-class BatchRejection(StrEnum):
-    """The reason why a batch must not be written."""
-
-    LOG_IS_EMPTY = "the decision log has no record of the previous batches"
-    BATCH_IS_BEHIND = "a later batch of the query is already decided"
-    BATCH_IS_AHEAD = "the decision log has no record of the previous batch"
-    OTHER_ROWS = "the batch was planned again with different rows"
-    OTHER_JOBS_ROWS = "this batchId was already written with different rows"
-    ANOTHER_WRITE = "another write in the same run of foreachBatch has this batchId and target"
-    OTHER_QUERY = "another query uses this transactionalIdPrefix"
-    RETIRED_QUERY = "another query has replaced this one under its transactionalIdPrefix"
-    OTHER_QUERYS_BATCH = "foreachBatch of another query has already written this batchId"
-    EARLIER_BATCH = "this batchId and a later one are already written"
-    SKIPPED = "its tasks skipped the batch as already written, but the decision log has no record"
-    GIVEN_UP = "abort() was called before commit() decided"
 
 
 class BatchVerdict(Enum):

@@ -241,7 +241,7 @@ def accept_loss(scope_client: ScopeClient) -> EndedDecision:
     record = scope_client.read_fenced()
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
         uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
-        scope_client.append(owner, uncounted, "done", recovery.APPEND_SECONDS)
+        scope_client.append(owner, uncounted, "done", recovery.APPEND_S)
         return _finished(str(scope_client.scope), uncounted, record.state.batch, ())
     if record is None or not isinstance(record.state, Decided):
         raise TransactionError(f"{scope_client.scope} does not have a torn batch")
@@ -252,7 +252,7 @@ def accept_loss(scope_client: ScopeClient) -> EndedDecision:
             "transactions are committed"
         )
     done = DecisionRecord.done(record.state, scope_client.client.wall_ms())
-    scope_client.append(owner, done, "done", recovery.APPEND_SECONDS)
+    scope_client.append(owner, done, "done", recovery.APPEND_S)
     return _finished(str(scope_client.scope), record, record.state.batch, fates)
 
 

@@ -320,7 +320,7 @@ def _check_brokers(scope_client: ScopeClient) -> None:
         raise errors.ConfigError(
             "option atomicBatch requires brokers that support DescribeProducers",
             broker=error.broker,
-            error=error.error,
+            kafka_error=error.kafka_error,
             hint="Use Kafka 2.8 or later, or remove the option.",
         ) from error
 
@@ -390,7 +390,7 @@ def _fenced(
         f"the transaction of batch {caller.batch} of {scope_client.scope} ended before it could be "
         "committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
         "newer driver has taken over",
-        error=error.error,
+        kafka_error=error.kafka_error,
         hint="Restart the query or the job. Only one run of a query may use its "
         "transactionalIdPrefix at a time; if tasks take longer than transaction.timeout.ms, raise "
         "that option and the brokers' transaction.max.timeout.ms, or write smaller batches.",

@@ -67,7 +67,7 @@ class AclAdvisor:
 
     def _topic_error(self, problem: str, topic: str) -> AuthorizationError:
         hint = self.hint(_TOPIC, topic)
-        return AuthorizationError(problem, topic=topic, error=error_name(_TOPIC), hint=hint)
+        return AuthorizationError(problem, topic=topic, kafka_error=error_name(_TOPIC), hint=hint)
 
     def producer_id_error(
         self, topics: Iterable[str], broker: str, code: int
@@ -78,7 +78,7 @@ class AclAdvisor:
             f"the broker rejected the request for a producer id: {also}{self._acl(code, '')} is "
             f"denied to {self.principal}",
             broker=broker,
-            error=error_name(code),
+            kafka_error=error_name(code),
             hint=self._idempotence(topics) if code == _CLUSTER else self.hint(code, ""),
         )
 
@@ -92,7 +92,7 @@ class AclAdvisor:
         return AuthorizationError(
             f"the coordinator rejected the transaction: {acl} is denied to {self.principal}",
             broker=broker,
-            error=error_name(code),
+            kafka_error=error_name(code),
             hint=hint,
         )
 

@@ -181,7 +181,7 @@ class ProducerIdRequester:
             raise DeliveryError(
                 "the broker rejected the request for a producer id",
                 broker=broker,
-                error=error_name(code),
+                kafka_error=error_name(code),
                 hint="Set kafka.enable.idempotence=false to write without a producer id.",
             )
         self._retry.back_off(now)

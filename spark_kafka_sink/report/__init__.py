@@ -6,7 +6,7 @@ In reading order:
 
 - `metrics`: the metrics of a running producer, which are part of the report
 - `delivery_report`: the report of a task or of a whole write
-- `delivery_counters`: the counters of a report and its JSON form
+- `delivery_counters`: the counters of a report, how they are merged, and the JSON form
 - `write_status`: the status of a write
 - `bad_row_count`: the bad rows with the same reason
 - `partition_report`: the counters of one partition
@@ -16,6 +16,7 @@ In reading order:
 - `packed_numbers`: numbers as bytes that compress well
 - `broker_columns`: broker metrics as columns, which are merged without creating objects
 - `partition_columns`: partition counters as such columns
+- `report_columns`: a report with both, and how such reports are merged
 - `packed_report`: a report as a task sends it to the driver
 - `summary`: the lines of a report's summary; the report as text
 - `partition_table`: the table of a report's partitions

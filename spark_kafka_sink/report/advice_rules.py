@@ -58,7 +58,7 @@ _TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
 MAX_LINGER_MS = 1_000
 TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
-TINY_SECONDS = 0.5
+TINY_S = 0.5
 SAMPLE = 50_000
 """Minimum size in bytes of the sample on which codecs were measured."""
 QUICK = 10.0
@@ -338,7 +338,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy_s / tasks
     if (
         size > TINY_BYTES
-        or max(seconds, facts.seconds_per_task) > TINY_SECONDS
+        or max(seconds, facts.seconds_per_task) > TINY_S
         or facts.is_of_several_writes
     ):
         return None

@@ -1,11 +1,11 @@
-"""The counters of a delivery report, how they are merged, and the report's JSON form."""
+"""The counters of a delivery report, the rules by which they are merged, and the JSON form."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.common.histogram import Histogram
@@ -17,7 +17,6 @@ from spark_kafka_sink.report.metrics.merging import (
     distribution,
     flat,
     highest,
-    merge,
     merged,
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
@@ -31,11 +30,9 @@ from spark_kafka_sink.report.task_report import (
 from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
-    from spark_kafka_sink.report.broker_columns import BrokerColumns
-    from spark_kafka_sink.report.partition_columns import PartitionColumns
 
 
 VERSION = 1
@@ -84,6 +81,11 @@ def _earliest(times: Iterable[str]) -> str:
     return min(filter(None, times), default="")
 
 
+def _any_error(errors: Iterable[str]) -> str:
+    """Return one of the errors: the last in alphabetical order, whatever the order of reports."""
+    return max(errors)
+
+
 def _worst(statuses: Iterable[WriteStatus]) -> WriteStatus:
     return max(statuses, key=tuple(WriteStatus).index)
 
@@ -100,7 +102,7 @@ class DeliveryCounters:
     """Version of this format; newer versions are rejected."""
     status: WriteStatus = merged(_worst, WriteStatus.SUCCEEDED)
     """`succeeded`, `failed`, or `running` from the start of the write until its end."""
-    error: str = merged(max, "")
+    error: str = merged(_any_error, "")
     """Why the write failed, or what is missing from this report; otherwise empty."""
     dry_run: bool = merged(any, False)
     """True if nothing was sent, and all counters refer to what would have been sent (dryRun=true).
@@ -255,31 +257,6 @@ class DeliveryCounters:
         )
         return replace(self, slowest=(line,))
 
-    def merge(self, other: Self) -> Self:
-        """Add up two reports."""
-        return self.merge_all((self, other))
-
-    @classmethod
-    def merge_all(cls, reports: Iterable[DeliveryCounters]) -> Self:
-        """Merge any number of reports in a single pass."""
-        return cls().split().merge([report.split() for report in reports]).join()
-
-    def split(self) -> ReportParts[Self]:
-        """Return the report as parts."""
-        from spark_kafka_sink.report.broker_columns import BrokerColumns
-        from spark_kafka_sink.report.partition_columns import PartitionColumns
-
-        return ReportParts(
-            PartitionColumns.of(self.partitions),
-            BrokerColumns.of(self.metrics.brokers),
-            replace(self, partitions=(), metrics=replace(self.metrics, brokers=())),
-        )
-
-    @classmethod
-    def merge_few(cls, reports: Sequence[DeliveryCounters]) -> Self:
-        """Merge reports with few partitions, without NumPy, whose import takes 0.1 s."""
-        return merge(cls, reports)
-
     def to_json(self, *, compact: bool = False) -> str:
         """Return the report as JSON, starting with the version; `compact` omits line breaks.
 
@@ -347,35 +324,6 @@ class DeliveryCounters:
             partitions=tuple(
                 PartitionReport.from_dict(partition) for partition in data["partitions"]
             ),
-        )
-
-
-R_co = TypeVar("R_co", bound=DeliveryCounters, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class ReportParts(Generic[R_co]):
-    """A report with partitions and brokers as columns, which are merged without objects."""
-
-    partitions: PartitionColumns
-    brokers: BrokerColumns
-    others: R_co
-    """The report without partitions and brokers."""
-
-    def join(self) -> R_co:
-        """Return the whole report."""
-        metrics = replace(self.others.metrics, brokers=self.brokers.to_metrics())
-        return replace(self.others, partitions=self.partitions.to_reports(), metrics=metrics)
-
-    def merge(self, others: Sequence[ReportParts[DeliveryCounters]]) -> Self:
-        """Add up reports. The result has the class of this report."""
-        from spark_kafka_sink.report.broker_columns import BrokerColumns
-        from spark_kafka_sink.report.partition_columns import PartitionColumns
-
-        return type(self)(
-            PartitionColumns.merge_all((self.partitions, *(other.partitions for other in others))),
-            BrokerColumns.merge_all((self.brokers, *(other.brokers for other in others))),
-            self.others.merge_few((self.others, *(other.others for other in others))),
         )
 
 

@@ -13,6 +13,7 @@ from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable
 
     import pandas as pd
 
@@ -40,6 +41,13 @@ class DeliveryReport(DeliveryCounters):
             ReportError: there is no report, or a report cannot be read.
         """
         return cls.merge_all(cls.read_all(path))
+
+    @classmethod
+    def merge_all(cls, reports: Iterable[Self]) -> Self:
+        """Add up any number of reports in a single pass."""
+        from spark_kafka_sink.report.report_columns import ReportColumns
+
+        return ReportColumns.of(cls()).merge(map(ReportColumns.of, reports)).to_report()
 
     @classmethod
     def read_all(cls, path: str | os.PathLike[str]) -> list[Self]:
@@ -85,9 +93,7 @@ class DeliveryReport(DeliveryCounters):
 
     def __add__(self, other: object) -> Self:
         """Add up two reports."""
-        if not isinstance(other, DeliveryCounters):
-            return NotImplemented
-        return self.merge_all((self, other))
+        return self.merge_all((self, other)) if isinstance(other, type(self)) else NotImplemented
 
     def __radd__(self, other: object) -> Self:
         """Support `sum`, which starts with 0."""

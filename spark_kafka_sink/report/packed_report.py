@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.report.delivery_counters import ReportParts
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.metrics.merging import merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spark_kafka_sink.report.partition_columns import PartitionColumns, Planes
+    from spark_kafka_sink.report.report_columns import ReportColumns
 
 
 _LEVEL: Final = 1
@@ -45,43 +46,40 @@ class PackedReport:
         """Pack a report."""
         if _is_small(report):
             return cls(b"", _pack(report))
-        parts = report.split()
-        others = parts.brokers.to_planes(), parts.others
-        return cls(_pack(parts.partitions.to_planes()), _pack(others))
+        columns = _columns_of(report)
+        others = columns.brokers.to_planes(), columns.others
+        return cls(_pack(columns.partitions.to_planes()), _pack(others))
 
-    def columns(self) -> PartitionColumns:
-        """Unpack only the partitions."""
-        from spark_kafka_sink.report.partition_columns import PartitionColumns
-
-        if not self.partitions:
-            return PartitionColumns.of(self.whole().partitions)
-        planes: Planes = _unpack(self.partitions)
-        return PartitionColumns.from_planes(planes)
-
-    def whole(self) -> DeliveryReport:
-        """Unpack a report that was packed as an object."""
+    def unpack(self) -> DeliveryReport:
+        """Unpack the report."""
+        if self.partitions:
+            return self.columns().to_report()
         report: DeliveryReport = _unpack(self.others)
         return report
 
-    def parts(self) -> ReportParts[DeliveryReport]:
-        """Unpack all parts."""
-        from spark_kafka_sink.report.broker_columns import BrokerColumns
-
+    def columns(self) -> ReportColumns[DeliveryReport]:
+        """Unpack the report as columns."""
         if not self.partitions:
-            return self.whole().split()
+            return _columns_of(self.unpack())
+        from spark_kafka_sink.report.broker_columns import BrokerColumns
+        from spark_kafka_sink.report.report_columns import ReportColumns
+
         planes, others = _unpack(self.others)
-        return ReportParts(self.columns(), BrokerColumns.from_planes(planes), others)
+        return ReportColumns(partitions_of(self), BrokerColumns.from_planes(planes), others)
 
 
 AnyReport = DeliveryReport | PackedReport
 
 
-def columns_of(report: AnyReport) -> PartitionColumns:
-    """Return the partitions of a packed or unpacked report."""
+def partitions_of(report: AnyReport) -> PartitionColumns:
+    """Return only the partitions of a packed or unpacked report."""
     from spark_kafka_sink.report.partition_columns import PartitionColumns
 
     if isinstance(report, PackedReport):
-        return report.columns()
+        if report.partitions:
+            planes: Planes = _unpack(report.partitions)
+            return PartitionColumns.from_planes(planes)
+        report = report.unpack()
     return PartitionColumns.of(report.partitions)
 
 
@@ -98,14 +96,16 @@ def merge_reports(
     remaining = iter(reports)
     first = list(islice(remaining, _TOGETHER + 1))
     if len(first) <= _TOGETHER and all(map(_is_small, first)):
-        whole = [report.whole() if isinstance(report, PackedReport) else report for report in first]
-        return DeliveryReport.merge_few([DeliveryReport(), *map(prepare, whole)])
-    total = DeliveryReport().split()
+        small = [
+            report.unpack() if isinstance(report, PackedReport) else report for report in first
+        ]
+        return merge(DeliveryReport, [DeliveryReport(), *map(prepare, small)])
+    total = _columns_of(DeliveryReport())
     remaining = chain(first, remaining)
     while group := list(islice(remaining, _TOGETHER)):
-        parts = [_parts_of(report) for report in group]
-        total = total.merge([replace(part, others=prepare(part.others)) for part in parts])
-    return total.join()
+        columns = [_columns_of(report) for report in group]
+        total = total.merge([replace(part, others=prepare(part.others)) for part in columns])
+    return total.to_report()
 
 
 def _is_small(report: AnyReport) -> bool:
@@ -114,8 +114,10 @@ def _is_small(report: AnyReport) -> bool:
     return len(report.partitions) + len(report.metrics.brokers) <= _FEW
 
 
-def _parts_of(report: AnyReport) -> ReportParts[DeliveryReport]:
-    return report.parts() if isinstance(report, PackedReport) else report.split()
+def _columns_of(report: AnyReport) -> ReportColumns[DeliveryReport]:
+    from spark_kafka_sink.report.report_columns import ReportColumns
+
+    return report.columns() if isinstance(report, PackedReport) else ReportColumns.of(report)
 
 
 def _pack(value: object) -> bytes:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TOPICS_SHOWN = 8
 ERRORS_SHOWN = 5
 ADVICE_SHOWN = 3
+_STATUS_TEXTS = {DeliveryStatus.SENT: "sent without acknowledgement"}
+"""Texts for statuses whose value is not clear by itself."""
 _SHOWN_STARTUP_S = 0.05
 """Minimum startup time of Python workers to display, because less would be rounded to 0.0 s."""
 
@@ -187,12 +189,11 @@ def _statuses(report: DeliveryCounters) -> str:
         for status in DeliveryStatus
     )
     always = DeliveryStatus.WOULD_BE_WRITTEN if report.dry_run else DeliveryStatus.PERSISTED
-    shown = [
-        f"{count:,} {status.replace('_', ' ')}"
+    return ", ".join(
+        f"{count:,} {_STATUS_TEXTS.get(status, status.replace('_', ' '))}"
         for status, count in counts
         if count or status is always
-    ]
-    return ", ".join(shown).replace(" sent", " sent without acknowledgement")
+    )
 
 
 def _bad_row_lines(report: DeliveryCounters) -> list[tuple[str, str]]:

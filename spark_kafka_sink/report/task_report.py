@@ -23,6 +23,10 @@ class TaskInfo:
     """Spark's unique id of this attempt."""
 
 
+COLUMNS = ("duration_ms", *(field.name for field in fields(TaskInfo)), *_COUNTS)
+"""Names of the values that `TaskReport.to_row` returns."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressCounts:
     """The numbers of records and bytes that tasks have delivered so far."""
@@ -80,10 +84,6 @@ class TaskReport:
     def from_row(cls, columns: Sequence[str], row: Sequence[int]) -> Self:
         """Parse the result of `to_row`, given the columns of the file."""
         return cls.from_dict(dict(zip(columns, row, strict=True)))
-
-
-COLUMNS = ("duration_ms", *(field.name for field in fields(TaskInfo)), *_COUNTS)
-"""Names of the values that `TaskReport.to_row` returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -29,8 +29,10 @@ In reading order:
 """
 
 from spark_kafka_sink.common.optional_dependencies import missing, reject_older
-from spark_kafka_sink.spark.runtime.internals import freeze_loaded_modules as _freeze_loaded_modules
 from spark_kafka_sink.spark.runtime.log_lines import install as _show_origin
+from spark_kafka_sink.spark.runtime.worker_setup import (
+    freeze_loaded_modules as _freeze_loaded_modules,
+)
 
 try:
     from pyspark import __version__ as _version

@@ -175,7 +175,7 @@ def _partition_counts_of_brokers(config: ProducerConfig, names: Collection[str])
                 raise UnknownTopicError(
                     "the topic does not exist, or this user is not authorized to describe it",
                     topic=missing[0],
-                    error=error_name(cluster.errors.get(missing[0], 0)),
+                    kafka_error=error_name(cluster.errors.get(missing[0], 0)),
                     hint="Create it first, or pass the number of partitions that it will have: "
                     "partitions=...",
                 )

@@ -16,13 +16,13 @@ from weakref import WeakSet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_kafka_sink.spark.runtime.internals import use_this_python
 from spark_kafka_sink.spark.runtime.session_checks import check_session, reject_wheel
 from spark_kafka_sink.spark.runtime.spark_releases import (
     HAS_DATA_SOURCES,
     condition,
     without_data_sources,
 )
+from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession

@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from spark_kafka_sink.spark.runtime.internals import use_this_python
 from spark_kafka_sink.spark.runtime.preloading import COMMIT, PLANNING, load
 from spark_kafka_sink.spark.runtime.session_checks import check_session
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
 from spark_kafka_sink.spark.writers.map_task import SCHEMA, load_task_modules
 
 if TYPE_CHECKING:

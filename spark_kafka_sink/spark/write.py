@@ -27,13 +27,7 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.spark.arrow_batches import without_measuring
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, batch_number
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
-from spark_kafka_sink.spark.runtime.internals import (
-    BATCH_ID,
-    JOB_GROUP,
-    QUERY_ID,
-    run_id,
-    use_this_python,
-)
+from spark_kafka_sink.spark.runtime.internals import BATCH_ID, JOB_GROUP, QUERY_ID, run_id
 from spark_kafka_sink.spark.runtime.session_checks import (
     check_session,
     reject_wheel,
@@ -41,6 +35,7 @@ from spark_kafka_sink.spark.runtime.session_checks import (
 )
 from spark_kafka_sink.spark.runtime.spark_errors import error_of
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
+from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
 from spark_kafka_sink.spark.write_plan import plan_batch, warn_of_displayed_secrets, write_options
 from spark_kafka_sink.spark.writers.map_task import (
     SCHEMA,

@@ -26,7 +26,7 @@ from pyspark.sql import types
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret, is_redacted, is_secret
 from spark_kafka_sink.config.enums import Preflight
-from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.option_names import SINK_NAMES, UserOptions, split_options
 from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
 from spark_kafka_sink.config.security.values import SecurityValues
@@ -87,7 +87,7 @@ def plan_batch(
     _check_security(config.producer)
     _check_brokers(config, roles)
     roles, config = _with_schemas(roles, schema, config, run_id=run_id)
-    if config.exactly_once.exactly_once:
+    if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
         from spark_kafka_sink.spark.exactly_once.exactly_once_driver import plan_write
 
@@ -126,10 +126,10 @@ def plan_stream(
         warn_of_misnamed_columns(*schema.names)
         _check_stream(config, roles, options)
         roles, config = _with_schemas(roles, schema, config, stream)
-        if not config.exactly_once.exactly_once:
+        if not config.exactly_once.is_enabled:
             origin.planning_file.store(origin.planned)
     config = replace(config, formats=None)
-    if config.exactly_once.exactly_once:
+    if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
         from spark_kafka_sink.spark.exactly_once import exactly_once_driver
 
@@ -299,7 +299,7 @@ def _stored_secrets(user_options: UserOptions) -> Iterator[tuple[str, str, Secre
 
 def _reject_secrets(user_options: UserOptions) -> None:
     for name, shown, value in _stored_secrets(user_options):
-        if _holds_secret(name, value):
+        if _may_contain_secret(name, value):
             raise ConfigError(
                 f"option {shown} is a secret, but Spark shows the options of a table to all users",
                 hint="Set it on the write: INSERT INTO t WITH (...); or use env:NAME or file:PATH, "
@@ -307,15 +307,15 @@ def _reject_secrets(user_options: UserOptions) -> None:
             )
 
 
-def _holds_secret(name: str, value: Secret) -> bool:
+def _may_contain_secret(name: str, value: Secret) -> bool:
     """Return True for a secret, and for a JAAS configuration that contains one."""
     from spark_kafka_sink.config.security.jaas import parse_jaas
-    from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
+    from spark_kafka_sink.config.security.sasl import JAAS, may_contain_secret
 
     if name != JAAS:
         return True
     try:
-        return holds_secret(parse_jaas(value.reveal(), value.option))
+        return may_contain_secret(parse_jaas(value.reveal(), value.option))
     except ConfigError:  # A value that cannot be parsed might also be a secret.
         return True
 

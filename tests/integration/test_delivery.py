@@ -94,7 +94,7 @@ def test_record_too_large_for_the_broker(any_kafka: AnyKafka, unique_topic: str)
             producer.flush()
         report = producer.report(TaskInfo())
     error = caught.value
-    assert error.error == "MESSAGE_TOO_LARGE"
+    assert error.kafka_error == "MESSAGE_TOO_LARGE"
     assert (error.topic, error.partition) == (unique_topic, 0)
     assert "max.message.bytes" in str(error)
     assert report.records == 21
@@ -114,7 +114,7 @@ def test_records_without_key_in_compacted_topic(
         producer.append(chunk)
         with pytest.raises(DeliveryError) as caught:
             producer.flush()
-    assert caught.value.error == "INVALID_RECORD"
+    assert caught.value.kafka_error == "INVALID_RECORD"
     assert "record 1" in str(caught.value)
     assert count(real_kafka.bootstrap_servers, unique_topic) == 0
 
@@ -124,7 +124,7 @@ def test_missing_topic_is_not_created(any_kafka: AnyKafka, unique_topic: str) ->
     with pytest.raises(UnknownTopicError) as caught:
         produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"a"]), **options)
     assert caught.value.topic == unique_topic
-    assert caught.value.error == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert caught.value.kafka_error == "UNKNOWN_TOPIC_OR_PARTITION"
     assert unique_topic not in Admin(any_kafka.bootstrap_servers).client().list_topics().topics
 
 
@@ -139,7 +139,7 @@ def test_missing_topic_is_created(any_kafka: AnyKafka, unique_topic: str) -> Non
 def test_invalid_topic_name_fails_immediately(topic: str, any_kafka: AnyKafka) -> None:
     with pytest.raises(KafkaProdError) as caught:
         produce(any_kafka.bootstrap_servers, rows(topic, [b"a"]), max_block_ms=20_000)
-    assert caught.value.error in ("INVALID_TOPIC_EXCEPTION", "INVALID_TOPIC")
+    assert caught.value.kafka_error in ("INVALID_TOPIC_EXCEPTION", "INVALID_TOPIC")
     assert caught.value.topic == topic
 
 

@@ -87,7 +87,7 @@ def told(error: KafkaProdError | None) -> str | None:
         case AuthenticationError() | AuthorizationError() | TlsError() | BrokerUnavailableError():
             return error.broker
         case BufferTimeoutError() | ProtocolError() | RecordTooLargeError():
-            return error.error
+            return error.kafka_error
         case TornTransactionError() | TransactionError() | FencedError():
             return error.message
         case _:

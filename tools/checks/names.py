@@ -1,9 +1,9 @@
 """Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
 
 Prints every violation: words that have another word in this project, hints that are no sentence,
-documented arguments that do not exist, classes of the same name, and constants below the first
-class or function of a module that need neither. In tests and tools too: variables whose name says
-nothing, test files that have the name of no module, and imports of test files.
+documented arguments that do not exist, classes of the same name, and constants below a class or
+function that they do not need. In tests and tools too: variables whose name says nothing, test
+files that have the name of no module, and imports of test files.
 """
 
 import ast
@@ -98,25 +98,35 @@ def _text(node: ast.expr) -> str:
 
 
 def late_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of each constant below the first class or function.
+    """Yield the line and text of each constant that is neither at the top nor where it must be.
 
-    A table that needs a class or function of the module, or another such table, may follow it.
+    Constants stand above the first class or function of a module. A constant that needs classes or
+    functions of the module stands directly below the last of them.
     """
-    defined: set[str] = set()
+    needs: dict[str, set[str]] = {}
+    above = ""
     for node in tree.body:
         if isinstance(node, _DEFINITIONS):
-            defined.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and defined:
+            above = node.name
+            needs[above] = {above}
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and above:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-            if names & defined:
-                defined |= {target.id for target in targets if isinstance(target, ast.Name)}
-            else:
-                yield node.lineno, "a constant stands below a class or function"
+            names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+            needed = {name for used in names for name in needs.get(used, ())}
+            needs |= {target.id: needed for target in targets if isinstance(target, ast.Name)}
+            if above not in needed:
+                yield node.lineno, "a constant is below a definition that it does not need"
+
+
+def unnamed_units(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each constant whose name ends with SECONDS instead of _S."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id.isupper() and node.id.endswith("_SECONDS"):
+            yield node.lineno, f"end the name {node.id} with _S"
 
 
 Check = Callable[[ast.Module], Iterator[tuple[int, str]]]
-CHECKS = (vague_names, other_words, late_constants, unknown_arguments, partial_hints)
+CHECKS = (vague_names, other_words, late_constants, unnamed_units, unknown_arguments, partial_hints)
 
 
 def main() -> None:

@@ -28,9 +28,9 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import Profile
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.formats import Format, FormatOptions
-from spark_kafka_sink.config.option import Option, Value, declared
+from spark_kafka_sink.config.option_definition import Option, Value, declared
 from spark_kafka_sink.config.option_names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
-from spark_kafka_sink.config.options import (
+from spark_kafka_sink.config.option_tables import (
     PRODUCER_OPTIONS,
     SINK_OPTIONS,
     ProducerOptions,

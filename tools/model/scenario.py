@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from spark_kafka_sink.exactly_once import commit_outcome, decision_rules
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.decision_rules import (
     AbortOurs,
     AlreadyDone,
-    BatchRejection,
     BatchVerdict,
     Caller,
     Decide,

@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tools.support.waiting import poll
 
-SOCKET_SECONDS = 60
+SOCKET_S = 60
 TIMEOUT = timedelta(seconds=10)
 
 
@@ -26,7 +26,7 @@ class RawClient:
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, port = bootstrap_servers.split(",", maxsplit=1)[0].rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), SOCKET_SECONDS)
+        self.socket = socket.create_connection((host, int(port)), SOCKET_S)
         self._correlation_id = 0
 
     def __enter__(self) -> Self:
@@ -144,7 +144,7 @@ def create(client: RawClient, name: str, partitions: int = 1, **configs: str) ->
     }
     response = client.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
     assert response.topics[0].error_code == 0, response.topics[0].error_message
-    if not poll(lambda: _has_leaders(client, name), SOCKET_SECONDS):
+    if not poll(lambda: _has_leaders(client, name), SOCKET_S):
         raise TimeoutError(name)
 
 

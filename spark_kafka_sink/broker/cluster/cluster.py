@@ -147,7 +147,7 @@ class Cluster:
         try:
             self.topics.create(new)
         except TopicError as error:
-            is_storage = error.error is ErrorCode.kafka_storage_error
+            is_storage = error.code is ErrorCode.kafka_storage_error
             raise ConfigError(
                 f"the topic {new.name!r} cannot be created: {error.message}",
                 hint=None if is_storage else _INVALID_TOPIC_HINT,

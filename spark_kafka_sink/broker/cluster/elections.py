@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.broker.cluster.nodes import NodeControl
-    from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 

@@ -99,46 +99,48 @@ class NodeControl(dict[int, NodeState]):
 
     def active(self) -> list[int]:
         """Return the ids of the nodes that can lead partitions."""
-        return [node for node, status in self.items() if status.is_active]
+        return [node for node, node_state in self.items() if node_state.is_active]
 
     def next_fence(self) -> float | None:
         """Return the time in monotonic seconds at which the next session expires, or None."""
-        times = (status.fence_at for status in self.values() if status.fence_at is not None)
+        times = (
+            node_state.fence_at for node_state in self.values() if node_state.fence_at is not None
+        )
         return min(times, default=None)
 
     def stop(self, node: int) -> None:
         """Stop a node: close its connections and elect other leaders. Its data is retained."""
-        status = self._status(node)
-        if status.state is not RunState.STOPPED:
-            status.state = RunState.STOPPED
-            status.fence_at = None
+        node_state = self._node_state(node)
+        if node_state.state is not RunState.STOPPED:
+            node_state.state = RunState.STOPPED
+            node_state.fence_at = None
             self._sockets.close(node)
             self._on_lost(node)
 
     def start(self, node: int) -> None:
         """Start a stopped or paused node. It must catch up before it is in sync again."""
-        status = self._status(node)
-        if status.state is RunState.UP:
+        node_state = self._node_state(node)
+        if node_state.state is RunState.UP:
             return
-        if status.state is RunState.STOPPED:
+        if node_state.state is RunState.STOPPED:
             self._sockets.open(node)
         else:
             self._sockets.unmute(node)
-        status.state = RunState.UP
-        status.fence_at = None
+        node_state.state = RunState.UP
+        node_state.fence_at = None
         self._on_started()
 
     def pause(self, node: int) -> None:
         """Pause a node: its connections stay open, but it does not respond to requests."""
-        status = self._status(node)
-        if status.state is RunState.UP:
-            status.state = RunState.PAUSED
-            status.fence_at = self._clock.monotonic() + self._session
+        node_state = self._node_state(node)
+        if node_state.state is RunState.UP:
+            node_state.state = RunState.PAUSED
+            node_state.fence_at = self._clock.monotonic() + self._session
             self._sockets.mute(node)
 
     def set_lag(self, node: int, seconds: float) -> None:
         """Delay a follower's replication by this many seconds."""
-        self._status(node).lag = max(0.0, seconds)
+        self._node_state(node).lag = max(0.0, seconds)
 
     def set_all_lags(self, seconds: float) -> None:
         """Delay the replication of every node by this many seconds."""
@@ -154,7 +156,7 @@ class NodeControl(dict[int, NodeState]):
         for node in due:
             self._on_lost(node)
 
-    def _status(self, node: int) -> NodeState:
+    def _node_state(self, node: int) -> NodeState:
         if node not in self:
             raise KafkaProdError(f"node {node} does not exist", hint="Node ids start at 1.")
         return self[node]

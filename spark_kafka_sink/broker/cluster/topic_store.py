@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from spark_kafka_sink.broker.partition.partition import Partition, Topic
+from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.journal import LOG_START, RECOVERY_POINT, TOPIC, Journal
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.partition import Partition, Topic
+from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 
@@ -90,13 +91,13 @@ class TopicError(Exception):
     """A topic cannot be created, found or changed.
 
     Args:
-        error: Kafka's error code.
+        code: Kafka's error code.
         message: a description of the problem, for the response.
     """
 
-    def __init__(self, error: ErrorCode, message: str = "") -> None:
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message)
-        self.error = error
+        self.code = code
         self.message = message
 
 

@@ -24,7 +24,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 _VERSION_BYTES = 2
@@ -81,7 +81,7 @@ class GroupMember:
     sync: Reply | None = field(default=None, repr=False)
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """True if a request of the member is waiting. In that case, the session cannot expire."""
         return self.join is not None or self.sync is not None
 
@@ -89,13 +89,13 @@ class GroupMember:
         """Restart the member's session timeout."""
         self.expires = now + self.joined.session_timeout
 
-    def answer_join(self, values: Mapping[str, Any]) -> None:
+    def respond_to_join(self, values: Mapping[str, Any]) -> None:
         """Respond to the member's JoinGroup request, if it is waiting."""
         reply, self.join = self.join, None
         if reply is not None:
             reply({"member_id": self.id} | dict(values))
 
-    def answer_sync(self, values: Mapping[str, Any]) -> None:
+    def respond_to_sync(self, values: Mapping[str, Any]) -> None:
         """Respond to the member's SyncGroup request, if it is waiting."""
         reply, self.sync = self.sync, None
         if reply is not None:
@@ -188,14 +188,14 @@ class ClassicGroup:
             self.state is ClassicGroupState.COMPLETING_REBALANCE
             or (self.state is ClassicGroupState.STABLE and not leads)
         ):
-            member.answer_join(self._joined(shows_members=leads))
+            member.respond_to_join(self._joined(shows_members=leads))
         else:
             self._rebalance(now)
 
     def _replace(self, former: GroupMember, joining: JoinRequest, reply: Reply, now: float) -> None:
         """Replace a static member with a client that rejoins with the same instance id."""
-        for answer in (former.answer_join, former.answer_sync):
-            answer({"error_code": ErrorCode.fenced_instance_id})
+        for respond in (former.respond_to_join, former.respond_to_sync):
+            respond({"error_code": ErrorCode.fenced_instance_id})
         leader = self.leader
         new = GroupMember(id=_new_id(joining), joined=joining, expires=now, join=reply)
         new.assignment = former.assignment
@@ -208,9 +208,9 @@ class ClassicGroup:
             self._rebalance(now)
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
-            new.answer_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
+            new.respond_to_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
         else:  # As leader, the client would assign partitions again (KAFKA-13435).
-            new.answer_join(self._joined(shows_members=False) | {"leader": leader})
+            new.respond_to_join(self._joined(shows_members=False) | {"leader": leader})
 
     def instance(self, instance_id: str | None) -> GroupMember | None:
         """Return the static member with this instance id, or None if it does not exist."""
@@ -225,7 +225,7 @@ class ClassicGroup:
             self.unsynced.clear()
             self.rebalance_deadline = now + self._longest_rebalance()
             for member in self.members.values():
-                member.answer_sync({"error_code": ErrorCode.rebalance_in_progress})
+                member.respond_to_sync({"error_code": ErrorCode.rebalance_in_progress})
         self._finish_join(now)
 
     def _longest_rebalance(self) -> float:
@@ -267,7 +267,7 @@ class ClassicGroup:
         self.sync_deadline = now + self._longest_rebalance()
         for member in self.members.values():
             member.extend_session(now)
-            member.answer_join(self._joined(shows_members=member.id == self.leader))
+            member.respond_to_join(self._joined(shows_members=member.id == self.leader))
 
     def _vote(self) -> str:
         """Return the assignment protocol with the most votes.
@@ -336,10 +336,10 @@ class ClassicGroup:
             self.state = ClassicGroupState.STABLE
         if self.state is ClassicGroupState.STABLE:
             for other in self.members.values():
-                other.answer_sync(self._synced(other))
+                other.respond_to_sync(self._synced(other))
         return ErrorCode.none
 
-    def _synced(self, member: GroupMember) -> Values:
+    def _synced(self, member: GroupMember) -> FieldValues:
         return {
             "protocol_type": self.protocol_type,
             "protocol_name": self.protocol,
@@ -373,8 +373,8 @@ class ClassicGroup:
         removed = [self.members.pop(i) for i in list(member_ids) if i in self.members]
         for member in removed:
             self.unsynced.discard(member.id)
-            for answer in (member.answer_join, member.answer_sync):
-                answer({"error_code": ErrorCode.unknown_member_id})
+            for respond in (member.respond_to_join, member.respond_to_sync):
+                respond({"error_code": ErrorCode.unknown_member_id})
         if removed:
             self._rebalance(now)
 
@@ -387,7 +387,7 @@ class ClassicGroup:
         for member_id in [i for i, expires in self.pending.items() if expires <= now]:
             del self.pending[member_id]
             self._pending_removed(now)
-        expired = [m.id for m in self.members.values() if m.expires <= now and not m.waits]
+        expired = [m.id for m in self.members.values() if m.expires <= now and not m.is_waiting]
         if self.unsynced and self.sync_deadline <= now:
             expired += self.unsynced
         self.remove(expired, now)
@@ -396,7 +396,10 @@ class ClassicGroup:
 
     def next_deadline(self) -> float | None:
         """Return the time of the next `tick` in monotonic seconds, or None if it has no work."""
-        due = [*self.pending.values(), *(m.expires for m in self.members.values() if not m.waits)]
+        due = [
+            *self.pending.values(),
+            *(m.expires for m in self.members.values() if not m.is_waiting),
+        ]
         if self.unsynced:
             due.append(self.sync_deadline)
         if self.state is ClassicGroupState.PREPARING_REBALANCE:

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
-    from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.common.clock import Clock
 

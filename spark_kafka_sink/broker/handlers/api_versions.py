@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.broker.request_shapes import ItemResult
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 NAMED_VERSION = 3
@@ -55,12 +55,12 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _API_VERSIONS = VersionRange(0, 4)
 
 
-def _entry(api: ApiKey, versions: VersionRange) -> Values:
+def _entry(api: ApiKey, versions: VersionRange) -> FieldValues:
     """Return the entry of one API in the response."""
     return {"api_key": int(api), "min_version": versions.lowest, "max_version": versions.highest}
 
 
-def _features(context: RequestContext) -> Values:
+def _features(context: RequestContext) -> FieldValues:
     """Return the fields of supported and finalized features.
 
     Up to version 3, supported features are omitted, because clients with these versions reject a

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 ROOT: Final = "spark_kafka_sink.broker"
@@ -216,7 +216,7 @@ def _group_resource(context: RequestContext, name: str) -> Resource:
     )
 
 
-def describe_resource(context: RequestContext, item: Any) -> Values:
+def describe_resource(context: RequestContext, item: Any) -> FieldValues:
     """Handle a resource of the DescribeConfigs API."""
     keys = item.configuration_keys  # As in Kafka, an empty list requests all configs.
     configs = [
@@ -229,7 +229,7 @@ def describe_resource(context: RequestContext, item: Any) -> Values:
     return {"configs": configs}
 
 
-def _configs(context: RequestContext, kind: int, name: str) -> Iterable[Values]:
+def _configs(context: RequestContext, kind: int, name: str) -> Iterable[FieldValues]:
     if kind == ConfigResourceType.TOPIC:
         return _topic_configs(_topic_config(context, name))
     if kind == ConfigResourceType.BROKER and name == ALL_BROKERS:
@@ -251,7 +251,7 @@ def _topic_config(context: RequestContext, name: str) -> topic_config.TopicConfi
     raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
 
 
-def _topic_configs(config: topic_config.TopicConfig) -> Iterable[Values]:
+def _topic_configs(config: topic_config.TopicConfig) -> Iterable[FieldValues]:
     keys = topic_config.TOPIC_KEYS | {
         name: key for name, key in topic_config.INTERNAL_KEYS.items() if name in config.own
     }
@@ -260,7 +260,7 @@ def _topic_configs(config: topic_config.TopicConfig) -> Iterable[Values]:
         yield entry | {"synonyms": list(_synonyms(name, config))}
 
 
-def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[Values]:
+def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[FieldValues]:
     if name in config.own:
         yield _synonym(name, config.own[name], ConfigSource.TOPIC)
     if name in topic_config.SYNONYMS:
@@ -270,13 +270,13 @@ def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[Values]:
         yield from _defaults(topic_config.SYNONYMS[name])
 
 
-def _defaults(name: str) -> list[Values]:
+def _defaults(name: str) -> list[FieldValues]:
     """Return a list with the synonym for a broker config's default, or an empty list."""
     synonym = topic_config.default_synonym(name)
     return [] if synonym is None else [_synonym(*synonym, ConfigSource.DEFAULT)]
 
 
-def _broker_configs(context: RequestContext) -> Iterable[Values]:
+def _broker_configs(context: RequestContext) -> Iterable[FieldValues]:
     """Yield the configs of the node that received the request.
 
     Values for a single broker override values for all brokers, which override the values from the
@@ -291,7 +291,7 @@ def _broker_configs(context: RequestContext) -> Iterable[Values]:
         yield _broker_entry(name, started.get(name), changed)
 
 
-def _broker_entry(name: str, started: Setting | None, changed: list[Values]) -> Values:
+def _broker_entry(name: str, started: Setting | None, changed: list[FieldValues]) -> FieldValues:
     """Return the entry of a config. As in Kafka, the values of unknown configs are hidden."""
     if started is None:
         first = changed[0]
@@ -310,7 +310,7 @@ def _broker_entry(name: str, started: Setting | None, changed: list[Values]) -> 
     return entry | {"read_only": name not in topic_config.BROKER_KEYS, "synonyms": values}
 
 
-def _cluster_configs(context: RequestContext) -> Iterable[Values]:
+def _cluster_configs(context: RequestContext) -> Iterable[FieldValues]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     for name, value in context.cluster.dynamic_configs.of(BROKER, ALL_BROKERS).items():
         key = topic_config.BROKER_KEYS.get(name)
@@ -321,7 +321,7 @@ def _cluster_configs(context: RequestContext) -> Iterable[Values]:
             yield entry | {"synonyms": [_synonym(name, value, source)]}
 
 
-def _group_configs(context: RequestContext, group_id: str) -> Iterable[Values]:
+def _group_configs(context: RequestContext, group_id: str) -> Iterable[FieldValues]:
     own = context.cluster.dynamic_configs.of(GROUP, group_id)
     for name, key in GROUP_KEYS.items():
         synonyms = [_synonym(broker_name(name), key.default, ConfigSource.DEFAULT)]
@@ -331,12 +331,12 @@ def _group_configs(context: RequestContext, group_id: str) -> Iterable[Values]:
         yield _entry(name, first["value"], key.type, first["source"]) | {"synonyms": synonyms}
 
 
-def _logger_configs() -> Iterable[Values]:
+def _logger_configs() -> Iterable[FieldValues]:
     source = ConfigSource.BROKER_LOGGER
     return [_entry(name, level, UNKNOWN_TYPE, source) for name, level in _log_levels().items()]
 
 
-def _synonym(name: str, value: str | None, source: ConfigSource) -> Values:
+def _synonym(name: str, value: str | None, source: ConfigSource) -> FieldValues:
     return {"name": name, "value": value, "source": int(source)}
 
 
@@ -387,7 +387,7 @@ def _alter(context: RequestContext, change: Callable[[RequestContext, Any], None
     items = context.request.resources
     counts = Counter((item.resource_type, item.resource_name) for item in items)
 
-    def alter(item: Any) -> Values:
+    def alter(item: Any) -> FieldValues:
         if counts[item.resource_type, item.resource_name] > 1:
             raise _invalid_request("Each resource must appear at most once.")
         change(context, item)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 NAMED_VERSION = 5
 NO_NEW_PROTOCOL = (
@@ -167,10 +167,10 @@ def leave_group(context: RequestContext) -> HandlerResult:
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     leaving = request.members if context.version >= 3 else [request]
-    answers = [_leave(group, item, context.cluster.clock.monotonic()) for item in leaving]
+    members = [_leave(group, item, context.cluster.clock.monotonic()) for item in leaving]
     if context.version >= 3:
-        return {"members": answers}
-    return {"error_code": answers[0]["error_code"]}
+        return {"members": members}
+    return {"error_code": members[0]["error_code"]}
 
 
 def _leave(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def consumer_group_heartbeat(context: RequestContext) -> HandlerResult:
     }
 
 
-def describe_group(context: RequestContext, group_id: str) -> Values | ErrorCode:
+def describe_group(context: RequestContext, group_id: str) -> FieldValues | ErrorCode:
     """Handle a group of the DescribeGroups API."""
     if not context.coordinates(group_id):
         return ErrorCode.not_coordinator
@@ -213,7 +213,7 @@ def describe_group(context: RequestContext, group_id: str) -> Values | ErrorCode
     }
 
 
-def _member(member: GroupMember, group: ClassicGroup) -> Values:
+def _member(member: GroupMember, group: ClassicGroup) -> FieldValues:
     """Return a member's description, with the subscription only if the group is stable."""
     stable = group.state is ClassicGroupState.STABLE
     return {
@@ -309,7 +309,7 @@ def offset_fetch(context: RequestContext) -> HandlerResult:
     return _fetch_group(context, context.request)
 
 
-def _fetch_group(context: RequestContext, item: Any) -> Values:
+def _fetch_group(context: RequestContext, item: Any) -> FieldValues:
     if not context.coordinates(item.group_id):
         return {"error_code": ErrorCode.not_coordinator}
     group = context.cluster.group_coordinator.find(item.group_id)
@@ -349,7 +349,7 @@ def _requested(
 
 def _fetch_offset(
     context: RequestContext, group: ClassicGroup | None, name: str | None, index: int
-) -> Values:
+) -> FieldValues:
     error, committed = ErrorCode.none, CommittedOffset()
     pending = context.cluster.transactional_offsets
     if name is None:

@@ -43,7 +43,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 _LOG = logging.getLogger(__name__)
@@ -103,10 +103,10 @@ def fetch(context: RequestContext) -> HandlerResult:
         return False
 
     if any(fetch.error for fetch in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
-        return _answer(context, fetches)
+        return _response(context, fetches)
     keys = tuple(fetch.partition.topic_partition for fetch in flat if fetch.partition is not None)
     return context.wait(
-        request.max_wait, has_enough, lambda: _answer(context, _partition_fetches(context)), keys
+        request.max_wait, has_enough, lambda: _response(context, _partition_fetches(context)), keys
     )
 
 
@@ -134,7 +134,9 @@ def _partition_fetch(context: RequestContext, item: Any, requested: Any) -> Part
     return PartitionFetch(requested, partition, error, committed)
 
 
-def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]) -> Values:
+def _response(
+    context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]
+) -> FieldValues:
     left, is_first = min(context.request.max_bytes, MAX_BYTES), True
     shape = BY_PARTITION[ApiKey.FETCH]
     leaders, responses = set(), []
@@ -147,7 +149,7 @@ def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetc
             if "current_leader" in values:
                 leaders.add(values["current_leader"]["leader_id"])
             values["records"] = RecordBuffers(data)
-            partitions.append(shape.answer(partition_fetch.requested, values))
+            partitions.append(shape.partition_response(partition_fetch.requested, values))
         responses.append(
             {"topic": name_of(item), "topic_id": id_of(item), "partitions": partitions}
         )
@@ -184,7 +186,9 @@ def _read(
     }
 
 
-def _aborted(fetch: PartitionFetch, partition: Partition, data: list[memoryview]) -> list[Values]:
+def _aborted(
+    fetch: PartitionFetch, partition: Partition, data: list[memoryview]
+) -> list[FieldValues]:
     """Return the aborted transactions for the response.
 
     As in Kafka, the list covers the offsets up to the first index entry after the data.
@@ -205,7 +209,7 @@ def _aborted(fetch: PartitionFetch, partition: Partition, data: list[memoryview]
     ]
 
 
-def list_offset(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+def list_offset(context: RequestContext, item: Any, requested: Any) -> FieldValues | ErrorCode:
     """Handle a partition of the ListOffsets API."""
     epoch = getattr(requested, "current_leader_epoch", -1)
     partition = context.led_partition(item.name, requested.partition_index, epoch)
@@ -242,7 +246,7 @@ def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
     return timed_offset if timed_offset is not None and timed_offset.offset < end else NOTHING
 
 
-def epoch_end(context: RequestContext, item: Any, requested: Any) -> Values:
+def epoch_end(context: RequestContext, item: Any, requested: Any) -> FieldValues:
     """Handle a partition of the OffsetForLeaderEpoch API."""
     epoch = requested.current_leader_epoch
     partition = context.led_partition(item.topic, requested.partition, epoch)

@@ -38,8 +38,9 @@ from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
-    from spark_kafka_sink.broker.partition.partition import Partition, Topic
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.partition.topic import Topic
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 _REQUESTED_BY: Final = {
     ResourceType.TOPIC: "include_topic_authorized_operations",
@@ -108,7 +109,7 @@ def metadata(context: RequestContext) -> HandlerResult:
     }
 
 
-def _brokers(context: RequestContext, id_field: str) -> list[Values]:
+def _brokers(context: RequestContext, id_field: str) -> list[FieldValues]:
     nodes = context.cluster.nodes.values()
     return [{id_field: node.id, "host": node.host, "port": node.port} for node in nodes]
 
@@ -122,11 +123,11 @@ def _may_describe(context: RequestContext, topic: str) -> bool:
     return context.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
-def _is_denied(topic: Values) -> bool:
+def _is_denied(topic: FieldValues) -> bool:
     return topic.get("error_code") is ErrorCode.topic_authorization_failed
 
 
-def _find_topic(context: RequestContext, item: Any) -> Values:
+def _find_topic(context: RequestContext, item: Any) -> FieldValues:
     """Return the entry of a requested topic.
 
     If the client may not describe the topic, the error does not reveal whether the topic exists.
@@ -164,14 +165,14 @@ def _may_create(context: RequestContext, topic: str) -> bool:
     )
 
 
-def _create_if_enabled(context: RequestContext, name: str) -> Values:
+def _create_if_enabled(context: RequestContext, name: str) -> FieldValues:
     new = TopicSpec(name=name)
     try:
         context.cluster.topics.check(new)
         if _creates_topics(context):
             return _describe(context, context.cluster.topics.create(new))
     except TopicError as error:
-        return _failed(context, error.error, name)
+        return _failed(context, error.code, name)
     return _failed(context, ErrorCode.unknown_topic_or_partition, name)
 
 
@@ -183,7 +184,7 @@ def _failed(context: RequestContext, error: ErrorCode, name: str | None) -> dict
     }
 
 
-def _describe(context: RequestContext, topic: Topic) -> Values:
+def _describe(context: RequestContext, topic: Topic) -> FieldValues:
     return {
         "name": topic.name,
         "topic_id": topic.id,
@@ -192,7 +193,7 @@ def _describe(context: RequestContext, topic: Topic) -> Values:
     }
 
 
-def describe_partition(context: RequestContext, partition: Partition) -> Values:
+def describe_partition(context: RequestContext, partition: Partition) -> FieldValues:
     """Return the fields of a partition in responses to Metadata and DescribeTopicPartitions."""
     has_leader = partition.leader in context.cluster.nodes
     return {
@@ -211,7 +212,7 @@ def describe_topic_partitions(context: RequestContext) -> HandlerResult:
     cursor = context.request.cursor
     first = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
     left = min(context.request.response_partition_limit, MAX_PARTITIONS)
-    described: list[Values] = []
+    described: list[FieldValues] = []
     requested = {item.name for item in context.request.topics}
     for name in sorted(requested) or [topic.name for topic in context.cluster.topics.all()]:
         if name < first[0]:
@@ -231,19 +232,21 @@ def describe_topic_partitions(context: RequestContext) -> HandlerResult:
 
 def _describe_page(
     context: RequestContext, name: str, topic: Topic | None, partitions: list[Partition]
-) -> Values:
+) -> FieldValues:
     common = {
         "name": name,
         "topic_authorized_operations": allowed_operations(context, ResourceType.TOPIC, name),
     }
     if topic is None:
         return common | {"error_code": ErrorCode.unknown_topic_or_partition, "topic_id": None}
-    elr: Values = {"eligible_leader_replicas": (), "last_known_elr": ()}
+    elr: FieldValues = {"eligible_leader_replicas": (), "last_known_elr": ()}
     described = [{**describe_partition(context, partition), **elr} for partition in partitions]
     return common | {"topic_id": topic.id, "partitions": described}
 
 
-def _page(context: RequestContext, topics: list[Values], cursor: Values | None) -> Values:
+def _page(
+    context: RequestContext, topics: list[FieldValues], cursor: FieldValues | None
+) -> FieldValues:
     shown = [topic for topic in topics if _may_describe(context, topic["name"])]
     return {"topics": shown, "next_cursor": cursor}
 
@@ -274,7 +277,7 @@ def find_coordinator(context: RequestContext) -> HandlerResult:
     return {"error_message": "NONE", **_find_node(context, context.request.key)}
 
 
-def _find_node(context: RequestContext, key: str) -> Values:
+def _find_node(context: RequestContext, key: str) -> FieldValues:
     if context.get("key_type", GROUP) not in {GROUP, TRANSACTION}:
         return {
             "node_id": -1,

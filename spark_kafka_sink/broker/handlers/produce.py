@@ -53,9 +53,10 @@ from spark_kafka_sink.kafka.records.record_batch import last_offset_delta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.broker.request_shapes import ItemResult
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
@@ -205,13 +206,13 @@ def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData])
 
 
 def _when_replicated(
-    context: RequestContext, unconfirmed: list[Unconfirmed], values: Values
+    context: RequestContext, unconfirmed: list[Unconfirmed], values: FieldValues
 ) -> HandlerResult:
     waiting = DelayedProduce(unconfirmed)
     if waiting.try_complete():
         return values
 
-    def complete() -> Values:
+    def complete() -> FieldValues:
         waiting.expire()
         return values
 
@@ -226,19 +227,20 @@ def _append_to_topic(
 ) -> dict[str, Any]:
     """Append to the partitions of a topic, and add the appended records to `unconfirmed`."""
     topic, shape = context.find_topic(item), BY_PARTITION[ApiKey.PRODUCE]
-    answers = []
+    responses = []
     for data in partitions:
-        answer = dict(shape.answer(data, _append_to_partition(context, topic, item, data)))
-        answers.append(answer)
+        result = _append_to_partition(context, topic, item, data)
+        response = dict(shape.partition_response(data, result))
+        responses.append(response)
         partition = topic.partition(data.index) if topic else None
-        if partition is not None and answer["error_code"] is ErrorCode.none:
-            end = answer["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
-            unconfirmed.append(Unconfirmed(partition, end, partition.leader_epoch, answer))
+        if partition is not None and response["error_code"] is ErrorCode.none:
+            end = response["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
+            unconfirmed.append(Unconfirmed(partition, end, partition.leader_epoch, response))
     return {
         # The name is logged even if the request contains ids.
         "name": context.topic_name(item),
         "topic_id": id_of(item),
-        "partition_responses": answers,
+        "partition_responses": responses,
     }
 
 
@@ -259,8 +261,8 @@ def _append_to_partition(
         return unverified
     if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:
         return ErrorCode.not_enough_replicas
-    answer = _append(context, partition, data.records)
-    return _rejected(partition, data.rejected) if data.rejected else answer
+    result = _append(context, partition, data.records)
+    return _rejected(partition, data.rejected) if data.rejected else result
 
 
 def _check_transaction(
@@ -310,7 +312,7 @@ def _rejected(partition: Partition, error: RejectedBatchError) -> dict[str, Any]
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    rejected = _failed(error.error) | {"record_errors": record_errors, REASON: error.message}
+    rejected = _failed(error.code) | {"record_errors": record_errors, REASON: error.message}
     if error.has_public_message:
         rejected["error_message"] = error.message
     start = NO_OFFSET if error.is_early else partition.log.start_offset

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, ItemResult, id_of, name_of
-from spark_kafka_sink.kafka.protocol.messages import Values
+from spark_kafka_sink.kafka.protocol.messages import FieldValues
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.protocol.versions import VersionRange
 
 REASON: Final = "reason"
-"""Key in a handler's answer for a message to the broker's log. It is not a response field."""
+"""Key in a handler's result for a message to the broker's log. It is not a response field."""
 _STORAGE_ERRORS = dict.fromkeys(
     (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.TXN_OFFSET_COMMIT),
     ErrorCode.not_coordinator,
@@ -45,7 +46,7 @@ class NoFields(Enum):
     CLOSE = "the request has no response, and its connection is closed"
 
 
-HandlerResult: TypeAlias = Values | NoFields
+HandlerResult: TypeAlias = FieldValues | NoFields
 """The result of a handler: response fields of the newest version, or a `NoFields`."""
 
 
@@ -73,7 +74,7 @@ class RequestContext(NamedTuple):
     client_id: str
     client_host: str
     user: str
-    reply: Callable[[Values], None]
+    reply: Callable[[FieldValues], None]
     is_closed: Callable[[], bool]
 
     def get(self, field: str, default: Any) -> Any:
@@ -92,20 +93,20 @@ class RequestContext(NamedTuple):
         self,
         time: timedelta,
         try_complete: Callable[[], bool],
-        answer: Callable[[], Values],
+        build_response: Callable[[], FieldValues],
         keys: tuple[TopicPartition, ...],
     ) -> NoFields:
         """Respond when `try_complete` returns True or `time` has passed; return DELAYED.
 
-        `try_complete` is called after changes of the topic-partitions in `keys`. `answer` returns
-        the response.
+        `try_complete` is called after changes of the topic-partitions in `keys`.
+        `build_response` returns the response.
         """
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
         self.cluster.purgatory.add(
             DelayedOperation(
                 deadline=deadline,
                 try_complete=try_complete,
-                on_complete=lambda: self.reply(answer()),
+                on_complete=lambda: self.reply(build_response()),
                 is_abandoned=self.is_closed,
                 keys=keys,
             )
@@ -139,14 +140,15 @@ class RequestContext(NamedTuple):
         shape = BY_PARTITION[self.api]
         items = getattr(self.request, shape.topics)
 
-        def answer(item: Any, partition: Any) -> ItemResult:
+        def result(item: Any, partition: Any) -> ItemResult:
             try:
                 return result_of(handle, item, partition)
             except OSError as error:
                 code = _STORAGE_ERRORS.get(self.api, ErrorCode.kafka_storage_error)
                 return {shape.error: code, **shape.failed, REASON: str(error)}
 
-        return {shape.answers: [shape.answer_topic(item, partial(answer, item)) for item in items]}
+        topics = [shape.topic_response(item, partial(result, item)) for item in items]
+        return {shape.response_topics: topics}
 
     def by_item(self, handle: Callable[[Any], ItemResult]) -> dict[str, Any]:
         """Call `handle` for each item of the request; return the response with the results.
@@ -157,7 +159,8 @@ class RequestContext(NamedTuple):
             candidate for candidate in BY_ITEM[self.api] if hasattr(self.request, candidate.items)
         )
         items = getattr(self.request, shape.items)
-        return {shape.answers: [shape.answer(item, result_of(handle, item)) for item in items]}
+        responses = [shape.item_response(item, result_of(handle, item)) for item in items]
+        return {shape.response_items: responses}
 
     def partition(self, name: str | None, index: int) -> Partition:
         """Return a partition.
@@ -192,7 +195,7 @@ class RequestContext(NamedTuple):
         topic = self.cluster.topics.with_id(id_of(item))
         return topic.name if topic else name_of(item)
 
-    def endpoints(self, node_ids: set[int]) -> list[Values]:
+    def endpoints(self, node_ids: set[int]) -> list[FieldValues]:
         """Return the addresses of the given nodes for a response (KIP-951)."""
         active = self.cluster.nodes
         nodes = (active[node_id] for node_id in sorted(node_ids) if node_id in active)

@@ -40,8 +40,8 @@ from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
-    from spark_kafka_sink.broker.partition.partition import Topic
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.broker.partition.topic import Topic
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 HIGH_WATERMARK = -1
@@ -64,7 +64,7 @@ def create_topics(context: RequestContext) -> HandlerResult:
     return unique.by_item(partial(_create, context, names))
 
 
-def _create(context: RequestContext, names: Counter[str], item: Any) -> Values:
+def _create(context: RequestContext, names: Counter[str], item: Any) -> FieldValues:
     topics = context.cluster.topics
     new = TopicSpec(
         name=item.name,
@@ -82,7 +82,7 @@ def _create(context: RequestContext, names: Counter[str], item: Any) -> Values:
     return _created(topics.draft(new) if context.request.validate_only else topics.create(new))
 
 
-def _created(topic: Topic) -> Values:
+def _created(topic: Topic) -> FieldValues:
     return {
         "topic_id": topic.id,
         "num_partitions": len(topic.partitions),
@@ -139,7 +139,7 @@ def _check_count(topic: Topic, item: Any) -> None:
         )
 
 
-def delete_topic(context: RequestContext, item: Any) -> Values:
+def delete_topic(context: RequestContext, item: Any) -> FieldValues:
     """Handle a topic of the DeleteTopics API."""
     topic = context.find_topic(item)
     if topic is None:
@@ -148,7 +148,7 @@ def delete_topic(context: RequestContext, item: Any) -> Values:
     return {"name": topic.name, "topic_id": topic.id}
 
 
-def delete_records(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+def delete_records(context: RequestContext, item: Any, requested: Any) -> FieldValues | ErrorCode:
     """Handle a partition of the DeleteRecords API."""
     partition = context.led_partition(item.name, requested.partition_index)
     if not partition.config.deletes:
@@ -198,7 +198,7 @@ def list_partition_reassignments(context: RequestContext) -> HandlerResult:
     requested = None
     if topics is not None:
         requested = {(item.name, index) for item in topics for index in item.partition_indexes}
-    by_topic: dict[str, list[Values]] = {}
+    by_topic: dict[str, list[FieldValues]] = {}
     for partition in context.cluster.elections.reassigned():
         if requested is None or partition.topic_partition in requested:
             by_topic.setdefault(partition.topic, []).append(
@@ -229,7 +229,7 @@ def elect_leaders(context: RequestContext) -> HandlerResult:
     return {"error_code": ErrorCode.none if known else ErrorCode.invalid_request, **values}
 
 
-def _elect_all(context: RequestContext, topic: Topic) -> list[Values]:
+def _elect_all(context: RequestContext, topic: Topic) -> list[FieldValues]:
     """Elect the leaders of a topic. The result omits partitions without an election."""
     results = [
         {"partition_id": partition.index, **_elect(context, topic, partition.index)}
@@ -240,7 +240,7 @@ def _elect_all(context: RequestContext, topic: Topic) -> list[Values]:
     ]
 
 
-def _elect(context: RequestContext, item: Any, index: int) -> Values:
+def _elect(context: RequestContext, item: Any, index: int) -> FieldValues:
     kind = context.get("election_type", PREFERRED)
     partition = context.cluster.topics.partition(name_of(item), index)
     if kind not in {PREFERRED, UNCLEAN}:

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
     from spark_kafka_sink.broker.coordinator.transaction_state import TransactionMetadata
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 _FENCED_SINCE = {
@@ -136,7 +136,7 @@ def add_partitions_to_txn(context: RequestContext) -> HandlerResult:
     return {"results_by_topic_v3_and_below": _partition_errors(topics, errors)}
 
 
-def _add_transaction(context: RequestContext, item: Any) -> Values:
+def _add_transaction(context: RequestContext, item: Any) -> FieldValues:
     producer = ProducerIdAndEpoch(item.producer_id, item.producer_epoch)
     name = item.transactional_id
     errors = _add_partitions(context, name, producer, item.topics, verify_only=item.verify_only)
@@ -167,13 +167,13 @@ def _add_partitions(
     return dict.fromkeys(partitions, _for_client(error, context))
 
 
-def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> list[Values]:
+def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> list[FieldValues]:
     shape = BY_PARTITION[ApiKey.ADD_PARTITIONS_TO_TXN]
 
     def error(name: str, index: int) -> ErrorCode:
         return errors[TopicPartition(name, index)]
 
-    return [shape.answer_topic(topic, partial(error, topic.name)) for topic in topics]
+    return [shape.topic_response(topic, partial(error, topic.name)) for topic in topics]
 
 
 def add_offsets_to_txn(context: RequestContext) -> HandlerResult:
@@ -257,7 +257,7 @@ def write_txn_markers(context: RequestContext) -> HandlerResult:
     return {"markers": [_write_marker(context, item) for item in context.request.markers]}
 
 
-def _write_marker(context: RequestContext, item: Any) -> Values:
+def _write_marker(context: RequestContext, item: Any) -> FieldValues:
     marker = EndTransactionMarker(
         producer_id=item.producer_id,
         epoch=item.producer_epoch,
@@ -275,7 +275,7 @@ def _write_marker(context: RequestContext, item: Any) -> Values:
         return error
 
     topics = [
-        MARKER_TOPICS.answer_topic(topic, partial(result_of, write, topic.name))
+        MARKER_TOPICS.topic_response(topic, partial(result_of, write, topic.name))
         for topic in item.topics
     ]
     return {"producer_id": item.producer_id, "topics": topics}
@@ -292,7 +292,7 @@ def _check_marker(partition: Partition, marker: EndTransactionMarker, *, is_v2: 
     return ErrorCode.transaction_coordinator_fenced if fenced else ErrorCode.none
 
 
-def describe_transaction(context: RequestContext, name: str) -> Values | ErrorCode:
+def describe_transaction(context: RequestContext, name: str) -> FieldValues | ErrorCode:
     """Handle a transactional id of the DescribeTransactions API."""
     error = context.check_transaction_coordinator(name) if name else ErrorCode.invalid_request
     txn = context.cluster.transaction_coordinator.find(name)
@@ -359,7 +359,7 @@ def _matches(pattern: str | None, transactions: Sequence[TransactionMetadata]) -
     ]
 
 
-def describe_producers(context: RequestContext, item: Any, index: int) -> Values | ErrorCode:
+def describe_producers(context: RequestContext, item: Any, index: int) -> FieldValues | ErrorCode:
     """Handle a partition of the DescribeProducers API."""
     partition = context.partition(item.name, index)
     if context.node not in partition.replicas:

@@ -1,7 +1,7 @@
 """The network layer: sockets, request frames and dispatch (Kafka's SocketServer).
 
 One thread runs the event loop of `server` and serves all sockets. Requests that might wait for a
-remote storage are handled on a second thread (`RequestHandler` in `request_handler`).
+remote storage are handled on a second thread (`RequestThread` in `request_thread`).
 
 In reading order:
 
@@ -11,6 +11,6 @@ In reading order:
 - `client_connection`: a client connection
 - `error_log`: the log of failed requests
 - `tls_socket`: a non-blocking TLS socket
-- `request_handler`: the optional second thread
+- `request_thread`: the optional second thread
 - `dispatcher`: SASL authentication and decoding of requests, delivery of responses
 """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.net.client_connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.security.sasl_server import SaslServerAuthenticator
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +43,7 @@ class ResponseChannel:
     _correlation_id: int
     _connection: ClientConnection
     _sockets: SocketServer
-    changes: list[Callable[[Values], Values]] = field(default_factory=list, init=False)
+    changes: list[Callable[[FieldValues], FieldValues]] = field(default_factory=list, init=False)
     cut: int | None = field(default=None, init=False)
     lost: bool = field(default=False, init=False)
     _is_released: bool = field(default=False, init=False)
@@ -55,17 +55,17 @@ class ResponseChannel:
             ProtocolError: the connection must be closed.
         """
         if context.cluster.denials.is_active:
-            answer = authorization.handle(self._handler, context)
+            result = authorization.handle(self._handler, context)
         else:
-            answer = self._handler.handle(context)
-        if answer is NoFields.CLOSE:
+            result = self._handler.handle(context)
+        if result is NoFields.CLOSE:
             raise ProtocolError("a request without a response failed")
-        if answer is NoFields.NO_RESPONSE and not self._is_released:
+        if result is NoFields.NO_RESPONSE and not self._is_released:
             self._sockets.deliver(lambda: self._connection.add_response(()))
-        elif not isinstance(answer, NoFields):
-            self.send(answer)
+        elif not isinstance(result, NoFields):
+            self.send(result)
 
-    def reply(self, values: Values) -> None:
+    def reply(self, values: FieldValues) -> None:
         """Send the response of a handler that returned DELAYED."""
         self.send(values)
         self.resume()
@@ -88,7 +88,7 @@ class ResponseChannel:
         """Close the connection after all responses are sent."""
         self._sockets.deliver(lambda: setattr(self._connection, "is_ending", True))
 
-    def send(self, values: Values) -> None:
+    def send(self, values: FieldValues) -> None:
         """Queue the response."""
         if self._connection.closed or self.lost:
             return
@@ -101,7 +101,7 @@ class ResponseChannel:
             self.end()
         self._sockets.deliver(lambda: self._connection.add_response(parts))
 
-    def _parts(self, values: Values) -> list[bytes | memoryview]:
+    def _parts(self, values: FieldValues) -> list[bytes | memoryview]:
         kind = response_type(self._handler.api, self._version)
         is_produce = self._handler.api is ApiKey.PRODUCE
         if is_produce and (plain := plain_produce_response(self._version, values)) is not None:
@@ -187,7 +187,7 @@ class Dispatcher:
         if authenticator is None:
             return True
         if authenticator.takes_tokens:
-            self._answer_token(authenticator, frame, connection)
+            self._handle_token(authenticator, frame, connection)
             return False
         api, version, _ = messages.read_request_start(frame)
         if authenticator.admits(api, self._clock.monotonic()):
@@ -197,10 +197,10 @@ class Dispatcher:
             if version in self._handlers[api].versions:
                 authenticator.sent_versions()
             return True
-        self._answer_sasl(authenticator, frame, connection)
+        self._handle_sasl(authenticator, frame, connection)
         return False
 
-    def _answer_sasl(
+    def _handle_sasl(
         self,
         authenticator: SaslServerAuthenticator,
         frame: memoryview,
@@ -232,7 +232,7 @@ class Dispatcher:
         self._store_user(authenticator, connection)
         channel.send(values)
 
-    def _answer_token(
+    def _handle_token(
         self,
         authenticator: SaslServerAuthenticator,
         frame: memoryview,

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from spark_kafka_sink.broker.net.client_connection import ClientConnection
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-QUIET_SECONDS: Final = 10.0
+QUIET_S: Final = 10.0
 MAX_KINDS: Final = 1000
 EXPECTED_ERRORS: Final = frozenset(
     {
@@ -56,7 +56,7 @@ class _Repeated:
 
 
 class RepeatLog:
-    """Logs at most one message of each kind per `QUIET_SECONDS`, with a repeat count.
+    """Logs at most one message of each kind per `QUIET_S`, with a repeat count.
 
     Args:
         log: the underlying logger.
@@ -73,7 +73,7 @@ class RepeatLog:
         if not self._log.isEnabledFor(level):
             return
         now, last = self._now(), self._last.get(kind)
-        if last is not None and now - last.logged_at < QUIET_SECONDS:
+        if last is not None and now - last.logged_at < QUIET_S:
             last.suppressed += 1
             return
         repeated = f" (repeated {last.suppressed:,} times)" if last and last.suppressed else ""
@@ -86,7 +86,7 @@ class RepeatLog:
 class ErrorLog(RepeatLog):
     """Logs the error codes in responses before the responses are sent."""
 
-    def log_errors(self, api: int, connection: ClientConnection, values: Values) -> None:
+    def log_errors(self, api: int, connection: ClientConnection, values: FieldValues) -> None:
         """Log the errors in a response. Repeated errors are rate-limited."""
         for subject, item in _errors(api, values):
             code = item.get("error_code", ErrorCode.none)
@@ -120,7 +120,7 @@ class ErrorLog(RepeatLog):
             self._log.error("error in a request from %s", connection.peer, exc_info=error)
 
 
-def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
+def _errors(api: int, values: FieldValues) -> Iterator[tuple[str, FieldValues]]:
     """Yield the failed parts of a response, each with the name of the failed resource."""
     if values.get("error_code", ErrorCode.none) is not ErrorCode.none:
         yield "", values
@@ -128,15 +128,15 @@ def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
     if shape is None:
         yield from _item_errors(values)
         return
-    for topic in values.get(shape.answers) or ():
-        for part in topic.get(shape.answer_partitions) or ():
+    for topic in values.get(shape.response_topics) or ():
+        for part in topic.get(shape.response_partitions) or ():
             code = part.get(shape.error, ErrorCode.none)
             if code is not ErrorCode.none:
                 name = topic.get("name") or topic.get("topic") or topic.get("topic_id")
-                yield f"{name}-{part.get(shape.answer_index)}", {**part, "error_code": code}
+                yield f"{name}-{part.get(shape.response_index)}", {**part, "error_code": code}
 
 
-def _item_errors(values: Values) -> Iterator[tuple[str, Values]]:
+def _item_errors(values: FieldValues) -> Iterator[tuple[str, FieldValues]]:
     for name in _RESULT_FIELDS:
         items: Any = values.get(name) or ()
         for item in items:
@@ -144,6 +144,6 @@ def _item_errors(values: Values) -> Iterator[tuple[str, Values]]:
                 yield str(_name_of(item)), item
 
 
-def _name_of(item: Values) -> object:
+def _name_of(item: FieldValues) -> object:
     names = ("name", "group_id", "key", "resource_name", "topic_id", "transactional_id")
     return next((item[name] for name in names if item.get(name)), "")

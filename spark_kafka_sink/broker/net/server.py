@@ -1,7 +1,7 @@
 """The broker's event loop, which receives requests, dispatches them and sends responses.
 
 `Server` runs the loop. With a local storage, requests are handled on the loop's thread. With a
-remote storage, requests that might wait for the storage run on a second thread (`RequestHandler`).
+remote storage, requests that might wait for the storage run on a second thread (`RequestThread`).
 `for_other_threads` allows this second thread to close, open, mute and unmute nodes.
 """
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.net.client_connection import ClientConnection
-    from spark_kafka_sink.broker.net.request_handler import RequestHandler
+    from spark_kafka_sink.broker.net.request_thread import RequestThread
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.state_lock import StateLock
 
 
-WAIT_SECONDS: Final = 10.0
+WAIT_S: Final = 10.0
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
-TICK_SECONDS: Final = 0.1
+TICK_S: Final = 0.1
 _WITHOUT_STORAGE_ACCESS: Final = frozenset(
     {
         ApiKey.API_VERSIONS,
@@ -72,7 +72,7 @@ def for_other_threads(sockets: SocketServer, lock: StateLock) -> NodeSockets:
     def call(function: Callable[[int], None], node: int) -> None:
         done = run_on(sockets.call_soon, lambda: function(node))
         with lock.released():
-            done.result(WAIT_SECONDS)
+            done.result(WAIT_S)
 
     return NodeSockets(*(partial(call, function) for function in sockets.of_nodes))
 
@@ -94,7 +94,7 @@ class Server:
 
     _cluster: Cluster
     _sockets: SocketServer
-    _requests: RequestHandler | None
+    _requests: RequestThread | None
     _injector: RequestInjector
     _dispatcher: Dispatcher = field(init=False)
     _stopping: bool = field(default=False, init=False)
@@ -123,7 +123,7 @@ class Server:
             self._turn()
         except Exception:  # noqa: BLE001 the thread must survive
             _LOG.exception("error in the broker's event loop")
-            time.sleep(TICK_SECONDS)
+            time.sleep(TICK_S)
 
     def _turn(self) -> None:
         sockets = self._sockets
@@ -140,8 +140,8 @@ class Server:
             return 0.0
         deadline = None if self._requests is not None else self._cluster.next_deadline()
         if deadline is None:
-            return TICK_SECONDS
-        return min(TICK_SECONDS, max(0.0, deadline - self._cluster.clock.monotonic()))
+            return TICK_S
+        return min(TICK_S, max(0.0, deadline - self._cluster.clock.monotonic()))
 
     def _advance(self, connection: ClientConnection) -> None:
         """Serve some of the connection's pending requests and send as much as possible."""

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
-ACCEPT_PAUSE_SECONDS: Final = 0.2
+ACCEPT_PAUSE_S: Final = 0.2
 """Seconds without accepting connections after file descriptors have run out."""
-ALERT_SECONDS: Final = 1.0
+ALERT_S: Final = 1.0
 """Seconds for which a client can read why its handshake failed."""
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -219,7 +219,7 @@ class SocketServer:
         )
         if error.errno in _OUT_OF_RESOURCES:
             self._selector.unregister(self._listeners[node])
-            self._paused_until[node] = time.monotonic() + ACCEPT_PAUSE_SECONDS
+            self._paused_until[node] = time.monotonic() + ACCEPT_PAUSE_S
 
     def _resume_accepting(self) -> None:
         now = time.monotonic()
@@ -266,7 +266,7 @@ class SocketServer:
         Closing a socket with unread input would discard the alert.
         """
         client.close_write()
-        self.call_later(ALERT_SECONDS, lambda: self.close(connection))
+        self.call_later(ALERT_S, lambda: self.close(connection))
 
     def is_served(self, connection: ClientConnection) -> bool:
         """Return True if a connection is open and its node is not paused."""

@@ -2,7 +2,8 @@
 
 In reading order:
 
-- `partition`: `Topic` and `Partition`, with the operations of a partition's leader
+- `topic`: `Topic`, with its partitions
+- `partition`: `Partition`, with the operations of its leader
 - `replica_states`: the high watermark, and the positions of the followers
 - `log_validator`: validation of produced batches and their records, and recompression
 - `producer_state`: idempotence (sequence numbers and producer epochs)

@@ -61,7 +61,7 @@ class RejectedBatchError(Exception):
     """A batch that must not be appended to the log.
 
     Args:
-        error: Kafka's error code.
+        code: Kafka's error code.
         message: the error_message for the response.
         records: the errors of individual records, by their index in the batch (KIP-467).
 
@@ -71,12 +71,12 @@ class RejectedBatchError(Exception):
             response has no log start offset.
     """
 
-    def __init__(self, error: ErrorCode, message: str, records: dict[int, str] | None = None):
+    def __init__(self, code: ErrorCode, message: str, records: dict[int, str] | None = None):
         super().__init__(message)
-        self.error = error
+        self.code = code
         self.message = message
         self.records = records or {}
-        self.is_early = error in _EARLY
+        self.is_early = code in _EARLY
         self.has_public_message = bool(records)
 
     @classmethod
@@ -134,7 +134,7 @@ def _check_fields(
     if span != (as_int64(span[0]), as_int64(span[1])):
         times = header.base_timestamp + deltas
         span = int(times.min()), int(times.max())
-    if options.config.is_compacted or not _all_in_time_limits(span, options):
+    if options.config.is_compacted or not _is_within_time_limits(span, options):
         _check_each(header.base_timestamp + deltas, fields.key_sizes, options)
     return max(span[1], NO_TIMESTAMP)
 
@@ -146,7 +146,7 @@ def _check_only(
     if _must_have_ordered_deltas(header, options):
         _check_order(in_order=record.offset_delta == 0)
     time = as_int64(header.base_timestamp + record.time_delta)
-    if options.config.is_compacted or not _all_in_time_limits((time, time), options):
+    if options.config.is_compacted or not _is_within_time_limits((time, time), options):
         times = header.base_timestamp + np.array([record.time_delta])
         _check_each(times, np.array([record.key_size]), options)
     return max(time, NO_TIMESTAMP)
@@ -167,7 +167,7 @@ def _check_order(*, in_order: bool) -> None:
         )
 
 
-def _all_in_time_limits(span: tuple[int, int], options: AppendOptions) -> bool:
+def _is_within_time_limits(span: tuple[int, int], options: AppendOptions) -> bool:
     """Return True if the smallest and the largest timestamp are within the limits (KIP-937)."""
     limits, (lowest, largest) = options.config, span
     if limits.stamps_records:

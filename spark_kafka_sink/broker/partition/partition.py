@@ -1,4 +1,4 @@
-"""A topic and its partitions, each with its log, producers and replica states."""
+"""A partition, with its log, producers and replica states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
-    from spark_kafka_sink.broker.topic_config import LogConfig, TopicConfig
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.broker.topic_config import LogConfig
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 _LOG = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ class Partition:
         return self.last_stable_offset if committed else self.high_watermark
 
     @property
-    def current_leader(self) -> Values:
+    def current_leader(self) -> FieldValues:
         """The response fields with the current leader (KIP-951)."""
         return {"leader_id": self.leader, "leader_epoch": self.leader_epoch}
 
@@ -171,7 +170,7 @@ class Partition:
         try:
             result = self._append(batch, header, options)
         except RejectedBatchError as rejected:
-            if rejected.error is ErrorCode.kafka_storage_error and not header.is_transactional:
+            if rejected.code is ErrorCode.kafka_storage_error and not header.is_transactional:
                 # A partition accepts any first batch of a producer. Wait for the retry of this one.
                 self.transactions.verify(header, starts_at_zero=False)
             raise
@@ -325,24 +324,3 @@ def _explain(partition: Partition, header: BatchHeader) -> str:
     if entry is None:
         return sent
     return f"{sent}, which is at epoch {entry.epoch}, sequence {entry.last_sequence}"
-
-
-@dataclass(slots=True, kw_only=True)
-class Topic:
-    """A topic, its partitions by index, and its id (KIP-516)."""
-
-    name: str
-    id: UUID = field(default_factory=uuid4)
-    config: TopicConfig
-    partitions: list[Partition]
-    is_replicated: bool = False
-    """True if a partition has, or has had, more than one replica."""
-
-    @property
-    def replication_factor(self) -> int:
-        """Number of replicas of each partition."""
-        return len(self.partitions[0].replicas)
-
-    def partition(self, index: int) -> Partition | None:
-        """Return the partition with this index, or None if it does not exist."""
-        return self.partitions[index] if 0 <= index < len(self.partitions) else None

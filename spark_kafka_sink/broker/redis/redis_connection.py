@@ -29,13 +29,13 @@ _LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
 _RUN_ID = re.compile(rb"run_id:(\w+)")
 _REPLICATION_ID = re.compile(rb"master_replid:(\w+)")
-_CLAIM_SECONDS = 0.02
+_CLAIM_S = 0.02
 OWNER_FIELD = '["owner"]'
 """Journal field that contains the name of the broker that last used the journal."""
 WAITS_FIELD = '["waits"]'
 """Journal field with a counter, which is written before each WAIT."""
 _REPLICATION: Final[Command] = ("INFO", "replication")
-PAUSE_SECONDS = 0.5
+PAUSE_S = 0.5
 """Seconds after a timeout during which commands fail immediately."""
 
 
@@ -119,7 +119,7 @@ class RedisConnection:
             except ClaimError as error:
                 if time.monotonic() > deadline:
                     raise ConfigError(str(error), hint=error.hint) from error
-                time.sleep(_CLAIM_SECONDS)
+                time.sleep(_CLAIM_S)
             else:
                 break
         self._is_failing = False
@@ -148,7 +148,7 @@ class RedisConnection:
             RedisFailedError: not all replies were received.
         """
         if time.monotonic() < self._paused_until:
-            raise RedisFailedError(f"{self._address} timed out less than {PAUSE_SECONDS} s ago")
+            raise RedisFailedError(f"{self._address} timed out less than {PAUSE_S} s ago")
         timeout, failure = self._errors.TimeoutError, self._errors.RedisError
         try:
             with self._lock.released():
@@ -156,7 +156,7 @@ class RedisConnection:
                 replies = self._exchange_owned(commands)
         except timeout as error:
             self._disconnect()
-            self._paused_until = time.monotonic() + PAUSE_SECONDS
+            self._paused_until = time.monotonic() + PAUSE_S
             raise self._failed("timed out") from error
         except (ClaimError, ChangedDataError) as error:
             self._disconnect()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 WAIT_MS = 100
 """Timeout in milliseconds of each WAIT, which is repeated until the replicas have the data."""
-STOP_SECONDS = 5.0
+STOP_S = 5.0
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +87,7 @@ class RedisReplicas:
             self._stopping = True
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join(STOP_SECONDS)
+            self._thread.join(STOP_S)
         self._connection.close()
 
     def _run(self) -> None:

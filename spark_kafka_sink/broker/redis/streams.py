@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-_GROUP = "kafkaprod::make"
+_TEMPORARY_GROUP = "kafkaprod::make"
+"""A group that exists only while a stream is being created."""
 _START = "kafkaprod::start"
 """A group of the batches' stream. Its last delivered id corresponds to the log start offset.
 
@@ -119,8 +120,8 @@ class RedisStreams:
         commands: list[Command] = []
         for key in keys:
             # Creating a group creates its stream; no other command creates an empty stream.
-            commands.append(("XGROUP", "CREATE", key, _GROUP, "0", "MKSTREAM"))
-            commands.append(("XGROUP", "DESTROY", key, _GROUP))
+            commands.append(("XGROUP", "CREATE", key, _TEMPORARY_GROUP, "0", "MKSTREAM"))
+            commands.append(("XGROUP", "DESTROY", key, _TEMPORARY_GROUP))
         checked(self._connection.transaction([*commands, *commands_after]))
 
     def drop(self, *, only_if_empty: bool) -> None:
@@ -150,8 +151,8 @@ class RedisStreams:
             after = page[-1].header.last_offset + 1
 
     def load_reserved(self) -> bool:
-        """Determine the smallest unused id. Return True if entries were ever dropped."""
-        dropped = False
+        """Set `reserved` to the smallest unused id. Return True if entries were ever dropped."""
+        were_dropped = False
         for key in self.keys:
             stream_info = self._connection.call("XINFO", "STREAM", key)
             values = dict(zip(stream_info[::2], stream_info[1::2], strict=True))
@@ -161,8 +162,8 @@ class RedisStreams:
             newest = (milliseconds << self._ids.sequence_bits) + sequence
             self.reserved = max(self.reserved, newest + 1)
             # Redis before version 7 does not count added entries.
-            dropped = dropped or values.get(b"entries-added") != values[b"length"]
-        return dropped
+            were_dropped |= values.get(b"entries-added") != values[b"length"]
+        return were_dropped
 
     def restore_start(self) -> int:
         """Return the log start offset, and complete an interrupted `trim`."""

@@ -205,15 +205,15 @@ class ScramSaslServer(SaslServer):
         _check_authorization_id(_unescaped(match["authzid"] or ""), user)
         nonce = match["nonce"] + self._nonce
         salt = b64encode(credential.salt).decode()
-        answer = f"r={nonce},s={salt},i={credential.iterations}"
+        server_first = f"r={nonce},s={salt},i={credential.iterations}"
         self._exchange = _Exchange(
             user=user,
             credential=credential,
             nonce=nonce,
             gs2=match["gs2"],
-            messages=f"{match['bare']},{answer}",
+            messages=f"{match['bare']},{server_first}",
         )
-        return answer.encode()
+        return server_first.encode()
 
     def _final(self, text: str, exchange: _Exchange) -> bytes:
         match = _FINAL.fullmatch(text)

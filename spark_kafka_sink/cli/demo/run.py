@@ -25,7 +25,7 @@ from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.config_builder import BOOTSTRAP
-from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport

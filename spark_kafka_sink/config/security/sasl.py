@@ -14,7 +14,7 @@ from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import names
+from spark_kafka_sink.config.option_definition import names_in
 from spark_kafka_sink.config.security.jaas import (
     JaasOptions,
     LoginHandler,
@@ -56,14 +56,14 @@ _TYPO_SIMILARITY = 0.75
 """
 _SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
 _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
-    LoginModule.PLAIN: names("username password"),
-    LoginModule.SCRAM: names("username password tokenauth"),
-    LoginModule.OAUTHBEARER: names("clientId clientSecret scope"),
-    LoginModule.IAM: names(
+    LoginModule.PLAIN: names_in("username password"),
+    LoginModule.SCRAM: names_in("username password tokenauth"),
+    LoginModule.OAUTHBEARER: names_in("clientId clientSecret scope"),
+    LoginModule.IAM: names_in(
         "awsProfileName awsRoleArn awsRoleSessionName awsStsRegion awsDebugCreds awsMaxRetries "
         "awsMaxBackOffTimeMs"
     ),
-    LoginModule.KERBEROS: names(
+    LoginModule.KERBEROS: names_in(
         "useKeyTab keyTab storeKey principal useTicketCache ticketCache serviceName doNotPrompt "
         "renewTGT refreshKrb5Config isInitiator debug"
     ),
@@ -157,7 +157,7 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
     )
 
 
-def holds_secret(entry: JaasEntry) -> bool:
+def may_contain_secret(entry: JaasEntry) -> bool:
     """Return True if a login might contain a secret, not just a reference to a secret.
 
     Any value that is not known to be public might be a secret, such as a password under a
@@ -324,7 +324,7 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     if not jaas.is_reference:
         login = build_login(mechanism, values, parse_jaas(jaas.reveal(), jaas.option))
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
-    settings = {name: values.values[name] for name in sorted(values.values) if _for_login(name)}
+    settings = {name: values.values[name] for name in sorted(values.values) if _is_for_login(name)}
     deferred = JaasLogin(jaas=jaas, settings=tuple(settings.items()))
     config = SaslConfig(mechanism=mechanism, login=deferred, refresh=refresh)
     if jaas.is_here:
@@ -345,7 +345,7 @@ def _warn_unused(values: SecurityValues, mechanism: Mechanism) -> None:
             )
 
 
-def _for_login(option: str) -> bool:
+def _is_for_login(option: str) -> bool:
     return option != JAAS and option.startswith(("sasl.", "https."))
 
 

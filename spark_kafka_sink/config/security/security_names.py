@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import SecretKind, described, secret_kind
 from spark_kafka_sink.config.aliases import Alias
-from spark_kafka_sink.config.option import names
+from spark_kafka_sink.config.option_definition import names_in
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SECURITY_ALIASES: Mapping[str, Alias] = {
 }
 """librdkafka's names for options that have a different name in Java."""
 
-IGNORED_JAVA_SECURITY_KEYS = names(
+IGNORED_JAVA_SECURITY_KEYS = names_in(
     """
     sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.option import PREFIX, OptionType, parse_value
+from spark_kafka_sink.config.option_definition import PREFIX, OptionType
+from spark_kafka_sink.config.option_parser import parse_value
 from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     KerberosLogin,

@@ -41,7 +41,7 @@ _ENDED: Final = frozenset(
     }
 )
 _LOG = logging.getLogger(__name__)
-_AGAIN_SECONDS: Final = 5.0
+_AGAIN_S: Final = 5.0
 _DECIDING: Final = "a driver is about to decide the batch"
 _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unknown"
 
@@ -204,7 +204,7 @@ def _described_again(
     """
     ids, deadline = (
         [task.transactional_id for task in tasks],
-        scope_client.deadline_in(_AGAIN_SECONDS),
+        scope_client.deadline_in(_AGAIN_S),
     )
     with suppress(KafkaProdError):
         return scope_client.describe(ids, deadline) or before

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 
-_SECOND_CHECK_SECONDS: Final = 5.0
+_SECOND_CHECK_S: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
 """With transactions V2, this error means that the driver's own transaction has timed out. Fencing
 returns a different error.
@@ -259,7 +259,7 @@ class _AliveCheck:
 
     def repeat(self) -> None:
         """Repeat the check after the decision has been appended."""
-        self(_SECOND_CHECK_SECONDS)
+        self(_SECOND_CHECK_S)
 
 
 def _append_decision(
@@ -274,7 +274,7 @@ def _append_decision(
     except BrokerUnavailableError as error:
         raise _UnclearAppendError(error) from error
     except FencedError as error:
-        if error.error == _TIMED_OUT:
+        if error.kafka_error == _TIMED_OUT:
             raise _UnclearAppendError(error) from error
         raise
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-REPORT_SECONDS: Final = 5.0
+REPORT_S: Final = 5.0
 """Seconds between log messages about pending EndTxn requests."""
-APPEND_SECONDS: Final = 30.0
+APPEND_S: Final = 30.0
 """Time limit in seconds for appending the outcome of a decision; max.block.ms may be shorter."""
 _MAX_LISTED: Final = 10
 """Maximum number of transactional ids in a message."""
@@ -161,7 +161,7 @@ def _end_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, int]
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
     is_failing = False
     while waiting:
-        deadline = scope_client.client.deadline(REPORT_SECONDS)
+        deadline = scope_client.client.deadline(REPORT_S)
         try:
             answers = scope_client.admin.end(list(waiting.values()), commit=True, deadline=deadline)
         except KafkaProdError as error:
@@ -216,7 +216,7 @@ def _descriptions(
     scope_client: ScopeClient, names: list[str], deadline: float | None
 ) -> Mapping[str, TransactionDescription]:
     """Return the descriptions of transactions that may be lost; empty if unavailable."""
-    limit = scope_client.client.deadline(REPORT_SECONDS)
+    limit = scope_client.client.deadline(REPORT_S)
     try:
         return (
             scope_client.describe(names, limit if deadline is None else min(limit, deadline)) or {}
@@ -265,7 +265,7 @@ def roll_forward(
         append_torn(scope_client, owner, decided, fates, recorded_fates)
         raise torn_error(scope_client.scope, decided, fates)
     done = DecisionRecord.done(decided, scope_client.client.wall_ms())
-    return scope_client.append(owner, done, "done", APPEND_SECONDS)
+    return scope_client.append(owner, done, "done", APPEND_S)
 
 
 def append_done(
@@ -277,7 +277,7 @@ def append_done(
     fenced this one. The next driver finds all transactions committed.
     """
     try:
-        scope_client.append(owner, record, "done", APPEND_SECONDS)
+        scope_client.append(owner, record, "done", APPEND_S)
     except FencedError as error:
         _LOG.warning("the batch is committed, but a newer driver has fenced this one: %s", error)
     except KafkaProdError as error:
@@ -298,7 +298,7 @@ def append_torn(
         return
     torn = DecisionRecord.of(decided, scope_client.client.wall_ms(), fates)
     try:
-        scope_client.append(owner, torn, "torn", APPEND_SECONDS)
+        scope_client.append(owner, torn, "torn", APPEND_S)
     except KafkaProdError as error:
         _LOG.warning("the torn batch cannot be recorded in the decision log: %s", error)
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
-MARKER_SECONDS: Final = 2.0
+MARKER_S: Final = 2.0
 """Maximum time in seconds to wait for the markers of a committed transaction."""
 MARKER_PAUSE_S: Final = 0.005
 _TOPIC_PAUSE_S: Final = 0.1
@@ -215,7 +215,7 @@ class ScopeClient:
                     raise ConfigError(
                         f"deliveryGuarantee=exactly-once requires {api.name}: {error.message}",
                         broker=str(broker.node),
-                        error=error.error,
+                        kafka_error=error.kafka_error,
                         hint="Use brokers that support Kafka's transactions, or "
                         "deliveryGuarantee=at-least-once.",
                     ) from error
@@ -247,7 +247,7 @@ class ScopeClient:
         """
         record = self.read_unfenced().latest(self.scope)
         if self._log.is_pending(self.scope):
-            self.admin.fence([driver_id(self.scope)], self.deadline_in(MARKER_SECONDS))
+            self.admin.fence([driver_id(self.scope)], self.deadline_in(MARKER_S))
             raise TransactionError(
                 f"the decision log contains an open transaction of {self.scope}, although this "
                 "driver has fenced all earlier drivers: the batch is not decided",
@@ -267,7 +267,7 @@ class ScopeClient:
             TransactionError: the log still ends with the record before the append, or does not
                 exist.
         """
-        deadline = self.deadline_in(MARKER_SECONDS)
+        deadline = self.deadline_in(MARKER_S)
         try:
             with self.stopwatch.measure("confirm"):
                 while self._log.read(self._deadline).latest(self.scope) == self._previous:
@@ -306,7 +306,7 @@ class ScopeClient:
         If a recent append of the scope has no transaction marker yet, wait for the marker.
         """
         records = self.read(create=create)
-        deadline = self.deadline_in(MARKER_SECONDS)
+        deadline = self.deadline_in(MARKER_S)
         while self._log.is_pending(self.scope) and self.client.now() < deadline:
             self.client.pause(MARKER_PAUSE_S, None)
             records = self.read()
@@ -369,7 +369,7 @@ class ScopeClient:
             return
         with self.stopwatch.measure("topics"):
             names = sorted({written_topic.topic for written_topic in written})
-            deadline = self.deadline_in(MARKER_SECONDS)
+            deadline = self.deadline_in(MARKER_S)
             current = TopicAdmin(self.client).ids(names, self._deadline)
             # A broker may not know a new topic yet.
             while None in current.values() and self.client.now() < deadline:
@@ -456,7 +456,7 @@ class ScopeClient:
             raise type(error)(
                 f"a newer driver of {self.scope} has taken over, or the driver's transaction timed "
                 "out while the brokers did not respond; this driver must stop",
-                error=error.error,
+                kafka_error=error.kafka_error,
                 hint="If no other run uses this transactionalIdPrefix, run the write again. "
                 "Otherwise, stop this driver or the other one: only one may run at a time, and "
                 "the remaining driver finishes all decided batches.",

@@ -64,7 +64,7 @@ class AnyOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartCheck:
     """What a field, the items of a list or the values of a map must be.
 
     Attributes:
@@ -88,11 +88,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldCheck:
     """One field of structs."""
 
     number: int
-    part: Part
+    part: PartCheck
 
     def __call__(self, cells: Cells, writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
@@ -101,10 +101,10 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ItemsCheck:
     """The items of lists from position `first` up to `last`."""
 
-    part: Part
+    part: PartCheck
     first: int
     last: int | None
 
@@ -193,10 +193,10 @@ class EntryNames:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryValues:
+class EntryValuesCheck:
     """The values of maps, or those of entries with some names."""
 
-    part: Part
+    part: PartCheck
     key: Column
     names: EntryNames | None = None
 
@@ -210,7 +210,7 @@ class EntryValues:
 
 
 @dataclass(frozen=True, slots=True)
-class RequiredKey:
+class RequiredKeyCheck:
     """A key that each map must have."""
 
     name: str
@@ -227,7 +227,7 @@ class RequiredKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class AllowedValuesCheck:
     """The values in an `enum` or `const`; texts for a column that is written as text."""
 
     allowed: tuple[Any, ...]
@@ -250,7 +250,7 @@ def _with_one_nan(array: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Finite:
+class FiniteCheck:
     """Numbers other than NaN and infinities, which are written as texts."""
 
     path: str
@@ -262,7 +262,7 @@ class Finite:
 
 
 @dataclass(frozen=True, slots=True)
-class NotFinite:
+class NotFiniteCheck:
     """NaN and infinities, which are written as texts."""
 
     path: str
@@ -273,7 +273,7 @@ class NotFinite:
 
 
 @dataclass(frozen=True, slots=True)
-class Never:
+class NeverCheck:
     """No entry at all."""
 
     path: str

@@ -132,6 +132,15 @@ def _write_interval(cells: Cells, out: RowWriter) -> None:
     out.constant(b"' DAY TO SECOND")
 
 
+_QUOTED: Final[dict[Shape, CellWriter]] = {
+    Shape.BYTES: lambda cells, out: out.column(_base64_column(cells.strings())),
+    Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
+    Shape.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
+    Shape.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
+    Shape.INTERVAL: _write_interval,
+}
+
+
 def _write_float_name(cells: Cells, out: RowWriter) -> None:
     write_floats(out, cells.numbers(), quote=b"")
 
@@ -207,15 +216,6 @@ def _write_field(
         out.flags(comma, b",")
     write_valid(write_cells, field, out, name)
     return None if valid is None else before | valid
-
-
-_QUOTED: Final[dict[Shape, CellWriter]] = {
-    Shape.BYTES: lambda cells, out: out.column(_base64_column(cells.strings())),
-    Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
-    Shape.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
-    Shape.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
-    Shape.INTERVAL: _write_interval,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,18 +27,18 @@ from spark_kafka_sink.formats.columns.column import Column, field_path, missing_
 from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.json.json_checks import (
     AllOf,
+    AllowedValuesCheck,
     AnyOf,
     EntryNames,
-    EntryValues,
-    Field,
-    Finite,
-    Items,
+    EntryValuesCheck,
+    FieldCheck,
+    FiniteCheck,
+    ItemsCheck,
     NamePattern,
-    Never,
-    NotFinite,
-    Part,
-    RequiredKey,
-    Values,
+    NeverCheck,
+    NotFiniteCheck,
+    PartCheck,
+    RequiredKeyCheck,
 )
 from spark_kafka_sink.formats.json.json_documents import (
     check_document,
@@ -97,7 +97,7 @@ class _Matched:
         checked: identities of the schemas to which references lead, which are valid.
     """
 
-    parts: dict[_Key, tuple[Part | ColumnError, dict[str, ColumnError]]] = field(
+    parts: dict[_Key, tuple[PartCheck | ColumnError, dict[str, ColumnError]]] = field(
         default_factory=dict
     )
     checked: set[int] = field(default_factory=set)
@@ -253,7 +253,7 @@ def _apply(
 
 def _part(
     validator: Validator, target: _Target, column: Column, schema: Any, *, is_rest: bool = False
-) -> Part:
+) -> PartCheck:
     """Match a part of the target that all rows contain, unless it is null or the list is empty."""
     try:
         return _matched_part(validator, target, target.contradictions, column, schema)
@@ -266,7 +266,7 @@ def _part(
         return _no_part(validator, column, schema)
 
 
-def _part_of_some(validator: Validator, target: _Target, column: Column, schema: Any) -> Part:
+def _part_of_some(validator: Validator, target: _Target, column: Column, schema: Any) -> PartCheck:
     """Match some items or entries; a contradiction is a fault of rows with any."""
     try:
         return _matched_part(validator, target, {}, column, schema)
@@ -280,7 +280,7 @@ def _matched_part(
     contradictions: dict[str, ColumnError] | None,
     column: Column,
     schema: Any,
-) -> Part:
+) -> PartCheck:
     scope: Any = validator._resolver.dynamic_scope()  # noqa: SLF001 - it has no public name
     uris = tuple(dict.fromkeys(uri for uri, _ in scope))
     key = id(schema), id(column), uris, contradictions is None
@@ -302,18 +302,18 @@ def _new_part(
     contradictions: dict[str, ColumnError] | None,
     column: Column,
     schema: Any,
-) -> Part | ColumnError:
+) -> PartCheck | ColumnError:
     check = None
     try:
         if column.shape is not Shape.NULL:  # A column without a type has nulls only.
             check = match(validator, column, schema, contradictions=contradictions, matched=matched)
     except ColumnError as error:
         return error
-    return Part(check, column.path, _rejects_null(validator, column, schema))
+    return PartCheck(check, column.path, _rejects_null(validator, column, schema))
 
 
-def _no_part(validator: Validator, column: Column, schema: Any) -> Part:
-    return Part(Never(column.path), column.path, _rejects_null(validator, column, schema))
+def _no_part(validator: Validator, column: Column, schema: Any) -> PartCheck:
+    return PartCheck(NeverCheck(column.path), column.path, _rejects_null(validator, column, schema))
 
 
 def _rejects_null(validator: Validator, column: Column, schema: Any) -> bool:
@@ -324,12 +324,12 @@ def _type(_validator: Validator, types: Any, target: _Target, _schema: Any) -> N
     allowed = [types] if isinstance(types, str) else types
     column = target.column
     if target.is_text and "number" not in allowed and "string" in allowed:
-        target.checks.append(NotFinite(column.path))
+        target.checks.append(NotFiniteCheck(column.path))
         return
     if not set(_written(column)) & set(allowed):
         raise _rejected(column, " or ".join(map(str, allowed)))
     if column.shape is Shape.FLOAT and "string" not in allowed:
-        target.checks.append(Finite(column.path))
+        target.checks.append(FiniteCheck(column.path))
 
 
 def _written(column: Column) -> tuple[str, ...]:
@@ -363,7 +363,7 @@ def _enum(_validator: Validator, values: Sequence[Any], target: _Target, _schema
     if column.shape is Shape.TIMESTAMP:
         raise _rejected(column, f"{_UNCHECKED}texts that do not depend on the time zone")
     if column.shape is not Shape.NULL:
-        target.checks.append(Values(tuple(fitting), column))
+        target.checks.append(AllowedValuesCheck(tuple(fitting), column))
 
 
 def _floats(type_: pa.DataType, numbers: Sequence[Any]) -> list[float]:
@@ -455,7 +455,7 @@ def _required(_validator: Validator, names: Any, target: _Target, _schema: Any) 
     column = target.column
     if column.shape is Shape.MAP and _has_names(column.parts[0]):
         key = column.parts[0]
-        target.checks.extend(RequiredKey(name, column.path, key) for name in names)
+        target.checks.extend(RequiredKeyCheck(name, column.path, key) for name in names)
     if column.shape is not Shape.STRUCT:
         return
     numbers = {part.name: number for number, part in enumerate(column.parts)}
@@ -470,8 +470,8 @@ def _required(_validator: Validator, names: Any, target: _Target, _schema: Any) 
             )
         part = column.parts[numbers[name]]
         if part.is_nullable:
-            rule = Part(None, part.path, rejects_null=False, rejects_omission=True)
-            target.checks.append(Field(numbers[name], rule))
+            rule = PartCheck(None, part.path, rejects_null=False, rejects_omission=True)
+            target.checks.append(FieldCheck(numbers[name], rule))
 
 
 def _properties(
@@ -512,7 +512,7 @@ def _named(validator: Validator, names: EntryNames, schema: Any, target: _Target
     else:
         return
     if part.check is not None or part.rejects_null:
-        target.checks.append(EntryValues(part, key, selection))
+        target.checks.append(EntryValuesCheck(part, key, selection))
 
 
 def _has_names(key: Column) -> bool:
@@ -522,12 +522,12 @@ def _has_names(key: Column) -> bool:
 
 def _fields(
     validator: Validator, names: EntryNames, schema: Any, target: _Target
-) -> Iterator[Field]:
+) -> Iterator[FieldCheck]:
     for number, field_ in enumerate(target.column.parts):
         if names.includes(field_.name):
             part = _part(validator, target, field_, schema, is_rest=names.is_rest)
             if part.check is not None or part.rejects_null:
-                yield Field(number, part)
+                yield FieldCheck(number, part)
 
 
 def _items(validator: Validator, items: Any, target: _Target, schema: Any) -> None:
@@ -561,7 +561,7 @@ def _span(validator: Validator, schema: Any, target: _Target, first: int, last: 
         else _part_of_some(validator, target, item, schema)
     )
     if part.check is not None or part.rejects_null:
-        target.checks.append(Items(part, first, last))
+        target.checks.append(ItemsCheck(part, first, last))
 
 
 def _unchecked(_validator: Validator, _value: Any, _target: _Target, _schema: Any) -> None:

@@ -26,7 +26,7 @@ from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.closed_connections import closed_twice_error, is_closed
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
-from spark_kafka_sink.kafka.protocol.messages import Values, encode_request
+from spark_kafka_sink.kafka.protocol.messages import FieldValues, encode_request
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class ApiHandler(ABC, Generic[K, V]):
         return encode_request(self.api, version, self.values(keys, version))
 
     @abstractmethod
-    def values(self, keys: Sequence[K], version: int) -> Values:
+    def values(self, keys: Sequence[K], version: int) -> FieldValues:
         """Return the values of a request for these keys."""
 
     def results(self, keys: Sequence[K], outcome: CallOutcome) -> Mapping[K, KeyResult[V]]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
     KeyValue = tuple[bytes, bytes | None]
     """A key and its value, which is None for a tombstone."""
@@ -77,7 +77,7 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
         self._producer = producer
         self._topic_partition = topic_partition
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return add_partitions(self._producer, [self._topic_partition])
 
@@ -127,7 +127,7 @@ class ProduceHandler(LeaderHandler[int]):
         has_id = self._topic(keys[0]).topic_id is not None
         return cap if cap is not None or has_id else PRODUCE_WITH_TOPIC_IDS - 1
 
-    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:
+    def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:
         """See `ApiHandler`. Not used, because `body` encodes without copying the batch."""
         raise NotImplementedError
 
@@ -277,7 +277,7 @@ class TransactionalAppender:
         except FencedError as error:
             if not handler.may_have_ended:
                 raise
-            raise UnclearFenceError(error.message, error=error.error) from error
+            raise UnclearFenceError(error.message, kafka_error=error.kafka_error) from error
 
     def _following(
         self,
@@ -315,7 +315,7 @@ class TransactionalAppender:
             return FencedError(
                 f"{action} of {name}: a newer producer with this id has fenced this producer, or "
                 "its transaction was aborted",
-                error=error_name(code),
+                kafka_error=error_name(code),
             )
         if topic_partition is None:
             return self._admin.rejection(action, name, code)
@@ -324,14 +324,14 @@ class TransactionalAppender:
             return denied_error(self._client, action, code, on_topic(AclOperation.WRITE, topic))
         if code == ErrorCode.unknown_topic_or_partition:
             return errors.UnknownTopicError(
-                "the topic does not exist", topic=topic, error=error_name(code)
+                "the topic does not exist", topic=topic, kafka_error=error_name(code)
             )
         if code in error_codes.RECORDS_TOO_LARGE:
             return errors.RecordTooLargeError(
                 "a record exceeds the topic's maximum batch size",
                 topic=topic,
                 partition=partition,
-                error=error_name(code),
+                kafka_error=error_name(code),
                 hint="Raise its max.message.bytes.",
             )
         if code == ErrorCode.transactional_id_authorization_failed:
@@ -342,7 +342,7 @@ class TransactionalAppender:
             topic=topic,
             partition=partition,
             broker=None if result.node is None else str(result.node),
-            error=error_name(code),
+            kafka_error=error_name(code),
         )
 
 

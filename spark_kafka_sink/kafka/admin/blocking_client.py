@@ -309,7 +309,7 @@ class BlockingClient:
             f"{action} exceeded its deadline"
             + (f": a quota throttles this client ({throttled})" if throttled else "")
             + (f". Tried {tried}" if tried else ""),
-            error=None if code is None else error_name(code),
+            kafka_error=None if code is None else error_name(code),
             hint=_QUOTA_HINT if throttled else hint,
         )
 
@@ -414,7 +414,7 @@ def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> Au
     return AuthorizationError(
         f"{action} was rejected: {acl} is denied to {guide.principal}",
         topic=topic,
-        error=error_name(code),
+        kafka_error=error_name(code),
         hint=capitalized(guide.grant(acl)),
     )
 

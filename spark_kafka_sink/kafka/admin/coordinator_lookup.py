@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 _FIRST_EXTRA_ID = -1_000_000
@@ -50,7 +50,7 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
         """See `ApiHandler`."""
         return MANY_KEYS if version is not None and version >= _MULTIPLE_KEYS else 1
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return find_coordinator(keys)
 

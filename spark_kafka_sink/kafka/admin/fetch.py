@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.kafka.admin.api_driver import V
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
@@ -105,7 +105,7 @@ class FetchHandler(LeaderHandler[Fetched]):
         """See `ApiHandler`."""
         return None if topic_id_of(self._client, keys[0]) is not None else FETCH_WITH_TOPIC_IDS - 1
 
-    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         (key,) = keys
         partition = {
@@ -238,8 +238,11 @@ def _rejection(
         return denied_error(client, action, code, on_topic(AclOperation.READ, topic))
     if code == ErrorCode.unknown_topic_or_partition:
         return UnknownTopicError(
-            "the topic does not exist", topic=topic, partition=partition, error=error_name(code)
+            "the topic does not exist",
+            topic=topic,
+            partition=partition,
+            kafka_error=error_name(code),
         )
     return ProtocolError(
-        f"{action} was rejected", topic=topic, partition=partition, error=error_name(code)
+        f"{action} was rejected", topic=topic, partition=partition, kafka_error=error_name(code)
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 LATEST, EARLIEST = -1, -2
@@ -51,7 +51,7 @@ class ListOffsetsHandler(LeaderHandler[int]):
         self._timestamp = timestamp
         self._isolation = isolation
 
-    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         (key,) = keys
         partition = {

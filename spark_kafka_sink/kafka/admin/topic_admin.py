@@ -233,7 +233,7 @@ class TopicAdmin:
             raise denied_error(client, "ListOffsets", code, on_topic(AclOperation.DESCRIBE, name))
         if code not in {ErrorCode.none, ErrorCode.unknown_topic_or_partition}:
             raise ProtocolError(
-                "the topic's leader rejected ListOffsets", topic=name, error=error_name(code)
+                "the topic's leader rejected ListOffsets", topic=name, kafka_error=error_name(code)
             )
         return code == ErrorCode.none
 
@@ -247,7 +247,8 @@ class TopicAdmin:
             return denied_error(self._client, "CreateTopics", code, acl)
         error = ConfigError if code in error_codes.INVALID_TOPIC_SETTINGS else ProtocolError
         reason = f": {message}" if message else ""
-        return error(f"the topic cannot be created{reason}", topic=name, error=error_name(code))
+        text = f"the topic cannot be created{reason}"
+        return error(text, topic=name, kafka_error=error_name(code))
 
 
 def _as_number(value: str) -> float:

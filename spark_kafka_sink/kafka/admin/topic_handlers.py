@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import uuid
 
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
 UNKNOWN_TOPIC_RETRY_S: Final = 2.0
@@ -78,7 +78,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
     def __init__(self, *, operations: bool = False) -> None:
         self._operations = operations
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {
             "topics": [{"name": key} for key in keys],
@@ -106,7 +106,7 @@ class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
     api = ApiKey.METADATA
     looked_up = error_codes.CONNECTION_LOST
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"topics": None, "allow_auto_topic_creation": False}
 
@@ -170,7 +170,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
         """See `ApiHandler`."""
         return ControllerLookup(client)
 
-    def values(self, keys: Sequence[str], version: int) -> Values:
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:
         """See `ApiHandler`."""
         return {
             "topics": [self._topic(self._topics[key], version) for key in keys],
@@ -218,7 +218,7 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
     def __init__(self, resource: ConfigResource) -> None:
         self._resource = resource
 
-    def values(self, keys: Sequence[K], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[K], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         resource = {
             "resource_type": int(self._resource),

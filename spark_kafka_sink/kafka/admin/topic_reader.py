@@ -106,7 +106,7 @@ class TopicReader:
             raise UnknownTopicError("the topic does not exist", topic=topic, hint=hint)
         if result.code or result.value is None:
             raise ProtocolError(
-                "the topic cannot be described", topic=topic, error=error_name(result.code)
+                "the topic cannot be described", topic=topic, kafka_error=error_name(result.code)
             )
         return tuple(partition.index for partition in result.value.partitions)
 

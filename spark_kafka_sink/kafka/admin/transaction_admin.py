@@ -102,7 +102,7 @@ class TransactionAdmin:
         if result.code == ErrorCode.invalid_transaction_timeout:
             raise errors.ConfigError(
                 f"transaction.timeout.ms = {timeout_ms} exceeds the brokers' maximum",
-                error=error_name(result.code),
+                kafka_error=error_name(result.code),
                 hint="Lower it, or raise transaction.max.timeout.ms on the brokers.",
             )
         raise self.rejection("InitProducerId", transactional_id, result.code)
@@ -220,7 +220,7 @@ class TransactionAdmin:
             if listed is None:
                 raise errors.ProtocolError(
                     "ListTransactions was rejected, although it contained no pattern",
-                    error=error_name(ErrorCode.invalid_regular_expression),
+                    kafka_error=error_name(ErrorCode.invalid_regular_expression),
                 )
             current = self._brokers(deadline)
             if brokers == current:
@@ -270,11 +270,11 @@ class TransactionAdmin:
             return errors.FencedError(
                 f"{action} of {transactional_id}: a newer producer with this id has fenced this "
                 f"producer",
-                error=error_name(code),
+                kafka_error=error_name(code),
             )
         fatal = ", and all further requests will also be rejected" * (code in FATAL_TO_PRODUCER)
         return errors.TransactionError(
-            f"{action} of {transactional_id} was rejected{fatal}", error=error_name(code)
+            f"{action} of {transactional_id} was rejected{fatal}", kafka_error=error_name(code)
         )
 
     def _list(
@@ -294,7 +294,9 @@ class TransactionAdmin:
         for result in results:
             if result.code not in {0, ErrorCode.broker_not_available}:
                 raise errors.TransactionError(
-                    f"{action} was rejected", broker=str(result.node), error=error_name(result.code)
+                    f"{action} was rejected",
+                    broker=str(result.node),
+                    kafka_error=error_name(result.code),
                 )
         return [listing for result in results for listing in result.value or ()]
 
@@ -306,7 +308,7 @@ class TransactionAdmin:
             raise errors.ProtocolError(
                 "the broker listed no brokers in its response to Metadata",
                 broker=str(result.node),
-                error=error_name(result.code) if result.code else None,
+                kafka_error=error_name(result.code) if result.code else None,
             )
         return result.value
 
@@ -326,7 +328,7 @@ class TransactionAdmin:
                 f"{action} was rejected: {result.message or 'the partition does not exist'}",
                 topic=topic_partition.topic,
                 partition=topic_partition.partition,
-                error=error_name(result.code),
+                kafka_error=error_name(result.code),
             )
         return result.value or ()
 

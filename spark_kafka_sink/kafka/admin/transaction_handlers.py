@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.admin.api_driver import NextStep
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 
 
@@ -121,7 +121,7 @@ class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
         self._timeout_ms = timeout_ms
         self._current = current or {}
 
-    def values(self, keys: Sequence[str], version: int) -> Values:
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:
         """See `ApiHandler`."""
         current = self._current.get(keys[0])
         if current is not None and version < _EPOCH_BUMP:
@@ -166,7 +166,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
         """See `ApiHandler`."""
         return self._transactions[keys[0]].version.cap(ApiKey.END_TXN)
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return end_txn(self._transactions[keys[0]], commit=self._commit)
 
@@ -207,7 +207,7 @@ class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
     api = ApiKey.DESCRIBE_TRANSACTIONS
     max_keys = MANY_KEYS
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"transactional_ids": keys}
 
@@ -259,7 +259,7 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
         """See `ApiHandler`."""
         return BrokerLookup(client)
 
-    def values(self, keys: Sequence[int], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[int], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {
             "state_filters": [state.value for state in self._states],
@@ -296,7 +296,7 @@ class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
     api = ApiKey.METADATA
     looked_up = CONNECTION_LOST
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"topics": [], "allow_auto_topic_creation": False}
 
@@ -312,7 +312,7 @@ class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
     api = ApiKey.DESCRIBE_PRODUCERS
     max_keys = MANY_KEYS
 
-    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
+    def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"topics": by_topic(keys, "partition_indexes")}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 
@@ -35,7 +35,7 @@ class Request:
     expects_response: bool = True
 
     @classmethod
-    def of(cls, api: ApiKey, version: int, values: Values, context: Any = None) -> Self:
+    def of(cls, api: ApiKey, version: int, values: FieldValues, context: Any = None) -> Self:
         """Encode a request from plain values; see `encode_request`."""
         body = encode_request(api, version, values)
         return cls(api=api, version=version, body=body, context=context)

@@ -178,6 +178,26 @@ def uuid(value: bytes) -> UUID | None:
     return None if value == _UUID_ZERO else UUID(bytes=value)
 
 
+FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
+    "int8": ("b", None),
+    "int16": ("h", None),
+    "int32": ("i", None),
+    "int64": ("q", None),
+    "uint8": ("B", None),
+    "uint16": ("H", None),
+    "uint32": ("I", None),
+    "uint64": ("Q", None),
+    "float64": ("d", None),
+    "bool": ("?", None),
+    "uuid": ("16s", uuid),
+    "error_code": ("h", as_error_code),
+    "timedelta_i32": ("i", milliseconds),
+    "timedelta_i64": ("q", milliseconds),
+    "datetime_i64": ("q", timestamp),
+    "datetime_i64?": ("q", optional_timestamp),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
     """The wire type of a field, and whether the field is an array, nullable or tagged.
@@ -246,26 +266,6 @@ def _default(kind: str, entity: type[Any] | None) -> Any:
     if entity is None:
         return None if kind == "uuid" else _ZEROS.get(kind, 0)
     return entity(**{field.name: shape_of(entity, field).default for field in fields(entity)})
-
-
-FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
-    "int8": ("b", None),
-    "int16": ("h", None),
-    "int32": ("i", None),
-    "int64": ("q", None),
-    "uint8": ("B", None),
-    "uint16": ("H", None),
-    "uint32": ("I", None),
-    "uint64": ("Q", None),
-    "float64": ("d", None),
-    "bool": ("?", None),
-    "uuid": ("16s", uuid),
-    "error_code": ("h", as_error_code),
-    "timedelta_i32": ("i", milliseconds),
-    "timedelta_i64": ("q", milliseconds),
-    "datetime_i64": ("q", timestamp),
-    "datetime_i64?": ("q", optional_timestamp),
-}
 
 
 def encode(entity: Entity) -> bytes:

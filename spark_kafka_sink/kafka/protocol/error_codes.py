@@ -32,6 +32,24 @@ class ClientErrorCode(IntEnum):
         return True
 
 
+MAYBE_APPENDED = frozenset(
+    {
+        ErrorCode.unknown_server_error,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.request_timed_out,
+        ErrorCode.not_enough_replicas_after_append,
+        ErrorCode.kafka_storage_error,
+        ClientErrorCode.disconnected,
+    }
+)
+"""The batch might be in the log, although no success was reported. If a leader appends a batch and
+steps down before its followers have replicated the batch, the response is 3, 6 or 56
+(``DelayedProduce``).
+"""
+_NAMES: dict[int, str] = {int(code): code.name.upper() for code in (*ErrorCode, *ClientErrorCode)}
+
+
 class UnknownErrorCode(int):
     """An error code that has no name in kio's protocol version, as an int."""
 
@@ -135,21 +153,6 @@ COORDINATOR_ERRORS = _codes(_Group.COORDINATOR_MOVED, _Group.COORDINATOR_BUSY)
 partition to the transaction (KIP-890); in that case, retry at the leader.
 """
 
-MAYBE_APPENDED = frozenset(
-    {
-        ErrorCode.unknown_server_error,
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.request_timed_out,
-        ErrorCode.not_enough_replicas_after_append,
-        ErrorCode.kafka_storage_error,
-        ClientErrorCode.disconnected,
-    }
-)
-"""The batch might be in the log, although no success was reported. If a leader appends a batch and
-steps down before its followers have replicated the batch, the response is 3, 6 or 56
-(``DelayedProduce``).
-"""
 
 FENCED = _codes(_Group.FENCED)
 """A later InitProducerId of the same transactional id has fenced the producer."""
@@ -171,8 +174,6 @@ INVALID_RECORDS = RECORDS_TOO_LARGE | _codes(_Group.INVALID_RECORD)
 
 INVALID_TOPIC_SETTINGS = _codes(_Group.INVALID_TOPIC)
 """The name or the settings of a topic to create are rejected."""
-
-_NAMES: dict[int, str] = {int(code): code.name.upper() for code in (*ErrorCode, *ClientErrorCode)}
 
 
 def as_error_code(number: int) -> ErrorCode | UnknownErrorCode:

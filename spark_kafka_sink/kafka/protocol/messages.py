@@ -31,7 +31,7 @@ _SIZE = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
 _CLIENT_ID = codec.sized_reader(codec.string_length, text=True, nullable=True)
 _EMPTY_TAGS = b"\x00"
-Values: TypeAlias = Mapping[str, Any]
+FieldValues: TypeAlias = Mapping[str, Any]
 """Values by field name. Structs are nested mappings, and arrays are iterables."""
 
 
@@ -170,7 +170,7 @@ def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[in
     return correlation_id, payload
 
 
-def build(entity_type: Any, values: Values) -> Any:
+def build(entity_type: Any, values: FieldValues) -> Any:
     """Return a message of `entity_type`. Values without a matching field are ignored."""
     return entity_type(
         **{
@@ -180,7 +180,7 @@ def build(entity_type: Any, values: Values) -> Any:
     )
 
 
-def encode_request(api: ApiKey, version: int, values: Values) -> list[Buffer]:
+def encode_request(api: ApiKey, version: int, values: FieldValues) -> list[Buffer]:
     """Write a request's body from a tree of plain values."""
     return [codec.encode(build(request_type(api, version), values))]
 

@@ -24,7 +24,7 @@ from uuid import UUID
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import codec
-from spark_kafka_sink.kafka.protocol.messages import Values, read_response
+from spark_kafka_sink.kafka.protocol.messages import FieldValues, read_response
 from spark_kafka_sink.kafka.protocol.versions import (
     PRODUCE_WITH_TOPIC_IDS,
     ApiKey,
@@ -358,7 +358,7 @@ def _response_layout(version: int) -> _ResponseLayout:
     return _ResponseLayout(struct.Struct(f">ihqq{start}{len(plain_tail)}s"), plain_tail)
 
 
-def plain_produce_response(version: int, values: Values) -> bytes | None:
+def plain_produce_response(version: int, values: FieldValues) -> bytes | None:
     """Write a plain response's body. Return None if the response is not plain."""
     if values.get("node_endpoints"):
         return None
@@ -380,13 +380,13 @@ def plain_produce_response(version: int, values: Values) -> bytes | None:
     return bytes(body)
 
 
-def _has_details(answer: Values) -> bool:
+def _has_details(answer: FieldValues) -> bool:
     return bool(
         answer.get("record_errors") or answer.get("error_message") or answer.get("current_leader")
     )
 
 
-def _partition(version: int, answer: Values) -> bytes:
+def _partition(version: int, answer: FieldValues) -> bytes:
     appended: Any = answer.get("log_append_time")
     time = _NO_TIME if appended is None else round(appended.timestamp() * 1000)
     data = _PARTITION.pack(answer["index"], answer["error_code"], answer["base_offset"], time)

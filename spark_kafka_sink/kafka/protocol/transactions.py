@@ -28,7 +28,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 FEATURE = "transaction.version"
 _LEVEL = 2
@@ -119,7 +119,7 @@ class TransactionVersion(IntEnum):
         return self is TransactionVersion.V2
 
 
-def find_coordinator(transactional_ids: Sequence[str]) -> Values:
+def find_coordinator(transactional_ids: Sequence[str]) -> FieldValues:
     """Return the values of FindCoordinator. Before version 4, only the first id is sent."""
     return {
         "key_type": _KEY_TYPE,
@@ -172,7 +172,7 @@ def init_producer_id(
     *,
     current: OpenTransaction | None = None,
     two_phase: bool = False,
-) -> Values:
+) -> FieldValues:
     """Return the values of InitProducerId.
 
     Args:
@@ -193,7 +193,9 @@ def init_producer_id(
     }
 
 
-def add_partitions(transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]) -> Values:
+def add_partitions(
+    transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]
+) -> FieldValues:
     """Return the values of AddPartitionsToTxn up to version 3. Partitions are (topic, number)."""
     return {
         "v3_and_below_transactional_id": transaction.transactional_id,
@@ -203,7 +205,7 @@ def add_partitions(transaction: OpenTransaction, partitions: Iterable[tuple[str,
     }
 
 
-def end_txn(transaction: OpenTransaction, *, commit: bool) -> Values:
+def end_txn(transaction: OpenTransaction, *, commit: bool) -> FieldValues:
     """Return the values of EndTxn."""
     return {
         "transactional_id": transaction.transactional_id,

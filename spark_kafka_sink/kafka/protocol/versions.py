@@ -119,6 +119,14 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
+_SINCE = {
+    ApiKey.DESCRIBE_PRODUCERS: "2.8",
+    ApiKey.DESCRIBE_TRANSACTIONS: "3.0",
+    ApiKey.LIST_TRANSACTIONS: "3.0",
+}
+"""First Kafka release that has an API, for APIs that only some functions of this package need."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class VersionRange:
     """The versions of an API from `lowest` to `highest`, both included."""
@@ -163,13 +171,6 @@ CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
 }
 """The client's versions. InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
 
-_SINCE = {
-    ApiKey.DESCRIBE_PRODUCERS: "2.8",
-    ApiKey.DESCRIBE_TRANSACTIONS: "3.0",
-    ApiKey.LIST_TRANSACTIONS: "3.0",
-}
-"""First Kafka release that has an API, for APIs that only some functions of this package need."""
-
 
 def negotiate(
     api: ApiKey, ours: VersionRange, theirs: VersionRange | None, cap: int | None = None
@@ -188,7 +189,7 @@ def negotiate(
     if theirs is None:
         raise UnsupportedApiError(
             f"the broker does not support {api.name}; this client supports versions {ours}",
-            error=_UNSUPPORTED,
+            kafka_error=_UNSUPPORTED,
             hint=f"Use brokers compatible with Apache Kafka {_SINCE.get(api, '2.1')} or later.",
         )
     highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
@@ -198,7 +199,7 @@ def negotiate(
     raise UnsupportedApiError(
         f"no common version of {api.name}: this client supports {ours}{limit}, the broker "
         f"supports {theirs}",
-        error=_UNSUPPORTED,
+        kafka_error=_UNSUPPORTED,
         hint="Upgrade the client or the broker, whichever is older.",
     )
 

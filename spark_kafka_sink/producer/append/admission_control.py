@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.common.errors import BufferTimeoutError
-from spark_kafka_sink.config.option import MAX_INT
+from spark_kafka_sink.config.option_definition import MAX_INT
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.batch_layout import ranges_within
 from spark_kafka_sink.producer.append.chunk import Admission, AdmittedChunk

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _BURST = 0.1
 """Capacity of a bucket, as the number of seconds in which it fills; excess tokens are lost."""
 
-CHUNK_SECONDS = 0.25
+CHUNK_S = 0.25
 """Maximum size of a chunk, as the number of seconds that its tokens take to refill."""
 
 _MIN_WAIT_S = 0.0005
 """Waits shorter than this many seconds are skipped; the deficit stays in the bucket."""
 
-_MEASURED_SECONDS = 10.0
-_SAMPLE_SECONDS = 0.5
-_MIN_SECONDS = 1.0
+_MEASURED_S = 10.0
+_SAMPLE_S = 0.5
+_MIN_S = 1.0
 """Speed measurement: longest window, sample interval, and shortest window for a rate, in
 seconds."""
 
@@ -59,7 +59,7 @@ class Bucket:
 
     def max_chunk(self, limit: int) -> int:
         """Return the maximum number of tokens for a chunk, at most `limit`."""
-        return min(limit, max(1, int(self.rate * CHUNK_SECONDS))) if self.rate else limit
+        return min(limit, max(1, int(self.rate * CHUNK_S))) if self.rate else limit
 
 
 class RateMeter:
@@ -72,9 +72,9 @@ class RateMeter:
 
     def add(self, size: int, now: float) -> None:
         """Record that `size` bytes were taken now."""
-        if not self._samples or now >= self._samples[-1][0] + _SAMPLE_SECONDS:
+        if not self._samples or now >= self._samples[-1][0] + _SAMPLE_S:
             self._samples.append((now, self._total))
-            while self._samples[0][0] < now - _MEASURED_SECONDS:
+            while self._samples[0][0] < now - _MEASURED_S:
                 self._samples.popleft()
         self._total += size
 
@@ -83,7 +83,7 @@ class RateMeter:
         if not self._samples:
             return None
         (start, before), (stop, after) = self._samples[0], self._samples[-1]
-        return (after - before) / (stop - start) if stop - start >= _MIN_SECONDS else None
+        return (after - before) / (stop - start) if stop - start >= _MIN_S else None
 
     def clear(self) -> None:
         """Restart the measurement."""

@@ -205,7 +205,7 @@ class TopicMetadata:
             if not is_fatal(cluster, topic)
             else f"the brokers reject the {kind}",
             topic=topic,
-            error=error_name(code),
+            kafka_error=error_name(code),
             hint=_how_to_create(is_dead_letter_topic=is_dead_letter_topic)
             + " Brokers create topics automatically only with auto.create.topics.enable=true and "
             "kafka.allow.auto.create.topics=true.",

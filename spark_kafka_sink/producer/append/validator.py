@@ -58,7 +58,7 @@ class RowValidator:
             KafkaProdError: a row cannot be written, and errors are not tolerated.
         """
         sizes = size_bounds(rows.columns)
-        if self._bad_rows.policy.tolerant:
+        if self._bad_rows.policy.is_tolerant:
             return self._reject_bad_rows(rows, sizes)
         return self._writable(Chunk(rows, self._resolve_topics(rows), sizes))
 

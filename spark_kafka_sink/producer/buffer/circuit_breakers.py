@@ -32,7 +32,7 @@ _SLOTS = 10
 """Number of slots in the window; outcomes expire one slot at a time."""
 STORM = Thresholds(retry_percent=50)
 """Retry rate above which the rate limits are reduced to 1/16."""
-_STORM_SECONDS = 5.0
+_STORM_S = 5.0
 _STORM_BATCHES = 10
 
 
@@ -182,7 +182,7 @@ class CircuitBreakers:
 
         # Sender thread only.
         self._job = Breaker(self._config, self._config.job)
-        self._recent = Window(_STORM_SECONDS)
+        self._recent = Window(_STORM_S)
         self._errors: Counter[str] = Counter()
         self._seen: set[TopicPartition] = set()
         self._failing: set[TopicPartition] = set()
@@ -216,10 +216,10 @@ class CircuitBreakers:
             self._failing.add(topic_partition)
             if self._is_storm(now):
                 self.ramp = Ramp(now)
-        if self._config.target.enabled:
+        if self._config.target.is_enabled:
             for target in (topic_partition,) if node_id is None else (topic_partition, node_id):
                 self._breaker(target).record(outcome, now)
-        if self._config.job.enabled and self._job.record(outcome, now):
+        if self._config.job.is_enabled and self._job.record(outcome, now):
             return self._reason(now)
         return None
 

@@ -109,7 +109,7 @@ def batch_error(
             too_large(batch, response),
             topic=topic,
             partition=batch.topic_partition.partition,
-            error=error_name(code),
+            kafka_error=error_name(code),
             hint="Raise max.message.bytes of the topic (message.max.bytes of the broker), or make "
             "the row smaller.",
         )
@@ -144,7 +144,7 @@ def _permanent_error(
         + (f": {'; '.join(details)}" if details else ""),
         topic=batch.topic_partition.topic,
         partition=batch.topic_partition.partition,
-        error=error_name(code),
+        kafka_error=error_name(code),
         hint=hint,
     )
 
@@ -223,4 +223,4 @@ def _partition_error(
     topic_partition: TopicPartition, message: str, hint: str, error: str | None = None
 ) -> DeliveryError:
     topic, number = topic_partition
-    return DeliveryError(message, topic=topic, partition=number, error=error, hint=hint)
+    return DeliveryError(message, topic=topic, partition=number, kafka_error=error, hint=hint)

@@ -64,13 +64,13 @@ def produce_request(
         raise ProtocolError(
             f"the cluster has finalized transaction.version 2, but this broker supports only "
             f"Produce {version}, which does not add partitions to a transaction",
-            error=error_name(ErrorCode.unsupported_version),
+            kafka_error=error_name(ErrorCode.unsupported_version),
             hint="Run the same release on every broker.",
         )
     if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in drained):
         raise ProtocolError(
             f"the broker does not support zstd: its latest Produce version is {version}",
-            error=error_name(ErrorCode.unsupported_compression_type),
+            kafka_error=error_name(ErrorCode.unsupported_compression_type),
             hint="Choose another kafka.compression.type: zstd needs Kafka 2.1 or later.",
         )
     return Request(

@@ -161,7 +161,7 @@ class RejectionHandler:
         has no remedy either, because its records may have been appended before the rejection.
         """
         topic, batch, cause = self.dead_letter_topic, result.batch, result.cause
-        is_tolerated = self.bad_rows.policy.tolerant and cause is not RejectionCause.OTHER
+        is_tolerated = self.bad_rows.policy.is_tolerant and cause is not RejectionCause.OTHER
         if batch.is_possibly_persisted or not is_tolerated:
             return Remedy.NONE
         if topic is not None and batch.topic_partition.topic == topic.name:

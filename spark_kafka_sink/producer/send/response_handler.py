@@ -110,11 +110,11 @@ class ResponseHandler:
 
     def handle_unsendable(self, drained: list[DrainedBatch], error: ProtocolError) -> None:
         """Fail batches that cannot be sent in any Produce version that the broker supports."""
-        name = error.error or error_name(ErrorCode.unsupported_version)
+        name = error.kafka_error or error_name(ErrorCode.unsupported_version)
         for state, batch in drained:
             state.remove(batch)
             self.completer.fail(batch, status_of(batch), name)
-        self.outcome.fail(DeliveryError(error.message, error=name, hint=error.hint))
+        self.outcome.fail(DeliveryError(error.message, kafka_error=name, hint=error.hint))
 
     def _apply(self, result: BatchResult, completion: Completion, now: float) -> None:
         batch, code, step = result.batch, result.response.code, _COMPLETED

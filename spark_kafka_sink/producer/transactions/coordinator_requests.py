@@ -81,6 +81,9 @@ class CoordinatorAction(Enum):
     """The coordinator rejects this producer."""
 
 
+RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
+
+
 _PARTITION_ACTIONS = {
     ErrorCode.unknown_topic_or_partition: CoordinatorAction.RETRY,
     ErrorCode.operation_not_attempted: CoordinatorAction.RETRY,
@@ -106,9 +109,6 @@ def action_for(api: ApiKey, code: int) -> CoordinatorAction:
     return CoordinatorAction.FAIL
 
 
-RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
-
-
 def coordinator_error(
     completion: Completion,
     code: int,
@@ -130,7 +130,7 @@ def coordinator_error(
     return DeliveryError(
         f"transactional id {transactional_id}: {problem}",
         broker=broker,
-        error=error_name(code),
+        kafka_error=error_name(code),
         hint=_HINTS.get(code, RUN_AGAIN),
     )
 
@@ -239,7 +239,7 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
     if version < 1:
         raise ProtocolError(
             "the broker does not support transactions",
-            error=error_name(ErrorCode.unsupported_version),
+            kafka_error=error_name(ErrorCode.unsupported_version),
             hint="Exactly-once needs Apache Kafka 2.1 or later, or a compatible broker.",
         )
     values = transactions.find_coordinator([transactional_id])
@@ -271,7 +271,7 @@ def _two_phase(connection: Connection) -> int:
         raise ProtocolError(
             "two-phase commit requires InitProducerId 6, which the broker does not support "
             "(KIP-939)",
-            error=error.error,
+            kafka_error=error.kafka_error,
             hint="It needs unstable.api.versions.enable=true and "
             "transaction.two.phase.commit.enable=true on every broker (Kafka 4.2 or later); "
             "without twoPhaseCommit, brokers abort transactions after "

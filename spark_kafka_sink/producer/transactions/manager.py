@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.connection import Connection
     from spark_kafka_sink.kafka.client.request import Completion
-    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
@@ -291,7 +291,7 @@ class TransactionManager:
 
     def _next_request(self, connection: Connection, now: float) -> Request:
         if self._checks_flag and self._unchecked_flag is not None:
-            values: Values = {"transactional_ids": [self._unchecked_flag]}
+            values: FieldValues = {"transactional_ids": [self._unchecked_flag]}
             return self._request(connection, ApiKey.DESCRIBE_TRANSACTIONS, values)
         match self.state:
             case ProducerTransactionState.UNINITIALIZED:
@@ -326,7 +326,7 @@ class TransactionManager:
         return self._request(connection, ApiKey.END_TXN, values, cap(ApiKey.END_TXN))
 
     def _request(
-        self, connection: Connection, api: ApiKey, values: Values, cap: int | None = None
+        self, connection: Connection, api: ApiKey, values: FieldValues, cap: int | None = None
     ) -> Request:
         return Request.of(api, connection.version(api, cap), values, self)
 

@@ -257,7 +257,7 @@ def timed_out_error(settings: TransactionSettings) -> DeliveryError:
     return DeliveryError(
         f"the transaction of {settings.transactional_id} has been open for transaction.timeout.ms "
         f"= {settings.timeout_ms}: the coordinator has aborted it",
-        error=error_name(ErrorCode.invalid_txn_state),
+        kafka_error=error_name(ErrorCode.invalid_txn_state),
         hint="Make the tasks shorter (more partitions of the DataFrame, smaller micro-batches), "
         "or raise transaction.timeout.ms and, on the brokers, transaction.max.timeout.ms.",
     )
@@ -285,5 +285,5 @@ def mark_uncommittable(error: KafkaProdError, settings: TransactionSettings) -> 
         f"{error.message}; the transaction of {settings.transactional_id} cannot be committed; "
         "read_committed consumers never see its records"
     )
-    if error.error == _UNEXPECTED_SEQUENCE:
+    if error.kafka_error == _UNEXPECTED_SEQUENCE:
         error.hint = RUN_AGAIN if settings.joined is None else _SHARED_PARTITION

@@ -37,7 +37,7 @@ class _Writes(Collector):
         self.registry.register(self)
 
     def add(self, report: DeliveryReport) -> None:
-        self._all, self._last = self._all.merge(report), report
+        self._all, self._last = self._all + report, report
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}

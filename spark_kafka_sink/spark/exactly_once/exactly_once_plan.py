@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.config.exactly_once import acl_prefix
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_rules import (
-    BatchRejection,
     BatchVerdict,
     Caller,
     LogState,

@@ -15,7 +15,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 )
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.packed_numbers import UNKNOWN
-from spark_kafka_sink.report.packed_report import columns_of
+from spark_kafka_sink.report.packed_report import partitions_of
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
@@ -83,7 +83,7 @@ def _result_of(message: TransactionCommitMessage, max_partitions: int) -> TaskRe
     result = message.result
     if result.transaction is None:
         return result
-    columns = columns_of(message.report)
+    columns = partitions_of(message.report)
     persisted = columns.column("persisted")
     written = np.flatnonzero(persisted)
     if result.shared is not None:

@@ -268,7 +268,7 @@ def read_rows(
 
     Raises:
         ColumnError: a topic is null or invalid, a header key is null or not UTF-8, a timestamp is
-            before 1970, or a field cannot be serialized, unless `roles.tolerant` is set; the
+            before 1970, or a field cannot be serialized, unless `roles.is_tolerant` is set; the
             message contains the row.
     """
 
@@ -277,14 +277,14 @@ def read_rows(
         shown_key = None if key is None else key[0].as_py()
         return row_name(first.row + row, first.spark_partition, shown_key)
 
-    checks = RowChecks(batch.num_rows, roles.tolerant, name)
+    checks = RowChecks(batch.num_rows, roles.is_tolerant, name)
     topics, topic_of = _topics(batch, roles, checks)
     entries = _column(batch, roles.headers)
     lists = None if entries is None else read_headers(entries, checks)
     data = _serialized(batch, roles, checks, clock)
     headers = None if lists is None else encode_headers(lists)
     if data is not None and data.headers:
-        headers, lists = data.add_headers(lists, keep=roles.tolerant)
+        headers, lists = data.add_headers(lists, keep=roles.is_tolerant)
     return Rows(
         columns=Columns(
             value=read_bytes(batch.column(cast("int", roles.value)))
@@ -300,7 +300,7 @@ def read_rows(
         first_row=first.row,
         spark_partition=first.spark_partition,
         errors=checks.errors,
-        header_lists=lists if roles.tolerant else None,
+        header_lists=lists if roles.is_tolerant else None,
         topic_names=_topic_names(batch, roles, checks),
         problems=None if data is None else data.problems,
         serialize_s=0.0 if data is None else data.seconds,

@@ -3,6 +3,8 @@
 In reading order:
 
 - `internals`: what the sink reads from Spark's internals, and what happens without it
+- `proc_files`: reads the files in /proc of this process, its ancestors and their threads
+- `worker_setup`: what the sink changes in Python workers: garbage collection, tracebacks, Python
 - `preloading`: the modules that `warm_up` imports
 - `spark_releases`: differences between PySpark releases
 - `worker_context`: settings and shipped files that are available to a Python worker

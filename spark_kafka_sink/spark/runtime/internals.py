@@ -10,7 +10,6 @@ one request after another. On Spark's driver, the daemons are children of the JV
 
 from __future__ import annotations
 
-import gc
 import inspect
 import os
 import re
@@ -21,8 +20,20 @@ from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+from spark_kafka_sink.spark.runtime.proc_files import (
+    PROC,
+    SELF,
+    STARTED,
+    command_lines,
+    stat_field,
+    stderr_of,
+    thread_name,
+    thread_start,
+    threads_named,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import FrameType
 
     from pyspark import SparkContext
@@ -61,17 +72,7 @@ QUERY_MARKER: Final = "spark.sql.streaming.internal.stateStore.partitions"
 the settings of `QUERY_SETTINGS` for a batch job. Source: ``StreamExecution.runStream``.
 """
 _ARTIFACT_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_PROC: Final = Path("/proc")
-_PARENT, _STARTED = 1, 19
-"""Indices of two fields in /proc/PID/stat, counted after the name: the parent's process id and the
-start time in clock ticks since boot.
-"""
-_INIT: Final = "1"
-_SELF: Final = "self"
-_DAEMON: Final = "pyspark.daemon"
-_WORKERS: Final = (_DAEMON, "pyspark.worker", "pyspark.sql.worker.")
-"""Main modules of Spark's Python workers."""
-_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+DAEMON: Final = "pyspark.daemon"
 _SLACK_S: Final = 0.5
 """Seconds that a daemon may be idle between its start and its first fork."""
 _LOG_LEVEL: Final = "spark.log.level"
@@ -186,29 +187,6 @@ def main_module() -> str:
     return str(getattr(sys.modules["__main__"].__spec__, "name", ""))
 
 
-def freeze_loaded_modules() -> None:
-    """In a Python worker, exclude everything loaded so far from garbage collection.
-
-    Importing modules triggers collections, and `pyspark.daemon` runs one after each request. They
-    would traverse every object in PySpark's modules, which takes tens of milliseconds.
-    """
-    if main_module() == _DAEMON:
-        gc.freeze()
-
-
-def hide_traceback() -> bool:
-    """In a Python worker, make Spark report the current error without Python's traceback.
-
-    Returns False in any other process. A worker exits after it has reported an error. Source:
-    ``handle_worker_exception``, ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` (4.0 and
-    newer).
-    """
-    is_worker = main_module().startswith(_WORKERS)
-    if is_worker:
-        os.environ[_HIDE_TRACEBACK] = "1"
-    return is_worker
-
-
 @_probe(
     source="the variable `code` in pyspark.daemon.manager, which is set after each request",
     without="The report does not contain the time to start Python workers.",
@@ -226,7 +204,7 @@ def _is_manager(frame: FrameType) -> bool:
     if frame.f_code.co_name != "manager":
         return False
     spec = frame.f_globals.get("__spec__")
-    return spec is not None and spec.name == _DAEMON
+    return spec is not None and spec.name == DAEMON
 
 
 @_probe(
@@ -234,7 +212,7 @@ def _is_manager(frame: FrameType) -> bool:
     without="The report does not contain the time to start Python workers.",
     default=0,
 )
-def startup_ms(proc: Path = _PROC) -> int:
+def startup_ms(proc: Path = PROC) -> int:
     """Return the milliseconds from the start of this worker until now.
 
     This includes the start of the daemon if Spark started it for this worker. Returns 0 if the
@@ -252,7 +230,7 @@ def _worker_start_s(proc: Path) -> float:
     `schedstat` contains the nanoseconds that the daemon ran, and that it waited for a CPU.
     """
     parent, ticks = proc / str(os.getppid()), os.sysconf("SC_CLK_TCK")
-    worker, daemon = (int(_field(process, _STARTED)) / ticks for process in (proc / "self", parent))
+    worker, daemon = (int(stat_field(folder, STARTED)) / ticks for folder in (proc / SELF, parent))
     ran, waited = (parent / "schedstat").read_text(encoding="utf-8").split()[:2]
     busy = (int(ran) + int(waited)) / 1e9
     return daemon if worker - daemon <= busy + _SLACK_S else worker
@@ -265,7 +243,7 @@ def _worker_start_s(proc: Path) -> float:
     without="The summary of a successful write is logged although the log level is ERROR.",
     default=False,
 )
-def only_errors_are_logged(proc: Path = _PROC) -> bool:
+def only_errors_are_logged(proc: Path = PROC) -> bool:
     """Return True if the driver's JVM was started with spark.log.level above WARN."""
     from pyspark import SparkContext
 
@@ -278,7 +256,7 @@ def only_errors_are_logged(proc: Path = _PROC) -> bool:
 
 @cache
 def _has_quiet_ancestor(proc: Path) -> bool:
-    return any(_QUIET.fullmatch(word) for _, words in _command_lines(proc) for word in words)
+    return any(_QUIET.fullmatch(word) for _, words in command_lines(proc) for word in words)
 
 
 @_probe(
@@ -288,12 +266,12 @@ def _has_quiet_ancestor(proc: Path) -> bool:
     default=False,
 )
 @cache
-def is_watched(proc: Path = _PROC) -> bool:
+def is_watched(proc: Path = PROC) -> bool:
     """Return True if a user sees the driver's stderr, in a terminal or below a notebook cell."""
     is_terminal = False
-    for folder, words in _command_lines(proc):
-        if folder == proc / _SELF or Path(words[0]).name == "java":
-            is_terminal |= _stderr_of(folder).startswith(_TERMINALS)
+    for folder, words in command_lines(proc):
+        if folder == proc / SELF or Path(words[0]).name == "java":
+            is_terminal |= stderr_of(folder).startswith(_TERMINALS)
         if any(kernel in word for word in words for kernel in _KERNELS):
             return True
     return is_terminal
@@ -304,13 +282,13 @@ def is_watched(proc: Path = _PROC) -> bool:
     without="trigger(continuous=...) fails at the first commit and not when the query starts.",
     default=False,
 )
-def is_continuous(proc: Path = _PROC) -> bool:
+def is_continuous(proc: Path = PROC) -> bool:
     """Return True if every query of the driver's JVM is continuous.
 
     Each continuous query has a thread for its epochs. If there are other queries, the query of this
     worker cannot be identified.
     """
-    names = [_name(task) for task in _query_threads(proc)]
+    names = [thread_name(thread) for thread in threads_named({_EPOCHS, _QUERY}, proc)]
     return bool(names) and names.count(_EPOCHS) == names.count(_QUERY)
 
 
@@ -320,7 +298,7 @@ def is_continuous(proc: Path = _PROC) -> bool:
     "session does not check the brokers again.",
     default=None,
 )
-def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
+def latest_query_start(proc: Path = PROC) -> tuple[int, int] | None:
     """Return when the latest query in the driver's JVM started; None if there is no query.
 
     A planning process serves all queries of a Spark session, and Spark passes it nothing that
@@ -329,7 +307,7 @@ def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
     Returns:
         Clock ticks since the system's boot, and the thread's id.
     """
-    starts = [_start(task) for task in _query_threads(proc) if _name(task) == _QUERY]
+    starts = map(thread_start, threads_named({_QUERY}, proc))
     return max((start for start in starts if start is not None), default=None)
 
 
@@ -347,84 +325,3 @@ def is_stopped(spark: SparkSession) -> bool:
         return context is None or context.sc().isStopped()
     except (Py4JNetworkError, OSError):
         return True
-
-
-def use_this_python(context: SparkContext) -> None:
-    """Run the Python workers of a local session with this Python, unless PYSPARK_PYTHON is set.
-
-    PySpark would use the first `python3` in the PATH, which is a different Python if the
-    environment of this Python is not activated. This is limited to local sessions, because
-    executors of a cluster might not have a Python at this path.
-    """
-    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
-        context.pythonExec = sys.executable
-
-
-def _field(process: Path, index: int) -> str:
-    """Return the field of `stat` at this index, counted after the name in parentheses."""
-    return (
-        (process / "stat")
-        .read_text(errors="replace", encoding="utf-8")
-        .rpartition(")")[2]
-        .split()[index]
-    )
-
-
-def _ancestors(proc: Path) -> Iterator[Path]:
-    """Yield the folders of this process and its ancestors."""
-    process = _SELF
-    while process != "0":
-        try:
-            parent = _field(proc / process, _PARENT)
-        except (OSError, IndexError):
-            return
-        yield proc / process
-        process = parent
-
-
-def _command_lines(proc: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield the folder and the command line of this process and of its ancestors except init."""
-    for folder in _ancestors(proc):
-        if folder.name == _INIT:
-            return
-        try:
-            yield (
-                folder,
-                (folder / "cmdline").read_text(errors="replace", encoding="utf-8").split("\0"),
-            )
-        except OSError:
-            return
-
-
-def _stderr_of(process: Path) -> str:
-    try:
-        return str((process / "fd" / "2").readlink())
-    except OSError:
-        return ""
-
-
-def _query_threads(proc: Path) -> list[Path]:
-    """Return the threads of streaming queries in the nearest ancestor process that has any."""
-    for process in _ancestors(proc):
-        try:
-            tasks = list((process / "task").iterdir())
-        except OSError:
-            return []
-        if threads := [task for task in tasks if _name(task) in {_EPOCHS, _QUERY}]:
-            return threads
-    return []
-
-
-def _start(task: Path) -> tuple[int, int] | None:
-    try:
-        return int(_field(task, _STARTED)), int(task.name)
-    except (OSError, ValueError, IndexError):  # The thread has ended.
-        return None
-
-
-def _name(task: Path) -> str:
-    """Return the name of a thread; empty if the thread has ended."""
-    try:
-        return (task / "comm").read_text(errors="replace", encoding="utf-8").strip()
-    except OSError:
-        return ""

@@ -27,8 +27,8 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.delivery_status import PartitionStatus
 from spark_kafka_sink.common.errors import FIELDS, ConfigError, KafkaProdError, TornTransactionError
-from spark_kafka_sink.spark.runtime.internals import hide_traceback
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES, without_data_sources
+from spark_kafka_sink.spark.runtime.worker_setup import hide_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,8 +75,10 @@ _END: Final = re.compile(
     r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
     r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
 )
-_PLACE: Final = re.compile(r" \[((?:topic|partition|broker|error)=.*?)\](?=\. |\Z)", re.DOTALL)
-_FIELD: Final = re.compile(r"(?:^|, )(topic|partition|broker|error)=")
+_FIELD_NAMES: Final = {text: name for name, text in FIELDS.items()}
+_TEXTS: Final = "|".join(_FIELD_NAMES)
+_PLACE: Final = re.compile(rf" \[((?:{_TEXTS})=.*?)\](?=\. |\Z)", re.DOTALL)
+_FIELD: Final = re.compile(rf"(?:^|, )({_TEXTS})=")
 _SUMMARY: Final = "\nRecords: "
 
 
@@ -264,7 +266,8 @@ def _parts(head: str) -> tuple[str, str, str | None]:
 
 def _fields(fields_text: str) -> dict[str, str | int]:
     _, *parts = _FIELD.split(fields_text)
-    fields: dict[str, str | int] = dict(zip(parts[::2], parts[1::2], strict=True))
+    names = [_FIELD_NAMES[text] for text in parts[::2]]
+    fields: dict[str, str | int] = dict(zip(names, parts[1::2], strict=True))
     if "partition" in fields:
         fields["partition"] = int(fields["partition"])
     return fields

@@ -59,7 +59,7 @@ class ColumnRoles:
     """The index of each column in the DataFrame; None if it is absent or not used.
 
     `value` and `key` are written unchanged, unless columns are encoded.
-    `fixed_topic` is the `topic` option, which overrides the column. If `tolerant` is True
+    `fixed_topic` is the `topic` option, which overrides the column. If `is_tolerant` is True
     (errors.tolerance=all), a bad row is marked and does not fail the task.
     """
 
@@ -70,7 +70,7 @@ class ColumnRoles:
     headers: int | None
     timestamp: int | None
     fixed_topic: str | None
-    tolerant: bool = False
+    is_tolerant: bool = False
     value_spec: EncoderSpec | None = None
     key_spec: EncoderSpec | None = None
 
@@ -128,7 +128,7 @@ class ColumnRoles:
             headers=indexes.get("headers"),
             timestamp=_required(schema, "timestamp") if config.use_timestamp_column else None,
             fixed_topic=config.topic,
-            tolerant=config.dead_letters.tolerant,
+            is_tolerant=config.dead_letters.is_tolerant,
             value_spec=None if selected is None else _spec(selected.value, config),
             key_spec=None if selected is None else _spec(selected.key, config),
         )

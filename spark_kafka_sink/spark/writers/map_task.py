@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.spark.rows.plain_names import renamed
-from spark_kafka_sink.spark.runtime.internals import hide_traceback
+from spark_kafka_sink.spark.runtime.worker_setup import hide_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -148,7 +148,7 @@ class TaskWriter:
         def create(names: Iterable[str]) -> None:
             rejected = creator.create_missing(names)
             for name, error in rejected.items():
-                if not config.dead_letters.tolerant:
+                if not config.dead_letters.is_tolerant:
                     raise error
                 _LOG.warning("topic %s is missing; its rows count as bad rows: %s", name, error)
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.net.error_log import QUIET_SECONDS, RepeatLog
+from spark_kafka_sink.broker.net.error_log import QUIET_S, RepeatLog
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient, batch, old_messages, produce, produce_values
@@ -127,7 +127,7 @@ def test_repeated_warnings_are_counted(caplog: pytest.LogCaptureFixture) -> None
     for number in range(4):
         log.log(logging.WARNING, "a", "a %d", number)
         log.log(logging.WARNING, "b", "b %d", number)
-    now[0] = QUIET_SECONDS
+    now[0] = QUIET_S
     log.log(logging.WARNING, "a", "a %d", 9)
     assert [r.getMessage() for r in caplog.records] == ["a 0", "b 0", "a 9 (repeated 3 times)"]
 

@@ -13,7 +13,7 @@ import redis
 
 from tests.support.waiting import wait_until
 
-START_SECONDS = 20
+START_S = 20
 
 
 def free_port() -> int:
@@ -66,7 +66,7 @@ class RedisServer:
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(START_SECONDS)
+            self._process.wait(START_S)
             self._process = None
 
     def pause(self) -> None:

@@ -146,7 +146,7 @@ def test_topic_without_compaction_is_rejected(
 def test_rejected_topic_setting(client: BlockingClient, unique_topic: str) -> None:
     with pytest.raises(ConfigError) as caught:
         TopicAdmin(client).create_compacted(unique_topic, 30, {}, client.deadline(30))
-    assert caught.value.error == "INVALID_REPLICATION_FACTOR"
+    assert caught.value.kafka_error == "INVALID_REPLICATION_FACTOR"
 
 
 def test_read_broker_limits(client: BlockingClient) -> None:

@@ -39,7 +39,7 @@ QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PARTITIONS = 4
 ROWS = 20
 """Rows per task; in batch 17, the numbers of task 3 start at 170,300."""
-SETTLE_SECONDS = 60.0
+SETTLE_S = 60.0
 ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 _attempts = count(1_000)
 
@@ -148,7 +148,7 @@ class Writes:
         """Wait until the log contains the markers of all ended transactions."""
         with borrowed_client(self.config.producer) as client:
             admin, pattern = TransactionAdmin(client), prefix_pattern(self.scope.prefix)
-            deadline = client.deadline(SETTLE_SECONDS)
+            deadline = client.deadline(SETTLE_S)
             while admin.list(pattern, deadline, ENDING):
                 pass
 
@@ -159,7 +159,7 @@ class Writes:
 
     def await_visible(self, expected: Counter[int]) -> bool:
         """Wait for these numbers; return True if a read_committed client reads exactly them."""
-        deadline = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + SETTLE_S
         while (visible_rows := self._read()) != expected and time.monotonic() < deadline:
             pass
         return visible_rows == expected

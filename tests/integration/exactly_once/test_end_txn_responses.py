@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.protocol.transactions import (
 )
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
-    SETTLE_SECONDS,
+    SETTLE_S,
     Writes,
     stream,
 )
@@ -83,7 +83,7 @@ class _Coordinator:
 
 def coordinator_of(query: Writes) -> Iterator[_Coordinator]:
     with borrowed_client(query.config.producer) as client:
-        yield _Coordinator(query, TransactionAdmin(client), client.deadline(2 * SETTLE_SECONDS))
+        yield _Coordinator(query, TransactionAdmin(client), client.deadline(2 * SETTLE_S))
 
 
 def check_responses(query: Writes, version: TransactionVersion, after_timeout: int) -> None:

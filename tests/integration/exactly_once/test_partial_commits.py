@@ -21,7 +21,7 @@ from tests.integration.exactly_once.planned_batch import TASKS, plan
 from tests.integration.exactly_once.simulated_writes import (
     QUERY,
     ROWS,
-    SETTLE_SECONDS,
+    SETTLE_S,
     Writes,
     batch_job,
     rows_of,
@@ -41,7 +41,7 @@ def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:
     tasks = crash(query, "0", "between two EndTxns")
     lost = [task.transaction for task in tasks[1:]]
     with borrowed_client(query.config.producer) as client:
-        deadline = client.deadline(SETTLE_SECONDS)
+        deadline = client.deadline(SETTLE_S)
         assert not any(TransactionAdmin(client).end(lost, commit=False, deadline=deadline).values())
     query.settle()
     return tasks

@@ -125,7 +125,7 @@ def test_message_format_without_producer_ids(
         return
     with pytest.raises(DeliveryError) as caught:
         produce(old_kafka.bootstrap_servers, chunk)
-    assert caught.value.error == "UNSUPPORTED_FOR_MESSAGE_FORMAT"
+    assert caught.value.kafka_error == "UNSUPPORTED_FOR_MESSAGE_FORMAT"
     assert "enable.idempotence=false" in str(caught.value.hint)
 
 
@@ -155,7 +155,7 @@ def test_oversized_record_fails_the_write(old_kafka: ZooKeeperCluster, unique_to
     old_kafka.admin.create_topic(unique_topic, 1, 2, {"max.message.bytes": "5000"})
     with pytest.raises(DeliveryError) as caught:
         produce(old_kafka.bootstrap_servers, rows(unique_topic, [b"small", b"x" * 9_000]))
-    assert caught.value.error == "MESSAGE_TOO_LARGE"
+    assert caught.value.kafka_error == "MESSAGE_TOO_LARGE"
     assert (caught.value.topic, caught.value.partition) == (unique_topic, 0)
 
 
@@ -172,7 +172,7 @@ def test_record_without_key_in_compacted_topic(
         assert "CORRUPT_MESSAGE" in str(caught.value)
         assert "null key" in str(caught.value.hint)
     else:
-        assert caught.value.error == "INVALID_RECORD"
+        assert caught.value.kafka_error == "INVALID_RECORD"
         assert "record 1" in str(caught.value)
 
 

@@ -116,7 +116,7 @@ def test_transactional_id_without_write_permission(kafka: SecuredKafka, unique_t
         producer.append(numbered(unique_topic, 0, 10, 1))
         with pytest.raises(AuthorizationError) as caught:
             producer.flush()
-    assert caught.value.error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    assert caught.value.kafka_error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     assert time.monotonic() - began < FAILURE_LIMIT_S
     acl = f"--operation Write --transactional-id {expected.transactional_id}"
     assert acl in str(caught.value)

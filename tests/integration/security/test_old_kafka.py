@@ -65,5 +65,5 @@ def test_user_without_acls(kafka: SecuredOldKafka, topic: str) -> None:
         produce(
             kafka.servers(client.listener), numbered(topic, 0, 1, 1), **client.java_options(kafka)
         )
-    assert caught.value.error == "CLUSTER_AUTHORIZATION_FAILED"
+    assert caught.value.kafka_error == "CLUSTER_AUTHORIZATION_FAILED"
     assert not numbers(kafka, topic)

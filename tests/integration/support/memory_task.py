@@ -27,7 +27,7 @@ ROWS = 10_000
 VALUE_BYTES = 200
 NOISE = 80
 """Incompressible bytes of each value."""
-SAMPLE_SECONDS = 0.005
+SAMPLE_S = 0.005
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -46,7 +46,7 @@ class MemoryWatch(threading.Thread):
         self.rss = self.arrow = 0
 
     def run(self) -> None:
-        while not self._stopped.wait(SAMPLE_SECONDS):
+        while not self._stopped.wait(SAMPLE_S):
             self.rss = max(self.rss, resident() - self._base[0])
             self.arrow = max(self.arrow, pa.total_allocated_bytes() - self._base[1])
 

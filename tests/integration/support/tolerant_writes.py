@@ -53,7 +53,7 @@ def write_all(
         headers=3,
         timestamp=None,
         fixed_topic=None,
-        tolerant=config.dead_letters.tolerant,
+        is_tolerant=config.dead_letters.is_tolerant,
     )
     session = borrow_session(
         config.producer,

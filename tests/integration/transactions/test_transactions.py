@@ -150,7 +150,7 @@ def test_timeout_above_the_broker_limit(kafka: AnyKafka, unique_topic: str) -> N
         producer.append(rows(unique_topic, [b"v"]))
         with pytest.raises(DeliveryError) as caught:
             producer.flush()
-    assert caught.value.error == "INVALID_TRANSACTION_TIMEOUT"
+    assert caught.value.kafka_error == "INVALID_TRANSACTION_TIMEOUT"
     assert "transaction.max.timeout.ms" in str(caught.value)
 
 

@@ -33,7 +33,7 @@ def lost(partition: int, records: int = 1) -> PartitionStatus:
 
 def test_str_contains_every_set_field() -> None:
     error = KafkaProdError(
-        "it failed", topic="t", partition=0, broker="b:9092", error="NOPE", hint="Try again."
+        "it failed", topic="t", partition=0, broker="b:9092", kafka_error="NOPE", hint="Try again."
     )
     assert str(error) == "it failed [topic=t, partition=0, broker=b:9092, error=NOPE]. Try again."
 
@@ -44,13 +44,13 @@ def test_str_is_only_the_message_without_fields() -> None:
 
 @pytest.mark.parametrize("cls", SUBCLASSES)
 def test_every_error_is_a_kafkaprod_error_and_can_be_pickled(cls: type[KafkaProdError]) -> None:
-    error = cls("it failed", topic="t", partition=3, broker="b:1", error="E", hint="Look.")
+    error = cls("it failed", topic="t", partition=3, broker="b:1", kafka_error="E", hint="Look.")
     copy = pickle.loads(pickle.dumps(error))
     assert isinstance(copy, KafkaProdError)
     assert type(copy) is cls
     assert str(copy) == str(error)
     assert (copy.topic, copy.partition, copy.broker) == ("t", 3, "b:1")
-    assert (copy.error, copy.hint, copy.args) == ("E", "Look.", ("it failed",))
+    assert (copy.kafka_error, copy.hint, copy.args) == ("E", "Look.", ("it failed",))
 
 
 def test_misspelled_field_is_an_error() -> None:

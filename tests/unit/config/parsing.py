@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS
+from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig
 
 DEVIATIONS = tuple(option for option in PRODUCER_OPTIONS if option.sink_default is not None)

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import option_names
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Acks, Codec
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS
+from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS
 from spark_kafka_sink.config.security.security_names import (
     IGNORED_SECURITY_KEYS,
     SECURITY_ALIASES,

@@ -17,13 +17,13 @@ def _policy(**options: str) -> DeadLetterPolicy:
 def test_default_tolerates_nothing() -> None:
     policy = _policy()
     assert policy.tolerance is Tolerance.NONE
-    assert not policy.tolerant
+    assert not policy.is_tolerant
     assert policy.max_ratio == 1.0
 
 
 def test_options_are_parsed() -> None:
     policy = _policy(tolerance="all", deadletterqueue_topic_name="dead", maxRatio="0.25")
-    assert policy.tolerant
+    assert policy.is_tolerant
     assert (policy.dead_letter_topic, policy.context_headers) == ("dead", True)
     assert policy.max_ratio == 0.25
 

@@ -24,12 +24,12 @@ def _failure(options: dict[str, str]) -> str:
 
 def test_default_is_at_least_once() -> None:
     assert _parse({}) == _parse({"deliveryGuarantee": "at-least-once"}) == ExactlyOnceConfig()
-    assert not _parse({}).exactly_once
+    assert not _parse({}).is_enabled
 
 
 def test_prefix_is_the_only_required_option() -> None:
     config = _parse(EXACTLY_ONCE)
-    assert config.exactly_once
+    assert config.is_enabled
     assert config == ExactlyOnceConfig(
         guarantee=DeliveryGuarantee.EXACTLY_ONCE, transactional_id_prefix="orders"
     )

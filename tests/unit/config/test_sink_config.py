@@ -16,8 +16,8 @@ from spark_kafka_sink.config.enums import (
     RecoveryStrategy,
 )
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
-from spark_kafka_sink.config.option import declared
-from spark_kafka_sink.config.options import ProducerOptions
+from spark_kafka_sink.config.option_definition import declared
+from spark_kafka_sink.config.option_tables import ProducerOptions
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from tests.unit.config.parsing import DEVIATIONS, MINIMAL, failure, parse
 
@@ -116,7 +116,7 @@ def test_dry_run_disables_changes_of_the_cluster() -> None:
     assert not plain.dry_run
     assert not dry.producer.enable_idempotence
     assert not dry.producer.allow_auto_create_topics
-    assert not dry.exactly_once.exactly_once
+    assert not dry.exactly_once.is_enabled
     assert dry.assumed_topics == (("t", 3),)
     assert plain.assumed_topics == ()
     assert (plain.preflight, dry.preflight) == (Preflight.AUTO, Preflight.FAIL)

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, PartitionerName
-from spark_kafka_sink.config.options import SINK_OPTIONS
+from spark_kafka_sink.config.option_tables import SINK_OPTIONS
 from spark_kafka_sink.config.throttling import (
     THROTTLING_OPTIONS,
     BreakerConfig,
@@ -22,8 +22,8 @@ def test_nothing_is_limited_by_default() -> None:
     assert parse().throttling == ThrottlingConfig(
         buffer_share=50, rates=RateLimits(0.0, 0.0), breaker=BreakerConfig()
     )
-    assert not parse().throttling.breaker.target.enabled
-    assert not parse().throttling.breaker.job.enabled
+    assert not parse().throttling.breaker.target.is_enabled
+    assert not parse().throttling.breaker.job.is_enabled
 
 
 def test_table_defaults_match_the_class() -> None:
@@ -67,8 +67,8 @@ def test_breaker_options_are_parsed() -> None:
     assert breaker == BreakerConfig(
         target=Thresholds(40, 3), job=Thresholds(60, 9), min_batches=5, window=2.5, open_for=1.5
     )
-    assert Thresholds(1, 0).enabled
-    assert Thresholds(0, 1).enabled
+    assert Thresholds(1, 0).is_enabled
+    assert Thresholds(0, 1).is_enabled
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.topic_creation import TOPIC_SETTINGS
 from spark_kafka_sink.config.units import Unit, unit_of
 

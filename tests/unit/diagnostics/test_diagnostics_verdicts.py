@@ -260,7 +260,7 @@ def test_error_is_attributed_to_its_step(
 @pytest.mark.parametrize(
     ("error", "local"),
     [
-        (AuthenticationError("rejected", error="SASL_AUTHENTICATION_FAILED"), False),
+        (AuthenticationError("rejected", kafka_error="SASL_AUTHENTICATION_FAILED"), False),
         (AuthenticationError("no ticket"), True),
         (TlsError("the certificate is not trusted"), True),
         (OtherProtocolError("TLS"), False),
@@ -272,7 +272,9 @@ def test_broker_response_applies_to_every_host(error: Exception, local: bool) ->
 
 
 def test_one_unresponsive_server_makes_it_uncertain() -> None:
-    refused = _failure(AuthenticationError("rejected", error="X"), ChannelState.AUTHENTICATING)
+    refused = _failure(
+        AuthenticationError("rejected", kafka_error="X"), ChannelState.AUTHENTICATING
+    )
     silent = _failure(TimeoutError("no connection"), ChannelState.CONNECTING)
     assert not judge_unreachable([refused, refused], 2).local
     both = judge_unreachable([refused, silent], 2)

@@ -7,7 +7,7 @@ import pytest
 
 import spark_kafka_sink
 from spark_kafka_sink.common.debug_log import DebugContext
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.security_names import SECURITY_ALIASES, SECURITY_NAMES
 from tests.unit.docs.page_checks import (
     broken_links,

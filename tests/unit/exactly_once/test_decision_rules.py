@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_rules import (
     MAX_GIVEN_UP,
     AbortOurs,
     AlreadyDone,
-    BatchRejection,
     BatchVerdict,
     Caller,
     Decide,

@@ -79,7 +79,7 @@ def test_topic_without_describe_permission(may_create: str) -> None:
             sim.append_while_stepping(rows("t"))
         assert sim.clock.monotonic() - began < 10  # max.block.ms is 60 s
         error = caught.value
-        assert (error.topic, error.error) == ("t", "TOPIC_AUTHORIZATION_FAILED")
+        assert (error.topic, error.kafka_error) == ("t", "TOPIC_AUTHORIZATION_FAILED")
         assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
         assert "Grant Write on topic t to User:ANONYMOUS" in str(error)
         assert command("Write", "--topic t") in str(error)
@@ -148,7 +148,7 @@ def test_producer_without_idempotent_write_permission(where: str) -> None:
     with world() as sim:
         refuse(sim, where, CLUSTER)
         error = fails(sim)
-        assert error.error == "CLUSTER_AUTHORIZATION_FAILED"
+        assert error.kafka_error == "CLUSTER_AUTHORIZATION_FAILED"
         assert "IdempotentWrite on the cluster" in error.message
         assert "is denied to User:ANONYMOUS" in error.message
         assert command("Write", "--topic t") in str(error)

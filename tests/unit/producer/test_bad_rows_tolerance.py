@@ -46,7 +46,7 @@ def test_rejected_records_open_no_breaker(
         else:
             with pytest.raises(DeliveryError) as caught:
                 sim.finish()
-            assert caught.value.error == ErrorCode(code).name.upper()
+            assert caught.value.kafka_error == ErrorCode(code).name.upper()
         watch, now = sim.session.context.breakers, sim.clock.monotonic()
         assert not watch.is_open(TopicPartition("t", 0), 1, now)
         assert watch._job.tally(now).failed == 0
@@ -289,7 +289,7 @@ def test_possibly_appended_batch_is_never_halved() -> None:
         sim.send([b"a", b"b"])
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
-        assert caught.value.error == "INVALID_RECORD"
+        assert caught.value.kafka_error == "INVALID_RECORD"
 
 
 # Slow start after throttling.

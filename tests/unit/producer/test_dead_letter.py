@@ -188,7 +188,7 @@ def test_ordinary_row_of_dead_letter_topic_is_not_truncated() -> None:
         sim.send([b"v" * 2_000], 0, DEAD)
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
-        assert caught.value.error == "MESSAGE_TOO_LARGE"
+        assert caught.value.kafka_error == "MESSAGE_TOO_LARGE"
         assert letters(sim) == []
 
 
@@ -272,7 +272,7 @@ def test_dead_letters_rejected_at_any_time_fail_the_task() -> None:
         sim.fault(*[Fault(error=ErrorCode.invalid_timestamp)] * 2)
         with pytest.raises(DeliveryError) as caught:
             send(sim, [START_MS], [9])
-        assert caught.value.error == "INVALID_TIMESTAMP"
+        assert caught.value.kafka_error == "INVALID_TIMESTAMP"
 
 
 def test_other_records_of_dead_letter_topic_keep_their_time() -> None:
@@ -280,4 +280,4 @@ def test_other_records_of_dead_letter_topic_keep_their_time() -> None:
     with world(strict_cluster(), settings(headers=False)) as sim:
         with pytest.raises(DeliveryError) as caught:
             send(sim, [FUTURE], [9])
-        assert caught.value.error == "INVALID_TIMESTAMP"
+        assert caught.value.kafka_error == "INVALID_TIMESTAMP"

@@ -120,7 +120,7 @@ def test_zstd_requires_produce_7(version: int) -> None:
         sim.send_batches(2)
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
-        assert caught.value.error == "UNSUPPORTED_COMPRESSION_TYPE"
+        assert caught.value.kafka_error == "UNSUPPORTED_COMPRESSION_TYPE"
         assert "2.1" in str(caught.value.hint)
         assert not sim.cluster.seen
         assert sim.statuses() == {NOT: 6}
@@ -132,7 +132,7 @@ def test_without_common_version_each_record_has_a_status() -> None:
         sim.send_batches(2)
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
-        assert caught.value.error == "UNSUPPORTED_VERSION"
+        assert caught.value.kafka_error == "UNSUPPORTED_VERSION"
         assert sim.statuses() == {NOT: 6}
         sim.check_accounting()
 

@@ -81,7 +81,7 @@ def test_error_names_the_record_that_is_too_large(codec: str) -> None:
         )
         error = fails(sim)
         assert isinstance(error, RecordTooLargeError)
-        assert error.error == "MESSAGE_TOO_LARGE"
+        assert error.kafka_error == "MESSAGE_TOO_LARGE"
         assert "row 7,041 of Spark partition 3 (key 'k41') is 4,0" in str(error)
         assert "more than the broker accepts" in str(error)
         assert "max.message.bytes" in str(error)
@@ -184,7 +184,7 @@ def test_delivery_timeout_after_rejections_names_the_latest(
         sim.send_batches(1)
         error = fails(sim, 0.25)
         assert f"latest response was {name}" in str(error)
-        assert str(error.error).startswith(name)
+        assert str(error.kafka_error).startswith(name)
         assert "delivery.timeout.ms" in str(error)
         assert ("null key" in str(error.hint)) is (code == 2)
         assert sim.statuses() == {status: 3}
@@ -234,7 +234,7 @@ def test_retries_are_exhausted(retries: int) -> None:
         sim.send_batches(1)
         error = fails(sim)
         assert len(sim.cluster.seen) == 1 + retries
-        assert error.error == "NOT_ENOUGH_REPLICAS"
+        assert error.kafka_error == "NOT_ENOUGH_REPLICAS"
         assert sim.statuses() == {NOT: 3}
 
 

@@ -23,13 +23,13 @@ from tests.unit.report.strategies import reports
 def test_merging_is_associative_and_commutative(
     a: DeliveryReport, b: DeliveryReport, c: DeliveryReport
 ) -> None:
-    assert a.merge(b) == b.merge(a)
-    assert a.merge(b).merge(c) == a.merge(b.merge(c)) == DeliveryReport.merge_all((c, a, b))
+    assert a + b == b + a
+    assert a + b + c == a + (b + c) == DeliveryReport.merge_all((c, a, b))
 
 
 @given(reports())
 def test_empty_report_changes_nothing(report: DeliveryReport) -> None:
-    assert report.merge(DeliveryReport()) == report == DeliveryReport().merge(report)
+    assert report + DeliveryReport() == report == DeliveryReport() + report
 
 
 @given(reports())
@@ -156,7 +156,7 @@ def test_number_of_transactions_is_limited() -> None:
         for number in range(TASKS_KEPT + 1)
     ]
     some = DeliveryReport(transactions=tuple(infos[1:]))
-    merged = some.merge(DeliveryReport(transactions=tuple(infos[:1])))
+    merged = some + DeliveryReport(transactions=tuple(infos[:1]))
     assert merged.transactions == tuple(infos[:-1])
 
 
@@ -206,7 +206,7 @@ def test_task_lines_of_several_reports_are_combined() -> None:
         for line in whole.task_reports
     ]
     first, two = DeliveryReport.merge_all(parts[::2]), DeliveryReport.merge_all(parts[1::2])
-    assert first.merge(two) == two.merge(first) == whole
+    assert first + two == two + first == whole
 
 
 def test_task_line_contains_its_reports_values() -> None:

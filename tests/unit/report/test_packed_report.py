@@ -12,7 +12,7 @@ from spark_kafka_sink.report import packed_report
 from spark_kafka_sink.report.broker_columns import COUNTERS, HISTOGRAMS
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
-from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
+from spark_kafka_sink.report.packed_report import PackedReport, merge_reports, partitions_of
 from spark_kafka_sink.report.partition_columns import RULES, PartitionColumns
 from spark_kafka_sink.report.partition_report import PartitionReport
 from tests.unit.report.strategies import reports
@@ -36,8 +36,8 @@ def test_pack_round_trip(report: DeliveryReport, few: int) -> None:
     with patch.object(packed_report, "_FEW", few):
         packed = PackedReport.of(report)
     assert bool(packed.partitions) is (few == AS_COLUMNS)
-    assert packed.columns().to_reports() == report.partitions
-    assert pickle.loads(pickle.dumps(packed)).parts().join() == report
+    assert partitions_of(packed).to_reports() == report.partitions
+    assert pickle.loads(pickle.dumps(packed)).unpack() == report
 
 
 @pytest.mark.deep

@@ -7,7 +7,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import KafkaProdDataSource
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import OptionType
+from spark_kafka_sink.config.option_definition import OptionType
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.spark import write_plan

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, SOCKET_SECONDS, Action, Scenario, World, action, asks
+from tools.compat.scenarios.world import OWN, SOCKET_S, Action, Scenario, World, action, asks
 from tools.support.waiting import poll
 
 _NEW = {"name": OWN, "num_partitions": 2, "replication_factor": 1}
@@ -262,7 +262,7 @@ def _until(world: World, resource: _Resource, name: str, value: str | None) -> N
         described = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **request).results[0]
         return {config.value for config in described.configs} == ({value} if value else set())
 
-    poll(is_set, SOCKET_SECONDS)
+    poll(is_set, SOCKET_S)
 
 
 _DESCRIBED: tuple[tuple[_Resource, tuple[str, ...]], ...] = (

@@ -255,7 +255,7 @@ BATCHES: Mapping[str, Callable[[], bytes | None]] = {
 
 Action: TypeAlias = Callable[["World"], None]
 _P = ParamSpec("_P")
-SOCKET_SECONDS = 20.0  # A slow machine must not look like a broker that does not respond.
+SOCKET_S = 20.0  # A slow machine must not look like a broker that does not respond.
 OWN = "own"
 """Name that is replaced by the name of the scenario's topic in all requests."""
 
@@ -353,7 +353,7 @@ class World:
         request = self.named(values)
         poll(
             lambda: error.name not in repr(self.client.call(api, version, **request)),
-            SOCKET_SECONDS,
+            SOCKET_S,
         )
 
     def named(self, value: Any) -> Any:
@@ -395,7 +395,7 @@ class World:
 
     def _connect(self) -> None:
         self.client = RawClient(self._servers)
-        self.client.socket.settimeout(SOCKET_SECONDS)
+        self.client.socket.settimeout(SOCKET_S)
 
 
 def keep_everything(bootstrap_servers: str) -> None:

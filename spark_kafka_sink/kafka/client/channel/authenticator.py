@@ -123,15 +123,19 @@ class Authenticator:
             raise AuthenticationError(
                 f"the broker does not offer the SASL mechanism {ours}: it offers "
                 f"{offered or 'none'}",
-                error=error_name(code),
+                kafka_error=error_name(code),
                 hint="Set kafka.sasl.mechanism to a mechanism that the broker offers.",
             )
         if code == ErrorCode.illegal_sasl_state:
             raise AuthenticationError(
-                "the broker's listener does not use SASL", error=error_name(code), hint=_NO_SASL
+                "the broker's listener does not use SASL",
+                kafka_error=error_name(code),
+                hint=_NO_SASL,
             )
         if code:
-            raise AuthenticationError("the broker rejected SaslHandshake", error=error_name(code))
+            raise AuthenticationError(
+                "the broker rejected SaslHandshake", kafka_error=error_name(code)
+            )
         assert self._first_message is not None
         return self._authenticate(self._first_message)
 
@@ -148,7 +152,7 @@ class Authenticator:
             raise AuthenticationError(
                 f"the broker rejected the login with SASL mechanism {self._name}"
                 + (f": {reason}" if reason else ""),
-                error=error_name(code),
+                kafka_error=error_name(code),
                 hint=_HINTS[self._login.mechanism],
             )
         lifetime = getattr(response, "session_lifetime", None)
@@ -193,7 +197,7 @@ def _naming(mechanism: Mechanism) -> Iterator[None]:
         if mechanism.value in error.message:
             raise
         message = f"SASL mechanism {mechanism.value}: {error.message}"
-        named = AuthenticationError(message, error=error.error, hint=error.hint)
+        named = AuthenticationError(message, kafka_error=error.kafka_error, hint=error.hint)
         raise named from error.__cause__
 
 
@@ -204,4 +208,6 @@ def _version(api: ApiKey, versions: Mapping[int, VersionRange]) -> int:
     try:
         return negotiate(api, CLIENT_VERSIONS[api], theirs)
     except ProtocolError as error:
-        raise AuthenticationError(error.message, error=error.error, hint=_TOO_OLD) from error
+        raise AuthenticationError(
+            error.message, kafka_error=error.kafka_error, hint=_TOO_OLD
+        ) from error

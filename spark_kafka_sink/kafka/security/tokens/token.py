@@ -68,7 +68,7 @@ class Token:
     starts_ms: int | None = None
     """Issue time, or None if unknown."""
 
-    def expired(self, now_ms: int) -> bool:
+    def is_expired(self, now_ms: int) -> bool:
         """Return True if the token has expired."""
         return self.expires_ms is not None and self.expires_ms <= now_ms
 

@@ -167,13 +167,17 @@ class TokenCache:
         """
         with self._changed:
             now_ms = self._clock.wall_ms()
-            if entry.token is not None and not entry.token.expired(now_ms):
+            if entry.token is not None and not entry.token.is_expired(now_ms):
                 entry.refresh_ms = now_ms + RETRY_MS
                 return entry.token
             entry.token = None
             entry.failure = error
             entry.failed_ms = now_ms
         raise error
+
+
+PROCESS_WIDE = TokenCache()
+"""Shared by all connections of a worker process."""
 
 
 def _usable(entry: _CachedToken, now_ms: int) -> Token | None:
@@ -183,12 +187,8 @@ def _usable(entry: _CachedToken, now_ms: int) -> Token | None:
         AuthenticationError: a fetch failed a short time ago.
     """
     token = entry.token
-    if token is not None and not token.expired(now_ms):
+    if token is not None and not token.is_expired(now_ms):
         return token if now_ms < entry.refresh_ms or entry.fetching else None
     if entry.failure is not None and 0 <= now_ms - entry.failed_ms < FAILURE_CACHED_MS:
         raise copy(entry.failure)  # Raising an exception changes its traceback.
     return None
-
-
-PROCESS_WIDE = TokenCache()
-"""Shared by all connections of a worker process."""

@@ -280,7 +280,7 @@ class TokenEndpoint:
         except AuthenticationError as error:
             return FailedRequest(error, retriable=False)
         # If a token has already expired when it is received, this host's clock is wrong.
-        return replace(token, expires_ms=expires_ms) if token.expired(now_ms) else token
+        return replace(token, expires_ms=expires_ms) if token.is_expired(now_ms) else token
 
     def _without_token(self, status: int, content: dict[str, object] | None) -> FailedRequest:
         """Return the failure for a response without a token."""

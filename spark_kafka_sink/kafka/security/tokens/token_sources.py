@@ -45,7 +45,9 @@ class StaticTokenSource(TokenSource):
         secret = self.login.token
         origin = f"option {secret.option}"
         token = token_of(secret.reveal().strip(), origin)
-        if token.expires_ms is not None and token.expired(self.clock.wall_ms() - MAX_CLOCK_SKEW_MS):
+        if token.expires_ms is not None and token.is_expired(
+            self.clock.wall_ms() - MAX_CLOCK_SKEW_MS
+        ):
             ended = datetime.fromtimestamp(token.expires_ms / 1_000, UTC)
             raise AuthenticationError(
                 f"the token from {origin} expired at {ended:%Y-%m-%d %H:%M:%S} UTC",

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
-from spark_kafka_sink.exactly_once.decision_rules import BatchRejection, BatchVerdict
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
+from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget, new_nonce

@@ -148,7 +148,7 @@ def test_offsets_of_a_deleted_topic_are_not_inherited(journal: FullJournal, tmp_
     assert not journal.room
     with pytest.raises(TopicError) as caught:
         topics.create(TopicSpec(name="t", partitions=1))
-    assert caught.value.error is ErrorCode.kafka_storage_error
+    assert caught.value.code is ErrorCode.kafka_storage_error
     journal.room = 1_000
     topics.create(TopicSpec(name="t", partitions=1))
     assert not offsets

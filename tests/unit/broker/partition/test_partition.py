@@ -106,7 +106,7 @@ def test_first_batch_that_the_storage_could_not_append(monkeypatch: pytest.Monke
             partition.append(first, OPTIONS)
     with pytest.raises(RejectedBatchError) as caught:
         partition.append(second, OPTIONS)
-    assert caught.value.error is ErrorCode.out_of_order_sequence_number
+    assert caught.value.code is ErrorCode.out_of_order_sequence_number
     assert [partition.append(batch, OPTIONS).base_offset for batch in (first, second)] == [0, 1]
 
 
@@ -177,7 +177,7 @@ def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple
     try:
         return check_records(batch, BatchHeader.parse(batch), options)
     except RejectedBatchError as error:
-        return error.error, error.records.get(0), error.has_public_message, error.is_early
+        return error.code, error.records.get(0), error.has_public_message, error.is_early
 
 
 @given(TIMES, st.integers(-1, 2), KEYS, CODECS, CONFIGS)

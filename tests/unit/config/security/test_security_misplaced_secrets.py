@@ -8,8 +8,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.config.aliases import ALIASES
-from spark_kafka_sink.config.option import PREFIX
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.option_definition import PREFIX
+from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.security_names import SECURITY_ALIASES
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig

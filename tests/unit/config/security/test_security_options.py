@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.config.option import Option
+from spark_kafka_sink.config.option_definition import Option
 from spark_kafka_sink.config.security.security_config import PasswordLogin
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig

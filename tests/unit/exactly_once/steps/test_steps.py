@@ -7,9 +7,9 @@ import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, TransactionError
 from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_rules import (
-    BatchRejection,
     Caller,
     Decided,
     Done,
@@ -27,7 +27,7 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
     abort_own,
     is_orphan,
 )
-from spark_kafka_sink.exactly_once.steps.recovery import APPEND_SECONDS
+from spark_kafka_sink.exactly_once.steps.recovery import APPEND_S
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient, Stopwatch
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
@@ -56,7 +56,7 @@ COORDINATOR_INTERVAL_MS = 10_000
 """Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 
 MAX_BLOCK_S = 0.1
-LIMIT_S = 0.9 * APPEND_SECONDS
+LIMIT_S = 0.9 * APPEND_S
 """Less than every time limit of one request without max.block.ms."""
 
 CALLER = Caller(query="new", batch="3")
@@ -185,7 +185,7 @@ def test_aborts_end_after_max_block_ms(driver: ScopeClient) -> None:
 def test_append_with_its_own_limit_ends_after_max_block_ms(driver: ScopeClient) -> None:
     began, (task,) = driver.client.now(), task_transactions(1)
     with pytest.raises(BrokerUnavailableError):
-        driver.append(task.transaction, decided(1), "done", APPEND_SECONDS)
+        driver.append(task.transaction, decided(1), "done", APPEND_S)
     assert driver.client.now() - began < LIMIT_S
 
 
@@ -256,10 +256,10 @@ def test_both_writes_of_a_batch_id_are_named() -> None:
     assert "writeName" in text
 
 
-@pytest.mark.parametrize("refusal", BatchRejection)
-def test_every_rejection_has_a_hint(refusal: BatchRejection) -> None:
-    error = rejection_error(refusal, ORDERS, Done("old", "17"), CALLER)
-    assert refusal.value in error.message
+@pytest.mark.parametrize("rejection", BatchRejection)
+def test_every_rejection_has_a_hint(rejection: BatchRejection) -> None:
+    error = rejection_error(rejection, ORDERS, Done("old", "17"), CALLER)
+    assert rejection.problem in error.message
     assert "stream orders: the decision log has batch 17 of query old" in error.message
     assert error.hint
 

@@ -48,7 +48,7 @@ def test_wrong_password_fails_immediately() -> None:
     with BlockingClient(settings, connect=cluster.connect, logins=ManualSteps()) as client:
         with pytest.raises(AuthenticationError) as caught:
             TransactionAdmin(client).list(None, client.deadline(60))
-        assert caught.value.error == "SASL_AUTHENTICATION_FAILED"
+        assert caught.value.kafka_error == "SASL_AUTHENTICATION_FAILED"
 
 
 def test_timeout_caused_by_throttling_is_explained() -> None:

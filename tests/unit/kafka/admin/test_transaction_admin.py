@@ -221,7 +221,7 @@ def test_missing_permission_is_named_for_the_prefix() -> None:
     cluster.will_answer("orders/stream", [DENIED])
     with pytest.raises(AuthorizationError) as caught:
         init(cluster)
-    assert caught.value.error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    assert caught.value.kafka_error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     assert "Write on every transactional id that starts with orders is denied" in str(caught.value)
     assert "--transactional-id orders --resource-pattern-type prefixed" in str(caught.value)
 
@@ -231,7 +231,7 @@ def test_timeout_above_the_maximum_is_a_config_error() -> None:
     cluster.will_answer("orders/stream", [BAD_TIMEOUT])
     with pytest.raises(ConfigError, match="60000") as caught:
         init(cluster)
-    assert caught.value.error == "INVALID_TRANSACTION_TIMEOUT"
+    assert caught.value.kafka_error == "INVALID_TRANSACTION_TIMEOUT"
 
 
 def test_other_errors_are_reported_by_name() -> None:
@@ -239,7 +239,7 @@ def test_other_errors_are_reported_by_name() -> None:
     cluster.will_answer("orders/stream", [-1])
     with pytest.raises(TransactionError) as caught:
         init(cluster)
-    assert caught.value.error == "UNKNOWN_SERVER_ERROR"
+    assert caught.value.kafka_error == "UNKNOWN_SERVER_ERROR"
 
 
 def test_timeout_contains_the_latest_error() -> None:
@@ -247,7 +247,7 @@ def test_timeout_contains_the_latest_error() -> None:
     cluster.will_answer("orders/stream", [CONCURRENT_TRANSACTIONS] * 10_000)
     with pytest.raises(BrokerUnavailableError) as caught:
         init(cluster, seconds=1)
-    assert caught.value.error == "CONCURRENT_TRANSACTIONS"
+    assert caught.value.kafka_error == "CONCURRENT_TRANSACTIONS"
     assert "InitProducerId of orders/stream exceeded its deadline" in str(caught.value)
 
 

@@ -83,7 +83,7 @@ def test_brokers_before_3_0_do_not_support_it(api: ApiKey) -> None:
         }
         with pytest.raises(ProtocolError, match=r"3\.0 or later") as caught:
             ask[api]()
-    assert caught.value.error == "UNSUPPORTED_VERSION"
+    assert caught.value.kafka_error == "UNSUPPORTED_VERSION"
 
 
 def listing(cluster: Coordination, *states: str, version: int = 2) -> None:

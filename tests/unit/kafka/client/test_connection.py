@@ -138,7 +138,7 @@ def test_highest_common_versions_are_used() -> None:
     assert connection.version(ApiKey.PRODUCE, cap=8) == 8
     with pytest.raises(ProtocolError) as caught:
         connection.version(ApiKey.INIT_PRODUCER_ID)
-    assert caught.value.error == "UNSUPPORTED_VERSION"
+    assert caught.value.kafka_error == "UNSUPPORTED_VERSION"
 
 
 @pytest.mark.parametrize(("highest", "retried"), [(2, 2), (0, 0), (None, 0), (9, 3), (-5, 0)])

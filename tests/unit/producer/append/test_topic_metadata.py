@@ -107,7 +107,7 @@ def test_missing_topic_is_reported_in_time(pool: ThreadPoolExecutor, later: str)
         assert isinstance(error, UnknownTopicError)
         assert "not available within max.block.ms = 3000" in str(error)
         assert "create the topic: topic.create=true, or kafka-topics" in str(error)
-        assert (error.topic, error.error) == ("t", "UNKNOWN_TOPIC_OR_PARTITION")
+        assert (error.topic, error.kafka_error) == ("t", "UNKNOWN_TOPIC_OR_PARTITION")
         assert 3 <= sim.clock.monotonic() - began < 3.2
 
 
@@ -138,7 +138,7 @@ def test_denied_topic_fails_immediately(pool: ThreadPoolExecutor) -> None:
         error = writer.call(lambda: sim.send(VALUES, None))
         assert isinstance(error, AuthorizationError)
         assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
-        assert error.error == "TOPIC_AUTHORIZATION_FAILED"
+        assert error.kafka_error == "TOPIC_AUTHORIZATION_FAILED"
 
 
 @pytest.mark.parametrize("names", [("t", "denied"), ("denied", "t")])

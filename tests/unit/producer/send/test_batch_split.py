@@ -110,7 +110,7 @@ def test_one_large_record_does_not_lower_the_limit(sim: World) -> None:
     sim.send([np.random.default_rng(1).bytes(2 * LIMIT)])
     with pytest.raises(DeliveryError) as caught:
         sim.finish()
-    assert caught.value.error == "MESSAGE_TOO_LARGE"
+    assert caught.value.kafka_error == "MESSAGE_TOO_LARGE"
     assert not sim.client.batch_size_limits
 
 
@@ -272,7 +272,7 @@ def test_batch_appended_before_the_limit_was_lowered_is_not_appended_again(lost:
         cluster.logs["t", 0].max_batch = LIMIT
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
-        assert caught.value.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+        assert caught.value.kafka_error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
         assert cluster.logs["t", 0].values() == [b"first", *random_values(60)]
         statuses = sim.statuses()
         assert statuses == {DeliveryStatus.PERSISTED: 1, DeliveryStatus.POSSIBLY_PERSISTED: 60}

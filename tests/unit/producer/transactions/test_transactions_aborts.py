@@ -137,7 +137,7 @@ def test_expired_transaction_fails_the_session(sim: World) -> None:
     sim.steps(3)
     with pytest.raises(DeliveryError) as caught:
         _ = sim.session.transaction
-    assert caught.value.error == "INVALID_TXN_STATE"
+    assert caught.value.kafka_error == "INVALID_TXN_STATE"
     manager = sim.session.context.transaction_manager
     assert manager is not None
     assert manager.transaction is None

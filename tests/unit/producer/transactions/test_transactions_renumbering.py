@@ -126,7 +126,7 @@ def test_accepted_batch_behind_a_rejected_one_fails_the_transaction(sim: World) 
     sim.send_batches(4)
     with pytest.raises(DeliveryError) as caught:
         sim.finish()
-    assert caught.value.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert caught.value.kafka_error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 @pytest.mark.parametrize("code", [10, 87])

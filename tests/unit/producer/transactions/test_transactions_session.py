@@ -265,7 +265,7 @@ def test_timeout_above_the_brokers_maximum(sim: World) -> None:
     sim.send([b"v"])
     with pytest.raises(DeliveryError, match=r"timeout\.ms = 60000") as caught:
         sim.finish()
-    assert caught.value.error == "INVALID_TRANSACTION_TIMEOUT"
+    assert caught.value.kafka_error == "INVALID_TRANSACTION_TIMEOUT"
 
 
 def test_denied_topic_is_named() -> None:
@@ -322,7 +322,7 @@ def test_failure_makes_the_transaction_uncommittable(sim: World) -> None:
     sim.send_batches(1)
     with pytest.raises(DeliveryError, match=f"{ID} cannot be committed") as caught:
         sim.finish()
-    assert caught.value.error == "INVALID_RECORD"
+    assert caught.value.kafka_error == "INVALID_RECORD"
     with pytest.raises(DeliveryError):
         _ = sim.session.transaction
 
@@ -357,7 +357,7 @@ def test_batch_that_expires_after_sending_makes_the_transaction_uncommittable(si
     sim.send_batches(1)
     with pytest.raises(DeliveryError) as caught:
         sim.finish(0.5)
-    assert caught.value.error == "INVALID_TXN_STATE"
+    assert caught.value.kafka_error == "INVALID_TXN_STATE"
 
 
 # Versions.

@@ -61,7 +61,7 @@ class Committer:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
     def __call__(self, config: SinkConfig, scope: Scope) -> Committer:
-        assert config.exactly_once.exactly_once
+        assert config.exactly_once.is_enabled
         self.calls.append((str(scope),))
         return self
 

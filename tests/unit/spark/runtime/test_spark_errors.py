@@ -52,7 +52,7 @@ Caused by: {}
 def test_error_of_a_task() -> None:
     error = error_of(PySparkException(TASK))
     assert isinstance(error, UnknownTopicError)
-    assert (error.topic, error.error) == ("evnets", "UNKNOWN_TOPIC_OR_PARTITION")
+    assert (error.topic, error.kafka_error) == ("evnets", "UNKNOWN_TOPIC_OR_PARTITION")
     assert error.hint == "create the topic"
     assert [(status.topic, status.records) for status in error.statuses] == [("evnets", 1200)]
 
@@ -263,7 +263,7 @@ fields = st.fixed_dictionaries(
     optional={
         "partition": st.integers(0, 10_000),
         "broker": st.just("kafka-1:9092"),
-        "error": st.just("NOT_LEADER_OR_FOLLOWER"),
+        "kafka_error": st.just("NOT_LEADER_OR_FOLLOWER"),
         "hint": st.lists(words, min_size=1, max_size=3).map(". ".join),
     },
 )

@@ -109,7 +109,7 @@ def test_unsupported_mechanism_error_names_the_supported_ones() -> None:
     login.resume(step(login))
     with pytest.raises(AuthenticationError, match="GSSAPI, PLAIN") as seen:
         login.handle_handshake(handshake_answer(UNSUPPORTED_MECHANISM, ("PLAIN", "GSSAPI")))
-    assert seen.value.error == "UNSUPPORTED_SASL_MECHANISM"
+    assert seen.value.kafka_error == "UNSUPPORTED_SASL_MECHANISM"
     assert "kafka.sasl.mechanism" in str(seen.value)
 
 
@@ -120,7 +120,7 @@ def test_listener_without_sasl() -> None:
         login.handle_handshake(handshake_answer(ILLEGAL_STATE))
     with pytest.raises(AuthenticationError) as caught:
         login.handle_handshake(handshake_answer(-1))
-    assert caught.value.error == "UNKNOWN_SERVER_ERROR"
+    assert caught.value.kafka_error == "UNKNOWN_SERVER_ERROR"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_rejection_contains_the_brokers_message(
         login.handle_authenticate(answer(code=FAILED, message="no such\nuser"))
     assert f"SASL mechanism {name}: no such\ufffduser" in str(seen.value)
     assert check in str(seen.value)
-    assert seen.value.error == "SASL_AUTHENTICATION_FAILED"
+    assert seen.value.kafka_error == "SASL_AUTHENTICATION_FAILED"
 
 
 class FailingScript(Script):
@@ -151,7 +151,9 @@ class FailingScript(Script):
 
     def _yield(self, messages: tuple[bytes, ...]) -> Messages:
         yield from super()._yield(messages)
-        raise AuthenticationError("no token", error="WHAT", hint="Get one.") from KeyError("x")
+        raise AuthenticationError("no token", kafka_error="WHAT", hint="Get one.") from KeyError(
+            "x"
+        )
 
 
 @pytest.mark.parametrize("messages", [(), (b"first",)], ids=["first", "answer"])
@@ -179,7 +181,7 @@ def test_brokers_too_old_or_without_sasl() -> None:
         authenticator(
             Script(), sasl_handshake=VersionRange(0, 0), sasl_authenticate=VersionRange(0, 0)
         )
-    assert caught.value.error == "UNSUPPORTED_VERSION"
+    assert caught.value.kafka_error == "UNSUPPORTED_VERSION"
 
 
 @pytest.mark.parametrize(("highest", "version"), [(0, 0), (1, 1), (9, 2)])

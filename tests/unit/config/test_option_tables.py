@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.config import option_names
-from spark_kafka_sink.config.option import Option, OptionType
+from spark_kafka_sink.config.option_definition import Option, OptionType
 from spark_kafka_sink.config.option_names import PRODUCER_NAMES
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.security_names import (
     IGNORED_JAVA_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,

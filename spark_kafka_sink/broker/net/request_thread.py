@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.state_lock import StateLock
 
 _LOG = logging.getLogger(__name__)
-MAX_WAIT_SECONDS: Final = 0.1
-STOP_SECONDS: Final = 10.0
+MAX_WAIT_S: Final = 0.1
+STOP_S: Final = 10.0
 MAX_QUEUED: Final = 64
 """Number of queued requests from which acks=0 requests also wait, to limit memory use."""
 
 
-class RequestHandler:
+class RequestThread:
     """Runs queued functions and the cluster's `tick` on its own thread, holding the state lock.
 
     Args:
@@ -59,7 +59,7 @@ class RequestHandler:
         self._stopping = True
         self._queue.put(lambda: None)
         if self._thread is not None:
-            self._thread.join(STOP_SECONDS)
+            self._thread.join(STOP_S)
 
     def _run(self, cluster: Cluster) -> None:
         wait = 0.0
@@ -69,7 +69,7 @@ class RequestHandler:
                 self._safely(job)
                 self._safely(cluster.tick)
                 deadline = cluster.next_deadline()
-            wait = MAX_WAIT_SECONDS
+            wait = MAX_WAIT_S
             if deadline is not None:
                 wait = min(wait, max(0.0, deadline - cluster.clock.monotonic()))
 

@@ -1,0 +1,159 @@
+"""The definition of an option (name, type, default, allowed values), and how classes declare it."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, Field, dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Value = str | int | float | bool | None
+PREFIX = "kafka."
+"""Prefix of the producer's options."""
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+_ALLOWED_TEXTS = {
+    "boolean": "true or false",
+    "list": "host:port,host:port",
+    "password": "text, env:NAME or file:PATH",
+}
+_OPTION = "option"
+"""Key of a field's option in the field's metadata."""
+_OWN_DEFAULT: Any = object()
+
+
+class OptionType(Enum):
+    """The type of an option's value, named as in Java's ConfigDef.Type."""
+
+    BOOLEAN = "boolean"
+    INT = "int"
+    LONG = "long"
+    DOUBLE = "double"
+    STRING = "string"
+    LIST = "list"
+    PASSWORD = "password"  # noqa: S105 the name of a type
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The definition of an option. The docstring of its field or attribute describes it to users.
+
+    Args:
+        kind: type of the value.
+        name: Java's name without "kafka.", or the sink's own name.
+        java_default: Java's default; None if Java has no default.
+        sink_default: this sink's default if it differs from Java's because the sink writes in bulk,
+            else None.
+        batch_write: the default for batch writes if it differs, else None.
+        low: smallest allowed number.
+        high: largest allowed number; None for the largest number of the kind.
+        fractional: True if the number may have decimals, like librdkafka's floats.
+        extra_value: a single number outside low..high that is also allowed.
+        choices: the allowed texts, or the members of a `StrEnum`; empty if any text is allowed.
+        hints: hints for texts that are not allowed, by text; the key "" matches any other text.
+        is_java_option: True if Java's producer has the option.
+    """
+
+    kind: OptionType
+    name: str
+    java_default: Value
+    _: KW_ONLY
+    sink_default: Value = None
+    batch_write: Value = None
+    low: float = 0
+    high: float | None = None
+    fractional: bool = False
+    extra_value: int | None = None
+    choices: tuple[str, ...] = ()
+    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
+    is_java_option: bool = True
+
+    @property
+    def default(self) -> Value:
+        """The value that applies if neither the user nor a profile sets the option."""
+        return self.java_default if self.sink_default is None else self.sink_default
+
+    @property
+    def is_number(self) -> bool:
+        """True for INT and LONG. The number can have decimals only if `fractional` is True."""
+        return self.kind in (OptionType.INT, OptionType.LONG)
+
+    @property
+    def highest(self) -> float:
+        """The largest allowed number."""
+        if self.high is not None:
+            return self.high
+        return MAX_LONG if self.kind is OptionType.LONG else MAX_INT
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values, as text for an error message."""
+        if self.choices:
+            return ", ".join(choice or '""' for choice in self.choices)
+        if self.kind is OptionType.DOUBLE:
+            return f"a number from {self.low} to {self.high}"
+        if not self.is_number:
+            return _ALLOWED_TEXTS.get(self.kind.value, "any text")
+        range_text = f"{self.low} to {self.highest}"
+        return range_text if self.extra_value is None else f"{self.extra_value} or {range_text}"
+
+    def accepts(self, number: float) -> bool:
+        """Return True if this number is allowed."""
+        return number == self.extra_value or self.low <= number <= self.highest
+
+
+boolean_option = partial(Option, OptionType.BOOLEAN)
+int_option = partial(Option, OptionType.INT)
+long_option = partial(Option, OptionType.LONG)
+double_option = partial(Option, OptionType.DOUBLE)
+text_option = partial(Option, OptionType.STRING)
+secret_option = partial(Option, OptionType.PASSWORD)
+
+
+def setting(option: Option, default: Any = _OWN_DEFAULT) -> Any:
+    """Declare a field of a configuration, and the option that sets it.
+
+    Args:
+        option: the option; the field's docstring describes it to users.
+        default: the field's default; by default, the option's.
+    """
+    own = option.default if default is _OWN_DEFAULT else default
+    return field(default=own, metadata={_OPTION: option})
+
+
+def declared(table: type) -> dict[str, Option]:
+    """Return the options that a class declares, by the name of the field or attribute."""
+    own = {field.name: field.metadata.get(_OPTION) for field in _fields(table)}
+    declared = {name: own.get(name) or vars(table).get(name) for name in _names(table)}
+    return {name: option for name, option in declared.items() if isinstance(option, Option)}
+
+
+def options_of(table: type) -> tuple[Option, ...]:
+    """Return the options that a class declares."""
+    return tuple(declared(table).values())
+
+
+def fields_of(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a configuration that options set, with their values."""
+    return {
+        field.name: values[field.metadata[_OPTION].name]
+        for field in _fields(config)
+        if _OPTION in field.metadata
+    }
+
+
+def _fields(table: type) -> tuple[Field[Any], ...]:
+    return fields(table) if is_dataclass(table) else ()
+
+
+def _names(table: type) -> Iterator[str]:
+    """Yield the names of fields and attributes in the order of their declaration."""
+    yield from dict.fromkeys((*vars(table).get("__annotations__", {}), *vars(table)))
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Return the whitespace-separated names in a text."""
+    return frozenset(text.split())
