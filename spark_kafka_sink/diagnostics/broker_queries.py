@@ -69,7 +69,7 @@ def connect(
     deadline = client.deadline(seconds)
     early = deadline if refused_s is None else client.deadline(min(refused_s, seconds))
     try:
-        while not client.metadata.answered:
+        while not client.metadata.answered_requests:
             now = client.now()
             if now >= deadline or (now >= early and _all_refuse(client)):
                 return _unreachable(client, seconds)

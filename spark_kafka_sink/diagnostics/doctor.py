@@ -181,7 +181,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
     """
     deadline = client.deadline(seconds)
     try:
-        while not client.metadata.answered:
+        while not client.metadata.answered_requests:
             left = deadline - client.now()
             brokers = client.brokers()
             if brokers and brokers[0].failures:

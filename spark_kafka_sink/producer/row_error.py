@@ -45,7 +45,7 @@ class RowError(IntEnum):
         RecordTooLargeError,
         "the record is larger than max.request.size or than the broker accepts",
     )
-    REFUSED = 5, DeliveryError, "the broker rejected the record"
+    REJECTED = 5, DeliveryError, "the broker rejected the record"
     """The broker listed the record in the response (KIP-467)."""
     BREAKER_OPEN = 6, DeliveryError, "the circuit breaker of the partition is open"
     UNKNOWN_TOPIC = 7, UnknownTopicError, "the topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)"

@@ -28,7 +28,7 @@ def test_rejected_records_become_dead_letters(any_kafka: Any, unique_topic: str)
     assert {context(record, "partition") for record in dead} == {b"0"}
     assert b"broker rejected" in (context(dead[0], "exception.message") or b"")
     assert report.persisted == 300
-    assert [(count.reason, count.dead_lettered) for count in report.poison] == [("REFUSED", 30)]
+    assert [(count.reason, count.dead_lettered) for count in report.poison] == [("REJECTED", 30)]
 
 
 def test_record_too_large_for_the_topic_is_a_dead_letter(any_kafka: Any, unique_topic: str) -> None:

@@ -26,7 +26,7 @@ with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.kafka.client.channel.transport import ChannelState
-    from spark_kafka_sink.kafka.client.connection import Connection
+    from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.kafka.protocol.codec import decode, encode
     from spark_kafka_sink.kafka.protocol.frame import FrameReader
@@ -83,7 +83,7 @@ def fuzz_frames(data: bytes) -> None:
 
 def fuzz_connection(data: bytes) -> None:
     """Feed a connection with arbitrary bytes, or with frames that look like its responses."""
-    connection = Connection("fuzz")
+    connection = ConnectionProtocol("fuzz")
     connection.change_state(ChannelState.CONNECTING)
     connection.start_handshake(0.0)
     if data[:1] >= b"\x40":
@@ -97,7 +97,7 @@ def fuzz_connection(data: bytes) -> None:
     _drain(connection, data[half:])
 
 
-def _drain(connection: Connection, data: bytes) -> None:
+def _drain(connection: ConnectionProtocol, data: bytes) -> None:
     for _ in connection.receive_data(data, 0.0):
         pass
 

@@ -206,7 +206,9 @@ class BlockingClient:
         """Queue a request. `run_once` sends it as soon as its broker is connected."""
         queue = self._queues.get(call.node)
         if queue is None:
-            queue = self._queues[call.node] = _Queue(self._network.attempts(call.node), deque())
+            queue = self._queues[call.node] = _Queue(
+                self._network.failed_attempts(call.node), deque()
+            )
         queue.calls.append(call)
 
     def run_once(self, wait: float) -> None:
@@ -250,14 +252,14 @@ class BlockingClient:
             AuthenticationError: the brokers do not accept this client.
             BrokerUnavailableError: the deadline has passed.
         """
-        while not self.metadata.answered:
+        while not self.metadata.answered_requests:
             self.pause(1.0, deadline, until_answered=True)
 
     def refresh_metadata(self, deadline: float | None) -> None:
         """Request new metadata and wait for it; raise the same errors as `await_metadata`."""
-        earlier = self.metadata.requests
-        self.metadata.refresh()
-        while self.metadata.answered <= earlier:
+        earlier = self.metadata.sent_requests
+        self.metadata.request_refresh()
+        while self.metadata.answered_requests <= earlier:
             self.pause(1.0, deadline, until_answered=True)
 
     def pause(
@@ -374,7 +376,7 @@ class BlockingClient:
     def _fail_unreachable(self) -> None:
         """Fail queued calls if a connection to their broker has failed since the submission."""
         for node, queue in list(self._queues.items()):
-            if self._network.attempts(node) <= queue.failures:
+            if self._network.failed_attempts(node) <= queue.failures:
                 continue
             del self._queues[node]
             reason = self._network.failures.reasons.get(str(node), "no connection")

@@ -106,7 +106,7 @@ class LeaderLookup(Lookup[TopicPartition]):
     def node(self, key: TopicPartition) -> Node | None:
         """See `Lookup`."""
         metadata = self._client.metadata
-        if metadata.answered <= self._stale.get(key, -1):
+        if metadata.answered_requests <= self._stale.get(key, -1):
             return None
         return metadata.cluster.nodes.get(metadata.cluster.leader(*key))
 
@@ -115,25 +115,27 @@ class LeaderLookup(Lookup[TopicPartition]):
         metadata = self._client.metadata
         metadata.add_topics(key.topic for key in keys)
         for key in keys:
-            self._unknown.setdefault(key, (self._client.now(), metadata.requests))
+            self._unknown.setdefault(key, (self._client.now(), metadata.sent_requests))
 
     def invalidate(self, key: TopicPartition) -> None:
         """See `Lookup`."""
         metadata = self._client.metadata
-        self._stale[key] = metadata.requests
-        metadata.refresh()
+        self._stale[key] = metadata.sent_requests
+        metadata.request_refresh()
 
     def step(self, now: float) -> Mapping[TopicPartition, int]:
         """See `Lookup`."""
         metadata = self._client.metadata
         failures = {}
-        for key in [key for key, request in self._stale.items() if metadata.answered > request]:
+        for key in [
+            key for key, request in self._stale.items() if metadata.answered_requests > request
+        ]:
             del self._stale[key]
         for key, (since, request) in list(self._unknown.items()):
             if self.node(key) is not None:
                 del self._unknown[key]
                 continue
-            if metadata.answered <= request:
+            if metadata.answered_requests <= request:
                 continue
             code = metadata.cluster.errors.get(key.topic, 0)
             is_missing = code == ErrorCode.unknown_topic_or_partition
@@ -159,7 +161,7 @@ class BrokerLookup(Lookup[int]):
     def node(self, key: int) -> Node | None:
         """See `Lookup`."""
         metadata = self._client.metadata
-        if metadata.answered <= self._unknown.get(key, -1):
+        if metadata.answered_requests <= self._unknown.get(key, -1):
             return None
         return metadata.cluster.nodes.get(key)
 
@@ -172,15 +174,15 @@ class BrokerLookup(Lookup[int]):
     def invalidate(self, key: int) -> None:
         """See `Lookup`."""
         metadata = self._client.metadata
-        self._unknown[key] = metadata.requests
-        metadata.refresh()
+        self._unknown[key] = metadata.sent_requests
+        metadata.request_refresh()
 
     def step(self, now: float) -> Mapping[int, int]:  # noqa: ARG002
         """See `Lookup`. The code is BROKER_NOT_AVAILABLE if newer metadata lacks the broker."""
         metadata = self._client.metadata
         missing = {}
         for key, request in list(self._unknown.items()):
-            if metadata.answered > request:
+            if metadata.answered_requests > request:
                 del self._unknown[key]
                 if key not in metadata.cluster.nodes:
                     missing[key] = int(ErrorCode.broker_not_available)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED, Circumstances
 from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, ChannelState, Transport
-from spark_kafka_sink.kafka.client.connection import Connection
+from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class BrokerConnection:
     login: SaslLogin | None = None
     random: Random | None = None
     clock: Callable[[], float] = time.monotonic
-    connection: Connection = field(init=False)
+    connection: ConnectionProtocol = field(init=False)
     transport: Transport | None = None
     addresses: list[Address] = field(default_factory=list)
     """Resolved addresses that have not been tried yet."""
@@ -83,13 +83,13 @@ class BrokerConnection:
         """True if connected, but no requests are in flight. Brokers can close such a connection."""
         connection = self.connection
         return self.is_ready and not (
-            connection.in_flight or connection.out or connection.fire_and_forget
+            connection.in_flight or connection.send_queue or connection.fire_and_forget
         )
 
     @property
     def is_writing(self) -> bool:
         """True if bytes of a request have not been written yet."""
-        return bool(self.connection.out)
+        return bool(self.connection.send_queue)
 
     @property
     def cipher(self) -> str:
@@ -103,8 +103,8 @@ class BrokerConnection:
         if connection.state is ChannelState.CONNECTING:
             return True
         if transport is None:
-            return bool(connection.out)
-        return transport.unsent or (bool(connection.out) and not transport.wants_read)
+            return bool(connection.send_queue)
+        return transport.unsent or (bool(connection.send_queue) and not transport.wants_read)
 
     def is_login_due(self, now: float) -> bool:
         """Return True if the login must be renewed before the next request (KIP-368)."""
@@ -200,16 +200,17 @@ class BrokerConnection:
 
     def send(self, request: Request, now: float) -> InFlightRequest:
         """Queue a request, and write what the socket accepts; raise OSError if disconnected."""
-        flight = self.connection.enqueue(request, now)
+        sent = self.connection.enqueue(request, now)
         self.last_used = now
         self.flush()
-        return flight
+        return sent
 
     def flush(self) -> None:
         """Write until the socket is full or the queue is empty; raise OSError if disconnected."""
         connection, transport = self.connection, self.transport
-        while transport is not None and (connection.out or transport.unsent):
-            buffers = [connection.out[i] for i in range(min(len(connection.out), MAX_BUFFERS))]
+        queue = connection.send_queue
+        while transport is not None and (queue or transport.unsent):
+            buffers = [queue[i] for i in range(min(len(queue), MAX_BUFFERS))]
             written = transport.write(buffers)
             if not written:
                 return
@@ -237,7 +238,7 @@ class BrokerConnection:
         A broker does not read requests while it throttles the client. Therefore, the timeout starts
         after the throttling ends.
         """
-        oldest = self.connection.oldest_sent()
+        oldest = self.connection.oldest_request_sent_at()
         return None if oldest is None else max(oldest, self.throttled_until)
 
     def deadlines(self, request_timeout: float) -> Iterator[float]:
@@ -265,5 +266,5 @@ class BrokerConnection:
         self.connection = self._new_connection()
         return lost
 
-    def _new_connection(self) -> Connection:
-        return Connection(self.client_id, self.login, self.random, self.clock)
+    def _new_connection(self) -> ConnectionProtocol:
+        return ConnectionProtocol(self.client_id, self.login, self.random, self.clock)

@@ -57,4 +57,4 @@ class ClosedConnections:
     def forget_restarted(self, network: NetworkClient) -> None:
         """Forget the brokers that have refused a connection since then, because they restart."""
         # The closed connection is the first failure.
-        self._nodes = {closed for closed in self._nodes if network.attempts(closed[1]) <= 1}
+        self._nodes = {closed for closed in self._nodes if network.failed_attempts(closed[1]) <= 1}

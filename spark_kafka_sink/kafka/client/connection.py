@@ -48,7 +48,7 @@ class CorrelationError(ProtocolError):
     """A response does not match the oldest request in flight."""
 
 
-class Connection:
+class ConnectionProtocol:
     """The state of one connection. The caller does the I/O and passes the current time.
 
     Args:
@@ -75,7 +75,7 @@ class Connection:
         """True after the broker has responded to a request that followed the handshake."""
         self.versions: dict[int, VersionRange] = {}
         self.features = BrokerFeatures()
-        self.out: deque[memoryview] = deque()
+        self.send_queue: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
         self.fire_and_forget: deque[InFlightRequest] = deque()
         """Requests that expect no response (acks=0) and are not yet completely written."""
@@ -120,7 +120,7 @@ class Connection:
         Returns:
             True if the login was started.
         """
-        if self.state is not ChannelState.DRAINING or self.in_flight or self.out:
+        if self.state is not ChannelState.DRAINING or self.in_flight or self.send_queue:
             return False
         self._log_in()
         return True
@@ -164,22 +164,22 @@ class Connection:
         header = messages.request_header(message, self._correlation_id, self.client_id)
         parts = [view for part in request.body if (view := memoryview(part)).nbytes]
         size = len(header) + sum(part.nbytes for part in parts)
-        self.out.append(memoryview(size.to_bytes(4, "big") + header))
-        self.out.extend(parts)
+        self.send_queue.append(memoryview(size.to_bytes(4, "big") + header))
+        self.send_queue.extend(parts)
         queue = self.in_flight if request.expects_response else self.fire_and_forget
         self._queued += 4 + size
-        flight = InFlightRequest(self._correlation_id, request, now, self._queued)
-        queue.append(flight)
-        self.unwritten.append(flight)
-        return flight
+        sent_request = InFlightRequest(self._correlation_id, request, now, self._queued)
+        queue.append(sent_request)
+        self.unwritten.append(sent_request)
+        return sent_request
 
     def record_written(self, count: int) -> None:
         """Remove `count` written bytes from the front of `out`."""
         self._written += count
         while count:
-            first = self.out.popleft()
+            first = self.send_queue.popleft()
             if first.nbytes > count:
-                self.out.appendleft(first[count:])
+                self.send_queue.appendleft(first[count:])
                 return
             count -= first.nbytes
 
@@ -220,9 +220,9 @@ class Connection:
             self.has_answered = True
             yield sent, response
 
-    def has_written(self, flight: InFlightRequest) -> bool:
+    def has_written(self, sent_request: InFlightRequest) -> bool:
         """Return True if the socket has accepted every byte of a request."""
-        return flight.ends_at <= self._written
+        return sent_request.ends_at <= self._written
 
     def take_fire_and_forget(self) -> list[InFlightRequest]:
         """Remove and return the acks=0 requests that are completely written."""
@@ -231,7 +231,7 @@ class Connection:
             done.append(self.fire_and_forget.popleft())
         return done
 
-    def oldest_sent(self) -> float | None:
+    def oldest_request_sent_at(self) -> float | None:
         """Return the send time of the oldest unanswered or unwritten request, or None."""
         if not self.fire_and_forget:
             return self.in_flight[0].sent_at if self.in_flight else None

@@ -62,29 +62,29 @@ class ConnectionMetrics:
                 login_again_in_s="never" if due is None else f"{due - broker.last_used:.3f}",
             )
 
-    def on_sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
+    def on_sent(self, broker: BrokerConnection, sent: InFlightRequest) -> None:
         """Log a queued request. The socket might have accepted only a part of the request."""
         if (log_event := self._debug.protocol) is not None:
             log_event(
                 "send",
                 broker=broker.node.node_id,
-                correlation=flight.correlation_id,
-                api=flight.request.api.name,
-                version=flight.request.version,
-                bytes=sum(memoryview(part).nbytes for part in flight.request.body),
+                correlation=sent.correlation_id,
+                api=sent.request.api.name,
+                version=sent.request.version,
+                bytes=sum(memoryview(part).nbytes for part in sent.request.body),
             )
 
-    def on_response(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
+    def on_response(self, broker: BrokerConnection, sent: InFlightRequest, now: float) -> None:
         """Record the round-trip time of an answered request."""
-        written = flight.written_at or now
+        written = sent.written_at or now
         self.meters.of(broker.node).rtt.add_time(now - written)
         if (log_event := self._debug.protocol) is not None:
             log_event(
                 "receive",
                 broker=broker.node.node_id,
-                correlation=flight.correlation_id,
-                api=flight.request.api.name,
-                version=flight.request.version,
+                correlation=sent.correlation_id,
+                api=sent.request.api.name,
+                version=sent.request.version,
                 rtt_ms=f"{(now - written) * 1000:.3f}",
             )
 
@@ -95,9 +95,9 @@ class ConnectionMetrics:
         if traffic is None:
             return
         meter = self.meters.of(broker.node)
-        for flight in broker.connection.take_written():
-            flight.written_at = now
-            meter.count_written(flight.request.api, now - flight.sent_at)
+        for sent in broker.connection.take_written():
+            sent.written_at = now
+            meter.count_written(sent.request.api, now - sent.sent_at)
         meter.tx_bytes += traffic.bytes_out
         meter.rx_bytes += traffic.bytes_in
         meter.rx += traffic.responses
@@ -115,12 +115,12 @@ class ConnectionMetrics:
     def on_closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
-        """Count a closed connection or failed attempt; `lost` contains the requests in flight."""
+        """Count a closed connection or failed attempt; `lost` contains the requests in sent."""
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
         meter.tx_errors += len(lost)
         if (log_event := self._debug.broker) is not None:
-            node_id, numbers = broker.node.node_id, [flight.correlation_id for flight in lost]
+            node_id, numbers = broker.node.node_id, [sent.correlation_id for sent in lost]
             log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
 
     def on_throttled(self, broker: BrokerConnection, seconds: float) -> None:

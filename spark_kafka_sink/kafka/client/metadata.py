@@ -77,10 +77,10 @@ class Metadata:
         """Number of responses processed so far."""
         self.updated_at: float | None = None
         """Time of the latest response, in seconds of the monotonic clock."""
-        self.requests = 0
+        self.sent_requests = 0
         """Number of requests sent so far."""
-        self.answered = 0
-        """Number of the latest request whose response was processed."""
+        self.answered_requests = 0
+        """Value of `sent_requests` when the latest response was processed."""
 
         # Any thread can set this flag. The sender thread clears it when it sends a request. A
         # response does not clear it, because its request might have been sent before the flag was
@@ -157,7 +157,7 @@ class Metadata:
         self.removed_partitions = RemovedPartitions()
         self.removed_partitions.update(self.cluster, now)
 
-    def refresh(self) -> None:
+    def request_refresh(self) -> None:
         """Request a refresh of a stale snapshot after a backoff. Any thread can call this."""
         self._refresh_requested = True
 
@@ -180,7 +180,7 @@ class Metadata:
         self._requested = self._topics
         self._may_create = self._config.allow_auto_create_topics and not self.denials.unclear
         self._refresh_requested = False
-        self.requests += 1
+        self.sent_requests += 1
         correlation = network.send(node.node_id, self._request(network, node), now)
         if (log_event := self._debug.metadata) is not None:
             topics = ",".join(sorted(self._topics))
@@ -222,7 +222,7 @@ class Metadata:
         others = self._bootstrap if self._may_rebootstrap or not known else []
         able = [node for node in known + others if network.can_connect(node, now)]
         if able:
-            network.connect(min(able, key=network.attempts), now)
+            network.connect(min(able, key=network.failed_attempts), now)
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called, unless a connection opens."""
@@ -248,7 +248,7 @@ class Metadata:
         updated = self.denials.classify(updated.only(self._topics), may_create=self._may_create)
         before, self.cluster = self.cluster, updated.assuming(self._assumed)
         self.updates, self.updated_at = self.updates + 1, now
-        self.answered = self.requests
+        self.answered_requests = self.sent_requests
         self.removed_partitions.update(self.cluster, now)
         self._log_update(completion, before)
         self._log_leaderless(now)

@@ -161,7 +161,7 @@ class NetworkClient:
             return now >= broker.retry_at
         return broker.is_ready and broker.is_login_due(now)
 
-    def attempts(self, node: Node) -> int:
+    def failed_attempts(self, node: Node) -> int:
         """Return the number of failed connection attempts since the last success."""
         broker = self._brokers.get(node.node_id)
         return 0 if broker is None else broker.failures
@@ -176,7 +176,7 @@ class NetworkClient:
     def oldest_request_sent_at(self, node_id: int) -> float | None:
         """Return when the oldest request in flight was sent, or None if no request is in flight."""
         broker = self._brokers.get(node_id)
-        return None if broker is None else broker.connection.oldest_sent()
+        return None if broker is None else broker.connection.oldest_request_sent_at()
 
     def broker(self, node_id: int) -> BrokerConnection:
         """Return the state of a broker for which `connect` was called."""

@@ -94,10 +94,12 @@ class TopicMetadata:
         if now < max(self._next_refresh_at, (metadata.updated_at or 0.0) + _REFRESH_INTERVAL_S):
             return False
         self._next_refresh_at = now + _REFRESH_INTERVAL_S
-        earlier = metadata.requests  # responses to earlier requests may be stale
-        metadata.refresh()
+        earlier = metadata.sent_requests  # responses to earlier requests may be stale
+        metadata.request_refresh()
         self._client.network.wakeup()
-        return self._wait_for(lambda: metadata.answered > earlier, self._config.max_block_ms / 1000)
+        return self._wait_for(
+            lambda: metadata.answered_requests > earlier, self._config.max_block_ms / 1000
+        )
 
     def await_topics_or_errors(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
         """Return each topic's metadata, or the error for its rows.
@@ -162,11 +164,11 @@ class TopicMetadata:
         response.
         """
         metadata, begin = self._client.metadata, 0.0
-        earlier = metadata.requests  # responses to earlier requests may be stale
+        earlier = metadata.sent_requests  # responses to earlier requests may be stale
 
         def since() -> float:
             nonlocal begin
-            if metadata.answered <= earlier:
+            if metadata.answered_requests <= earlier:
                 begin = self._state.throttled_until
             return begin
 

@@ -51,7 +51,7 @@ class BatchResult(NamedTuple):
         """The error of each rejected record."""
         if self.response.code in error_codes.RECORDS_TOO_LARGE:
             return RowError.OVERSIZED
-        return TOPIC_ROW_ERRORS.get(self.response.code, RowError.REFUSED)
+        return TOPIC_ROW_ERRORS.get(self.response.code, RowError.REJECTED)
 
     @property
     def rejected(self) -> set[int]:

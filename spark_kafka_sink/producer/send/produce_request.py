@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
-    from spark_kafka_sink.kafka.client.connection import Connection
+    from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
     from spark_kafka_sink.producer.send.partition_states import DrainedBatch
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
@@ -29,7 +29,7 @@ _ZSTD = 7
 
 def produce_request(
     config: ProducerConfig,
-    connection: Connection,
+    connection: ConnectionProtocol,
     cluster: ClusterSnapshot,
     drained: list[DrainedBatch],
     transaction_manager: TransactionManager | None = None,

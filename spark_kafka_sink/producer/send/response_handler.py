@@ -176,7 +176,7 @@ class ResponseHandler:
             metadata, partition = self.client.metadata, batch.topic_partition
             metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951
             if metadata.cluster.leader(*partition) in {NO_LEADER, state.leader}:
-                metadata.refresh()
+                metadata.request_refresh()
             else:
                 retry_at = now
         state.retry(batch, retry_at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)

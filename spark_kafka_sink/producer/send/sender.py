@@ -159,7 +159,7 @@ class Sender:
     def _act_on(self, result: DrainResult, now: float) -> None:
         """Handle the drainer's findings other than batches."""
         if result.needs_metadata:
-            self.client.metadata.refresh()
+            self.client.metadata.request_refresh()
         for state in result.to_renumber.values():
             self.completer.renumber(state)
         if self.transaction_manager is not None and result.new_partitions:
@@ -175,9 +175,9 @@ class Sender:
         """
         node = self.client.metadata.cluster.nodes[node_id]
         self.client.network.connect(node, now)
-        attempts = self.client.network.attempts(node)
+        attempts = self.client.network.failed_attempts(node)
         if attempts > self._connect_attempts.get(node_id, 0):
-            self.client.metadata.refresh()
+            self.client.metadata.request_refresh()
         self._connect_attempts[node_id] = attempts
 
     def _send(self, node_id: int, batches: list[DrainedBatch], now: float) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.connection import Connection
+    from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
@@ -171,10 +171,10 @@ class CoordinatorLookup:
             return None
         if self._network.is_ready(node, now):
             return node
-        if self._network.attempts(node) > self._attempts:
+        if self._network.failed_attempts(node) > self._attempts:
             self.forget(now)
             self.problem = f"no connection to {node}"
-            self._client.metadata.refresh()
+            self._client.metadata.request_refresh()
             return None
         self._network.connect(node, now)
         return None
@@ -205,7 +205,7 @@ class CoordinatorLookup:
         self._retry.record_success()
         # Use the node from the metadata, so that each broker has only one connection.
         self._node = self._client.metadata.cluster.nodes.get(node.node_id, node)
-        self._attempts = self._network.attempts(self._node)
+        self._attempts = self._network.failed_attempts(self._node)
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `ready_node` must be called again.
@@ -224,12 +224,14 @@ class CoordinatorLookup:
         if node is None:
             return
         connection = network.broker(node.node_id).connection
-        request = find_coordinator(connection, self._transactional_id, context)
+        request = find_coordinator_request(connection, self._transactional_id, context)
         self._is_requested = True
         network.send(node.node_id, request, now)
 
 
-def find_coordinator(connection: Connection, transactional_id: str, context: object) -> Request:
+def find_coordinator_request(
+    connection: ConnectionProtocol, transactional_id: str, context: object
+) -> Request:
     """Return a request to any broker for the coordinator of a transactional id.
 
     Raises:
@@ -247,7 +249,7 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
 
 
 def init_producer_id_request(
-    connection: Connection, settings: TransactionSettings, context: object
+    connection: ConnectionProtocol, settings: TransactionSettings, context: object
 ) -> Request:
     """Return a request to the coordinator for a producer id and the next epoch.
 
@@ -263,7 +265,7 @@ def init_producer_id_request(
     return Request.of(api, version, values, context)
 
 
-def _two_phase(connection: Connection) -> int:
+def _two_phase(connection: ConnectionProtocol) -> int:
     api = ApiKey.INIT_PRODUCER_ID
     try:
         return negotiate(api, _TWO_PHASE, connection.versions.get(api))
@@ -279,7 +281,7 @@ def _two_phase(connection: Connection) -> int:
         ) from error
 
 
-def supports_describe(connection: Connection) -> bool:
+def supports_describe(connection: ConnectionProtocol) -> bool:
     """Return True if the broker supports DescribeTransactions (Kafka 3.0 and later)."""
     return ApiKey.DESCRIBE_TRANSACTIONS in connection.versions
 
@@ -300,7 +302,9 @@ def flag_error_code(response: Any | None) -> int:
     return error_code(None if response is None else response.transaction_states[0])
 
 
-def opened(response: Any, settings: TransactionSettings, connection: Connection) -> OpenTransaction:
+def to_open_transaction(
+    response: Any, settings: TransactionSettings, connection: ConnectionProtocol
+) -> OpenTransaction:
     """Return the producer that InitProducerId has granted."""
     return OpenTransaction(
         transactional_id=settings.transactional_id,

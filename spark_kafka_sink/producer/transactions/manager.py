@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.connection import Connection
+    from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
@@ -289,44 +289,48 @@ class TransactionManager:
             self._unchecked_flag is not None and self.state is ProducerTransactionState.INITIALIZING
         )
 
-    def _next_request(self, connection: Connection, now: float) -> Request:
+    def _next_request(self, connection: ConnectionProtocol, now: float) -> Request:
         if self._checks_flag and self._unchecked_flag is not None:
             values: FieldValues = {"transactional_ids": [self._unchecked_flag]}
             return self._request(connection, ApiKey.DESCRIBE_TRANSACTIONS, values)
         match self.state:
             case ProducerTransactionState.UNINITIALIZED:
-                return self._claim(connection)
+                return self._init_producer_id_request(connection)
             case ProducerTransactionState.ABORTING:
-                return self._abort(connection)
+                return self._abort_request(connection)
         assert self._opened is not None
         self._begin(now)
         values = transactions.add_partitions(self._opened, self._partitions.take_new())
         return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
 
-    def _claim(self, connection: Connection) -> Request:
+    def _init_producer_id_request(self, connection: ConnectionProtocol) -> Request:
         request = coordinator_requests.init_producer_id_request(connection, self.settings, self)
         self._transition_to(ProducerTransactionState.INITIALIZING)
         self.has_sent_init_producer_id = True
         self._identity.transition_to(ProducerIdState.REQUESTED)
         return request
 
-    def _abort(self, connection: Connection) -> Request:
+    def _abort_request(self, connection: ConnectionProtocol) -> Request:
         if self.settings.joined is not None:
             # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would
             # abort the newer driver's transaction.
-            return self._end(connection, self.settings.joined.producer)
+            return self._end_request(connection, self.settings.joined.producer)
         assert self._opened is not None
         if self.version.bumps_epoch:
-            return self._end(connection, self._opened)
+            return self._end_request(connection, self._opened)
         # A new epoch aborts the transaction and also fences batches that are still in flight.
         return coordinator_requests.init_producer_id_request(connection, self.settings, self)
 
-    def _end(self, connection: Connection, transaction: OpenTransaction) -> Request:
+    def _end_request(self, connection: ConnectionProtocol, transaction: OpenTransaction) -> Request:
         values, cap = transactions.end_txn(transaction, commit=False), transaction.version.cap
         return self._request(connection, ApiKey.END_TXN, values, cap(ApiKey.END_TXN))
 
     def _request(
-        self, connection: Connection, api: ApiKey, values: FieldValues, cap: int | None = None
+        self,
+        connection: ConnectionProtocol,
+        api: ApiKey,
+        values: FieldValues,
+        cap: int | None = None,
     ) -> Request:
         return Request.of(api, connection.version(api, cap), values, self)
 
@@ -407,7 +411,7 @@ class TransactionManager:
         joined = self.settings.joined
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
-            return coordinator_requests.opened(response, self.settings, connection)
+            return coordinator_requests.to_open_transaction(response, self.settings, connection)
         if int(response.producer_epoch) != FIRST_EPOCH:
             self._identity.transition_to(ProducerIdState.MISSING)
             raise second_attempt_error(joined.claim_id)

@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.kafka.admin import committed_records, log_reader
-from spark_kafka_sink.kafka.client.connection import Connection
+from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, end_txn
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from tests.integration.exactly_once.simulated_writes import Writes, rows_of, stream_to
@@ -71,13 +71,13 @@ def test_decision_that_is_not_committed_stops_the_write(
 def test_missing_api_is_named_before_the_first_row(
     query: Writes, monkeypatch: pytest.MonkeyPatch, api: ApiKey
 ) -> None:
-    usual = Connection.version
+    usual = ConnectionProtocol.version
 
-    def version(self: Connection, requested: ApiKey, cap: int | None = None) -> int:
+    def version(self: ConnectionProtocol, requested: ApiKey, cap: int | None = None) -> int:
         if requested is api:
             raise UnsupportedApiError(f"the broker does not support {api.name}")
         return usual(self, requested, cap)
 
-    monkeypatch.setattr(Connection, "version", version)
+    monkeypatch.setattr(ConnectionProtocol, "version", version)
     with pytest.raises(ConfigError, match=f"exactly-once requires {api.name}"):
         query.committer.recover()

@@ -213,7 +213,7 @@ def test_waiting_batches_become_dead_letters_if_tolerated(codec: str) -> None:
         sent = sim.send_batches(3) + sim.send_batches(2, None)
         sim.steps(2)
         sim.cluster.metadata_errors["t"] = TOPIC
-        sim.client.metadata.refresh()
+        sim.client.metadata.request_refresh()
         sim.run(lambda: "t" not in sim.client.metadata.cluster.topics)
         sim.steps(20, 0.1)
         sim.cluster.faults.clear()

@@ -267,7 +267,7 @@ def test_rejected_batch_is_halved_until_bad_records_are_found(code: int, *, keep
         bad = [b"bad000", b"bad017", b"bad063"]
         dead = sorted(record.value or b"" for record in letters(sim))
         assert dead == ((bad if code != 18 else [b""] * 3) if keep else [])
-        reason = "OVERSIZED" if code == 18 else "REFUSED"
+        reason = "OVERSIZED" if code == 18 else "REJECTED"
         assert counts(sim) == {reason: (3, 0) if keep else (0, 3)}
         assert picky.judged < 64
         assert sim.session.context.pool.used == 0

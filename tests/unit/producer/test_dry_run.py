@@ -85,7 +85,7 @@ def test_topic_to_be_created_exists_only_in_this_session() -> None:
         assert "new" not in cluster.ids
         metadata = sim.client.metadata
         before = metadata.updates
-        metadata.refresh()
+        metadata.request_refresh()
         sim.run(lambda: metadata.updates > before)
         assert set(metadata.cluster.topics) == {"new", "t"}
         sim.session.close()

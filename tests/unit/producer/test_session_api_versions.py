@@ -142,7 +142,7 @@ def test_leader_epochs_before_metadata_9_are_ignored(version: int) -> None:
     """Such brokers may return an outdated epoch during a reassignment."""
     with world(cluster_of({ApiKey.METADATA: version})) as sim:
         sim.cluster.logs["t", 0].leader_epoch = 9
-        sim.client.metadata.refresh()
+        sim.client.metadata.request_refresh()
         sim.send_batches(1)
         sim.finish()
         log = sim.cluster.logs["t", 0]

@@ -25,7 +25,7 @@ PART = PartitionReport(
 LETTERS = PartitionReport(topic="dlq", partition=0, persisted=7)
 POISON = (
     BadRowCount(reason="NULL_VALUE", dead_lettered=7),
-    BadRowCount(reason="REFUSED", dropped=3),
+    BadRowCount(reason="REJECTED", dropped=3),
 )
 REPORT = DeliveryReport(
     tasks=2, partitions=(PART, LETTERS), poison=POISON, duration_ms=2000, duration_max_ms=500

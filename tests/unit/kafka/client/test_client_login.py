@@ -192,7 +192,7 @@ def test_reauthentication_that_never_starts_times_out() -> None:
             if broker_connection.node.node_id == 1
         )
         sim.clock.advance(0.96)
-        broker.connection.out.append(memoryview(b""))  # bytes that are never written
+        broker.connection.send_queue.append(memoryview(b""))  # bytes that are never written
         sim.send_batches(1)
         sim.steps(10, tick=0.1)
         assert broker.connection.state is ChannelState.DRAINING

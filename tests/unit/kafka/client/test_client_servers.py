@@ -186,14 +186,14 @@ def test_metadata_is_requested_after_each_leader_disconnect() -> None:
         sim.send_batches(1)
         sim.finish()
         for _ in range(3):
-            requests = sim.client.metadata.requests
+            requests = sim.client.metadata.sent_requests
             cluster.stop(1)
             cluster.alive.add(1)
             sim.steps(100)
             sim.send_batches(1)
             sim.finish()
             sim.steps(50)
-            assert sim.client.metadata.requests > requests
+            assert sim.client.metadata.sent_requests > requests
         assert sim.report().retries == 0
 
 

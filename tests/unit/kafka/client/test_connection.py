@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin
 from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, ChannelState
 from spark_kafka_sink.kafka.client.connection import (
     MAX_HANDSHAKE_FRAME,
-    Connection,
+    ConnectionProtocol,
     CorrelationError,
 )
 from spark_kafka_sink.kafka.client.request import Request
@@ -69,23 +69,23 @@ UNREADABLE = bytes.fromhex("0023 01 0012 0000 0002 00 00000000")
 """The body that librdkafka's mock broker sends with UNSUPPORTED_VERSION."""
 
 
-def written(connection: Connection) -> list[tuple[ApiKey, int, int]]:
+def written(connection: ConnectionProtocol) -> list[tuple[ApiKey, int, int]]:
     """Take the queued requests as (api, version, correlation id)."""
-    data = b"".join(bytes(part) for part in connection.out)
+    data = b"".join(bytes(part) for part in connection.send_queue)
     connection.record_written(len(data))
-    assert not connection.out
+    assert not connection.send_queue
     headers = [read_request_header(frame) for frame in FrameReader().feed(data)]
     return [(ApiKey(h.api_key), h.version, h.correlation_id) for h in headers]
 
 
-def connecting() -> Connection:
-    connection = Connection("me")
+def connecting() -> ConnectionProtocol:
+    connection = ConnectionProtocol("me")
     connection.change_state(ChannelState.CONNECTING)
     connection.start_handshake(1.0)
     return connection
 
 
-def ready() -> Connection:
+def ready() -> ConnectionProtocol:
     connection = connecting()
     written(connection)
     assert list(connection.receive_data(versions(1, produce=(3, 9), metadata=(0, 5)), 1.0)) == []
@@ -107,7 +107,7 @@ def test_rejection_in_another_format_is_followed_by_version_0() -> None:
 
 def test_versions_are_requested_first() -> None:
     connection = connecting()
-    data = b"".join(bytes(part) for part in connection.out)
+    data = b"".join(bytes(part) for part in connection.send_queue)
     (frame,) = FrameReader().feed(data)
     header = read_request_header(frame)
     request, _ = decode(request_type(18, 4), frame, header.body_offset)
@@ -182,7 +182,7 @@ def test_responses_arrive_in_any_chunks_and_in_order(piece: int) -> None:
         ("a", "h"),
         ("b", "h"),
     ]
-    assert connection.oldest_sent() is None
+    assert connection.oldest_request_sent_at() is None
 
 
 @pytest.mark.parametrize(
@@ -217,14 +217,14 @@ def test_response_without_request() -> None:
 def test_partial_writes_keep_the_rest() -> None:
     connection = ready()
     connection.enqueue(metadata_request(), 2.0)
-    whole = b"".join(bytes(part) for part in connection.out)
+    whole = b"".join(bytes(part) for part in connection.send_queue)
     left = b""
     for size in range(1, len(whole)):
         connection.record_written(1)
-        left = b"".join(bytes(part) for part in connection.out)
+        left = b"".join(bytes(part) for part in connection.send_queue)
         assert left == whole[size:]
     connection.record_written(len(left))
-    assert not connection.out
+    assert not connection.send_queue
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -232,7 +232,7 @@ def test_request_is_written_with_its_last_byte(answered: bool) -> None:
     connection = ready()
     requests = [replace(metadata_request(), expects_response=answered) for _ in range(2)]
     first, second = [connection.enqueue(request, 2.0) for request in requests]
-    size = sum(part.nbytes for part in connection.out) // 2
+    size = sum(part.nbytes for part in connection.send_queue) // 2
     connection.record_written(size - 1)
     assert not connection.has_written(first)
     assert connection.take_fire_and_forget() == []
@@ -261,7 +261,7 @@ def test_request_without_response_is_complete_when_written() -> None:
 )
 def test_only_allowed_state_transitions(state: ChannelState) -> None:
     with pytest.raises(AssertionError):
-        Connection("me").change_state(state)
+        ConnectionProtocol("me").change_state(state)
 
 
 def two_messages() -> SaslExchange:
@@ -292,42 +292,42 @@ def authenticated(number: int, lifetime: timedelta | None = None) -> bytes:
     return login_reply(ApiKey.SASL_AUTHENTICATE, 1, number, values)
 
 
-def sent(connection: Connection) -> list[tuple[ApiKey, int]]:
+def sent(connection: ConnectionProtocol) -> list[tuple[ApiKey, int]]:
     """Take the queued requests as (API, correlation id)."""
-    data = b"".join(bytes(part) for part in connection.out)
+    data = b"".join(bytes(part) for part in connection.send_queue)
     connection.record_written(len(data))
     headers = [read_request_header(frame) for frame in FrameReader().feed(data)]
     return [(ApiKey(header.api_key), header.correlation_id) for header in headers]
 
 
-def feed(connection: Connection, data: bytes) -> None:
+def feed(connection: ConnectionProtocol, data: bytes) -> None:
     """Feed the data byte by byte and check that no responses reach the sender."""
     for at in range(len(data)):
         assert list(connection.receive_data(data[at : at + 1], NOW)) == []
 
 
-def state_of(connection: Connection) -> ChannelState:
+def state_of(connection: ConnectionProtocol) -> ChannelState:
     """Read the state anew, so that type checkers do not narrow it."""
     return connection.state
 
 
-def complete_step(connection: Connection) -> None:
+def complete_step(connection: ConnectionProtocol) -> None:
     step = connection.take_step()
     assert step is not None
     assert connection.take_step() is None
     connection.resume_login(step(), NOW)
 
 
-def negotiating() -> Connection:
+def negotiating() -> ConnectionProtocol:
     login = SaslLogin(Mechanism.SCRAM_SHA_256, two_messages)
-    connection = Connection("me", login, Random(1))
+    connection = ConnectionProtocol("me", login, Random(1))
     connection.change_state(ChannelState.CONNECTING)
     connection.start_handshake(NOW)
     assert sent(connection) == [(ApiKey.API_VERSIONS, 1)]
     return connection
 
 
-def log_in(connection: Connection, lifetime: timedelta | None = None) -> None:
+def log_in(connection: ConnectionProtocol, lifetime: timedelta | None = None) -> None:
     """Go from the state after ApiVersions to READY."""
     complete_step(connection)
     ((api, number),) = sent(connection)
@@ -347,18 +347,18 @@ def test_every_login_state_byte_by_byte() -> None:
     connection = negotiating()
     feed(connection, sasl_versions(1))
     assert state_of(connection) is ChannelState.SASL_HANDSHAKE
-    assert not connection.out  # a thread creates the first message
+    assert not connection.send_queue  # a thread creates the first message
     log_in(connection)
     assert connection.login_due is None
     assert not connection.has_answered
-    assert connection.oldest_sent() is None
+    assert connection.oldest_request_sent_at() is None
 
 
 def test_login_is_due_before_the_session_ends() -> None:
     due = set()
     for seed in range(50):
         login = SaslLogin(Mechanism.SCRAM_SHA_256, two_messages)
-        connection = Connection("me", login, Random(seed))
+        connection = ConnectionProtocol("me", login, Random(seed))
         connection.change_state(ChannelState.CONNECTING)
         connection.start_handshake(NOW)
         sent(connection)
@@ -397,6 +397,6 @@ def test_every_state_can_disconnect_and_other_transitions_are_rejected() -> None
     for state, following in NEXT_STATES.items():
         assert state is ChannelState.DISCONNECTED or ChannelState.DISCONNECTED in following
     assert set(NEXT_STATES) == set(ChannelState)
-    connection = Connection("me")
+    connection = ConnectionProtocol("me")
     with pytest.raises(AssertionError):
         connection.change_state(ChannelState.READY)

@@ -159,7 +159,7 @@ def send_request(sim: World) -> None:
 def test_refresh_is_not_completed_by_an_older_request() -> None:
     with world(metadata_max_age_ms=int(LONG_AGE_S * 1_000)) as sim:
         send_request(sim)
-        sim.client.metadata.refresh()
+        sim.client.metadata.request_refresh()
         before = metadata_requests(sim)
         sim.steps(100, tick=0.01)
         assert metadata_requests(sim) == before + 1
@@ -169,7 +169,7 @@ def test_one_request_completes_all_earlier_refreshes() -> None:
     with world(metadata_max_age_ms=int(LONG_AGE_S * 1_000)) as sim:
         before = metadata_requests(sim)
         for _ in range(5):
-            sim.client.metadata.refresh()
+            sim.client.metadata.request_refresh()
         sim.steps(100, tick=0.01)
         assert metadata_requests(sim) == before + 1
 

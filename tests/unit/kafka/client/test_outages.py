@@ -89,7 +89,7 @@ def test_broker_and_bootstrap_server_at_one_address_are_logged_separately(
         sim.cluster.still_listed.add(1)
         sim.cluster.stop(1)
         sim.steps(20, 0.1)  # no batch waits for the broker
-        sim.client.metadata.refresh()
+        sim.client.metadata.request_refresh()
         sim.steps(20, 0.1)
         sim.send_batches(1)
         sim.steps(20, 0.1)
@@ -134,7 +134,7 @@ def test_leaderless_partition_does_not_wait_for_bootstrap_servers(
         metadata = sim.client.metadata
         metadata.cluster = replace(metadata.cluster, nodes={})
         sim.send_batches(2)
-        metadata.refresh()
+        metadata.request_refresh()
         sim.steps(20, 0.1)
         logged = lines(log)
     about = [line for line in logged if line.startswith("Kafka bootstrap server")]
@@ -207,7 +207,7 @@ def test_unknown_leader_is_requested_with_growing_delays() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, delivery_timeout_ms=900_000) as sim:
         cluster.unlisted_leaders.add(2)
-        sim.client.metadata.refresh()
+        sim.client.metadata.request_refresh()
         sim.send_batches(1, partition=1)
         sim.steps(100, 0.02)
         before = [api for _, api in cluster.requests].count(ApiKey.METADATA)

@@ -49,7 +49,7 @@ def recreate(sim: World) -> None:
 def refresh_metadata(sim: World) -> None:
     """Let the client receive the new topic's metadata."""
     metadata, topic_id = sim.client.metadata, sim.cluster.ids["t"]
-    metadata.refresh()
+    metadata.request_refresh()
     sim.run(lambda: "t" in metadata.cluster.topics and metadata_id(sim) == topic_id)
 
 
@@ -252,7 +252,7 @@ def test_rows_never_sent() -> None:
         sim.send_batches(1)
         sim.finish()
         recreate_smaller(sim)
-        sim.client.metadata.refresh()
+        sim.client.metadata.request_refresh()
         sim.send_batches(2, 3)
         check_end(sim)
         assert sim.statuses() == {DeliveryStatus.PERSISTED: 3, DeliveryStatus.NOT_PERSISTED: 6}
@@ -281,7 +281,7 @@ def test_rows_without_partition_are_sent_elsewhere() -> None:
     with world(**SLOW_RETRIES, linger_ms=1_000) as sim:
         sim.send([b"a"], None)  # stays open and therefore unassigned
         recreate_smaller(sim)
-        sim.client.metadata.refresh()
+        sim.client.metadata.request_refresh()
         sim.steps(100)
         sim.finish()
         assert sim.cluster.logs["t", 0].values() == [b"a"]
@@ -309,7 +309,7 @@ def test_fewer_partitions_of_the_same_topic_mean_outdated_metadata() -> None:
         sim.finish()
         log = cluster.logs.pop(("t", 3))
         sim.fault(Fault(error=ErrorCode.unknown_topic_or_partition))
-        sim.client.metadata.refresh()
+        sim.client.metadata.request_refresh()
         values = sim.send_batches(2, 3)
         sim.steps(500, 0.02)
         cluster.logs["t", 3] = log

@@ -153,7 +153,7 @@ def test_recreated_topic_fails_the_transaction() -> None:
 def test_recreated_topic_in_metadata_fails_the_transaction(sim: World) -> None:
     """Also if nothing more is written to the topic."""
     sim.cluster.create("t", 1)
-    sim.client.metadata.refresh()
+    sim.client.metadata.request_refresh()
     state = sim.session.context.state
     sim.run(lambda: state.error is not None)
     with pytest.raises(DeliveryError) as caught:

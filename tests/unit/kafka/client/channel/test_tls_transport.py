@@ -388,11 +388,11 @@ def test_write_interest_only_if_needed(relayed: tuple[TlsTransport, Wire, Relay]
     assert list(broker.receive(0.0)) == []
     broker.connection.start_handshake(0.0)
     broker.flush()
-    assert broker.connection.out
+    assert broker.connection.send_queue
     assert not broker.wants_write
     relay.next_record()
     assert list(broker.receive(0.0)) == []
-    assert not broker.connection.out
+    assert not broker.connection.send_queue
 
 
 def next_read(transport: TlsTransport, relay: Relay) -> bytes | None:

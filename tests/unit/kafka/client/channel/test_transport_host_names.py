@@ -115,7 +115,7 @@ def test_unresponsive_name_server_times_out() -> None:
     assert (
         "timeout while resolving the host name" in scene.network.failures.reasons["one.test:40001"]
     )
-    assert scene.network.attempts(NAMED) == 1
+    assert scene.network.failed_attempts(NAMED) == 1
     scene.names.known["one.test"] = [address(40_001)]
     scene.clock.advance(1.1)
     scene.turns(5, NAMED)
