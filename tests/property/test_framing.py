@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import (
@@ -15,7 +16,8 @@ from spark_kafka_sink.kafka.records.record_encoder import (
     size_bounds,
     slice_records,
 )
-from spark_kafka_sink.kafka.records.varint import build_varints, varint, varint_size
+from spark_kafka_sink.kafka.records.row_writer import RowWriter
+from spark_kafka_sink.kafka.records.varint import varint, varint_size
 from tests.property import reference
 from tests.property.reference import Message
 from tests.property.strategies import (
@@ -33,6 +35,12 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 def rows_of(array: pa.BinaryArray) -> list[bytes]:
     assert array.null_count == 0
     return cast("list[bytes]", array.to_pylist())
+
+
+def zigzag_rows(numbers: NDArray[np.int32] | NDArray[np.int64]) -> list[bytes]:
+    writer = RowWriter(len(numbers))
+    writer.append_zigzag(numbers)
+    return rows_of(writer.join())
 
 
 @given(st.lists(messages, max_size=30), shapes, st.integers(0, 2**20 - 40))
@@ -69,7 +77,7 @@ def test_size_bounds_are_close_upper_limits(
 
 
 @pytest.mark.parametrize("size", [65_533, 65_534, 65_535, 65_536, 70_000, 2_100_000])
-def test_values_beyond_the_varint_table(size: int) -> None:
+def test_lengths_with_varints_of_three_and_four_bytes(size: int) -> None:
     batch = [Message(b"v" * size, key=b"k"), Message(None, key=b"q" * size), Message(b"")]
     chunk = columns(batch, PLAIN, stamped=False)
     encoded = encode_records(chunk, np.arange(3, dtype=np.int32))
@@ -95,7 +103,7 @@ def test_no_rows_have_no_bytes() -> None:
 @given(st.lists(st.one_of(INT64, st.integers(-70, 70)), max_size=40))
 @settings(max_examples=150, deadline=None)
 def test_varints_equal_the_reference(numbers: list[int]) -> None:
-    encoded = rows_of(build_varints(np.array(numbers, np.int64)))
+    encoded = zigzag_rows(np.array(numbers, np.int64))
     assert encoded == [reference.zigzag_varint(number) for number in numbers]
     assert [varint(number) for number in numbers] == encoded
     assert [varint_size(number) for number in numbers] == [len(row) for row in encoded]
@@ -103,5 +111,5 @@ def test_varints_equal_the_reference(numbers: list[int]) -> None:
 
 def test_varints_of_int32_lengths_do_not_overflow() -> None:
     numbers = [2**31 - 1, -(2**31), 2**30]
-    encoded = rows_of(build_varints(np.array(numbers, np.int32)))
+    encoded = zigzag_rows(np.array(numbers, np.int32))
     assert encoded == [reference.zigzag_varint(number) for number in numbers]

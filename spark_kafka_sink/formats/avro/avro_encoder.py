@@ -44,7 +44,7 @@ from spark_kafka_sink.formats.encoding.row_encoder import (
     write_required,
     write_valid,
 )
-from spark_kafka_sink.formats.encoding.row_writer import RowWriter, grouped
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_boolean,
     write_bytes,
@@ -52,7 +52,6 @@ from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_nothing,
     write_symbol,
 )
-from spark_kafka_sink.formats.encoding.varints import zigzag
 from spark_kafka_sink.kafka.records.columns import binary_array
 from spark_kafka_sink.kafka.records.varint import varint
 
@@ -116,7 +115,7 @@ def _is_single(schema: AvroSchema) -> bool:
 def _bare_bytes(column: Column) -> CellWriter:
     if column.shape not in (Shape.BYTES, Shape.TEXT):
         raise unsupported(column, "Avro bytes with a schema registry")
-    return lambda cells, out: out.column(cells.strings())
+    return lambda cells, out: out.append_column(cells.strings())
 
 
 def _field_writer(schema: AvroSchema, column: Column) -> CellWriter:
@@ -287,7 +286,7 @@ def _integer(schema: AvroSchema, column: Column) -> CellWriter:
         if is_checked:
             bad = (values < low) | (values > high)
             cells.fail(bad, column.path, limit)
-        out.varints(zigzag(values * factor if factor > 1 else values))
+        out.append_zigzag(values * factor if factor > 1 else values)
 
     return write
 
@@ -317,19 +316,19 @@ def _write_first_fitting(
     if null is None:
         cells.fail_nulls(path)
     elif valid is not None:
-        out.flags(valid, b"", null)
+        out.append_either(valid, b"", null)
     remaining = np.ones(len(cells), np.bool_) if valid is None else valid
     for number, write_cells in branches:
         if not remaining.any():
             return
         faults = RowFaults(len(cells))
         inner = RowWriter(len(cells))
-        inner.constant(number)
+        inner.append_constant(number)
         # All values are encoded, as a selection would copy them; `append` drops those that fail.
         write_cells(Cells(cells.array, faults), inner)
         fits = remaining.copy()
         fits[faults.rows] = False
-        out.append(inner, fits)
+        out.append_rows(inner, fits)
         remaining = remaining & ~fits
     cells.fail(remaining, path, "fits no branch of the union")
 
@@ -353,7 +352,7 @@ def _write_member(
     if null is None:
         cells.fail(is_null, path, "has no member of the union")
     else:
-        out.flags(is_null, null)
+        out.append_either(is_null, null)
 
 
 def _write_nullable(
@@ -362,9 +361,9 @@ def _write_nullable(
     """Append a union value: the number of its branch, then the value."""
     valid = cells.valid()
     if valid is None:
-        out.constant(branch)
+        out.append_constant(branch)
     else:
-        out.flags(valid, branch, null)
+        out.append_either(valid, branch, null)
     write_valid(write_cells, cells, out)
 
 
@@ -381,14 +380,14 @@ def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
     cells.fail(~np.asarray(is_uuid), path, "is not a UUID")
     digits = values_of(pc.if_else(is_uuid, texts, _ZERO_UUID)).tobytes().decode()
     offsets = np.arange(len(cells) + 1, dtype=np.int32) * np.int32(UUID_SIZE)
-    out.column(binary_array(offsets, pa.py_buffer(bytes.fromhex(digits.replace("-", "")))))
+    out.append_column(binary_array(offsets, pa.py_buffer(bytes.fromhex(digits.replace("-", "")))))
 
 
 def _write_fixed(size: int, path: str, cells: Cells, out: RowWriter) -> None:
     column = cells.strings()
     lengths = np.asarray(pc.binary_length(column).fill_null(size))
     cells.fail(lengths != size, path, f"is not {size} bytes long")
-    out.column(column)
+    out.append_column(column)
 
 
 def _write_decimal(
@@ -401,18 +400,18 @@ def _write_decimal(
     decimals = DecimalCells.of(cells).fitting(path, digits, scale)
     sizes = np.array([size]) if size is not None else decimals.sizes()
     if size is None:
-        out.varints(zigzag(sizes))
-    out.big_endian(decimals.low, decimals.high, sizes)
+        out.append_zigzag(sizes)
+    out.append_big_endian(decimals.low, decimals.high, sizes)
 
 
 def _write_big_decimal(scale: bytes, cells: Cells, out: RowWriter) -> None:
     """Append decimals with their scale, as Java's `Conversions.BigDecimalConversion` does."""
     decimals = DecimalCells.of(cells)
     sizes = decimals.sizes()
-    out.varints(zigzag(sizes + 1 + len(scale)))
-    out.varints(zigzag(sizes))
-    out.big_endian(decimals.low, decimals.high, sizes)
-    out.constant(scale)
+    out.append_zigzag(sizes + 1 + len(scale))
+    out.append_zigzag(sizes)
+    out.append_big_endian(decimals.low, decimals.high, sizes)
+    out.append_constant(scale)
 
 
 def _write_wide_decimal(
@@ -428,13 +427,13 @@ def _write_wide_decimal(
     needed = numbers[np.arange(len(numbers)), first] >> 7 != sign >> 7
     sizes = _WIDE_SIZE - first + needed if size is None else np.full(len(numbers), size)
     if size is None:
-        out.varints(zigzag(sizes))
+        out.append_zigzag(sizes)
     for _ in range(_WIDE_SIZE, size or 0):
-        out.flags(sign > 0, b"\xff", b"\0")
+        out.append_either(sign > 0, b"\xff", b"\0")
     sizes = np.minimum(sizes, _WIDE_SIZE)
     kept = numbers[np.arange(_WIDE_SIZE) >= _WIDE_SIZE - sizes[:, None]]
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
-    out.column(binary_array(offsets, pa.py_buffer(kept.tobytes())))
+    out.append_column(binary_array(offsets, pa.py_buffer(kept.tobytes())))
 
 
 def _write_array(item: CellWriter, cells: Cells, out: RowWriter) -> None:
@@ -455,9 +454,9 @@ def _write_map(key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter)
 def _write_block(out: RowWriter, items: RowWriter, offsets: Any) -> None:
     """Append one block: the item count, the items, and 0. Append only 0 if there are no items."""
     counts = np.diff(offsets)
-    out.varints(zigzag(counts))
-    out.column(grouped(items.join(), offsets))
-    out.flags(counts > 0, b"\0")
+    out.append_zigzag(counts)
+    out.append_column(group_items(items.join(), offsets))
+    out.append_either(counts > 0, b"\0")
 
 
 def _write_record(
@@ -469,7 +468,7 @@ def _write_record(
     """
     for field in fields:
         if isinstance(field, bytes):
-            out.constant(field)
+            out.append_constant(field)
         else:
             index, write_cells = field
             write_cells(cells.field(index), out)

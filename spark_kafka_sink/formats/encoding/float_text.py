@@ -20,8 +20,8 @@ from spark_kafka_sink.formats.encoding.number_text import (
     write_last_digits,
     write_sign,
 )
-from spark_kafka_sink.formats.encoding.row_writer import RowWriter, spread
-from spark_kafka_sink.kafka.records.columns import VarintBytes
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, insert_empty_rows
+from spark_kafka_sink.kafka.records.views import ShortBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.formats.columns.cells import Mask
-    from spark_kafka_sink.formats.encoding.row_writer import Numbers
-    from spark_kafka_sink.formats.encoding.varints import Words
+    from spark_kafka_sink.kafka.records.varint import Numbers, Words
 
     Floats = NDArray[Any]
 
@@ -56,7 +55,7 @@ def write_floats(out: RowWriter, values: Floats, quote: bytes = b'"') -> None:
         kinds = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2))
         numbers: Any = pa.array(kinds, mask=finite)
         texts = [quote + name + quote for name in _NOT_FINITE]
-        out.column(pa.array(texts, pa.binary()).take(numbers))
+        out.append_column(pa.array(texts, pa.binary()).take(numbers))
 
 
 def _write_some(
@@ -68,7 +67,7 @@ def _write_some(
     elif mask.any():
         inner = RowWriter(int(mask.sum()))
         write(inner, values[mask])
-        out.column(spread(inner.join(), mask))
+        out.append_column(insert_empty_rows(inner.join(), mask))
 
 
 def _write_plain(out: RowWriter, values: Floats) -> None:
@@ -81,7 +80,7 @@ def _write_plain(out: RowWriter, values: Floats) -> None:
         if exact.sum() * 2 > len(values):
             fast = RowWriter(len(values))
             _write_decimals(fast, values, np.where(exact, whole, 0), digits_after_point)
-            out.append(fast, exact)
+            out.append_rows(fast, exact)
             _write_some(out, values, ~exact, _write_shortest)
             return
     _write_shortest(out, values)
@@ -116,8 +115,8 @@ def _write_decimals(out: RowWriter, values: Floats, whole: Floats, digits_after_
     sizes = _significant(digits_after_point).take(after.view(np.int64))
     digits = four_digits().take(after.view(np.int64)) >> np.uint64(8 * (4 - digits_after_point))
     kept = (np.uint64(1) << (sizes << np.uint64(3))) - np.uint64(1)
-    out.constant(b".")
-    out.word(VarintBytes(digits & kept, sizes, digits_after_point))
+    out.append_constant(b".")
+    out.append_short(ShortBytes(digits & kept, sizes, digits_after_point))
 
 
 @cache
@@ -133,10 +132,10 @@ def _significant(digits_after_point: int) -> Words:
 def _write_shortest(out: RowWriter, values: Floats) -> None:
     """Append numbers without an exponent, formatted by Arrow."""
     text: Any = pa.array(values).cast(pa.string())
-    out.column(text.cast(pa.binary()))
+    out.append_column(text.cast(pa.binary()))
     is_whole = values == np.rint(values)
     if is_whole.any():
-        out.flags(is_whole, b".0")
+        out.append_either(is_whole, b".0")
 
 
 def _write_with_exponents(out: RowWriter, values: Floats) -> None:
@@ -148,10 +147,10 @@ def _write_with_exponents(out: RowWriter, values: Floats) -> None:
     first = digits // power
     write_sign(out, np.signbit(values))
     write_digits(out, first)
-    out.constant(b".")
+    out.append_constant(b".")
     max_digits = max(int(counts.max()) - 1, 1)
     write_last_digits(out, digits - first * power, np.maximum(counts - 1, 1), max_digits)
-    out.constant(b"E")
+    out.append_constant(b"E")
     exponents: Numbers = np.searchsorted(_powers(sizes.dtype), sizes, "right")
     write_integers(out, exponents - 1 + _LOWEST_EXPONENT)
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
-from spark_kafka_sink.kafka.records.columns import REGISTER_SIZE, VarintBytes
+from spark_kafka_sink.kafka.records.views import REGISTER_SIZE, ShortBytes
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
-    from spark_kafka_sink.formats.encoding.row_writer import Numbers, RowWriter
-    from spark_kafka_sink.formats.encoding.varints import Words
+    from spark_kafka_sink.kafka.records.row_writer import RowWriter
+    from spark_kafka_sink.kafka.records.varint import Numbers, Words
 
 
 _GROUP: Final = 8
@@ -40,7 +40,7 @@ def write_integers(out: RowWriter, values: Numbers) -> None:
 def write_sign(out: RowWriter, negative: Mask) -> None:
     """Append a minus sign in the rows where the mask is True."""
     if negative.any():
-        out.flags(negative, b"-")
+        out.append_either(negative, b"-")
 
 
 def magnitudes(values: Numbers) -> Words:
@@ -69,19 +69,19 @@ def write_last_digits(out: RowWriter, values: Words, sizes: Numbers, max_digits:
     for number, group in reversed([*enumerate(groups)]):
         below = number * _GROUP
         digits = np.clip(sizes - below, 0, _GROUP).view(np.uint64)
-        out.word(last_digits(group, digits, min(max_digits - below, _GROUP)))
+        out.append_short(last_digits(group, digits, min(max_digits - below, _GROUP)))
 
 
-def last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
+def last_digits(values: Words, sizes: Words, largest: int) -> ShortBytes:
     """Return the last digits of numbers of up to eight digits."""
     table = four_digits()
     if largest <= 4:
         four = table.take(values.view(np.int64))
-        return VarintBytes(four >> ((np.uint64(4) - sizes) << _BYTE_BITS), sizes, largest)
+        return ShortBytes(four >> ((np.uint64(4) - sizes) << _BYTE_BITS), sizes, largest)
     first = values // _HALF
     second = values - first * _HALF
     digits = table.take(first.view(np.int64)) | (table.take(second.view(np.int64)) << np.uint64(32))
-    return VarintBytes(digits >> ((_WHOLE - sizes) << _BYTE_BITS), sizes, largest)
+    return ShortBytes(digits >> ((_WHOLE - sizes) << _BYTE_BITS), sizes, largest)
 
 
 @cache
@@ -110,7 +110,7 @@ def write_decimals(scale: int, cells: Cells, out: RowWriter) -> None:
         whole = values // np.uint64(10**scale)
         write_digits(out, whole)
         if scale:
-            out.constant(b".")
+            out.append_constant(b".")
             fraction = values - whole * np.uint64(10**scale)
             write_last_digits(out, fraction, np.array([scale]), scale)
     else:
@@ -127,7 +127,7 @@ def _write_long_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int
     write_sign(out, negative)
     plain = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), max(scale + 1, 1), "0")
     before = pc.utf8_slice_codeunits(plain, 0, -scale) if scale else plain
-    out.column(before.cast(pa.binary()))
+    out.append_column(before.cast(pa.binary()))
     if scale:
-        out.constant(b".")
-        out.column(pc.utf8_slice_codeunits(plain, -scale).cast(pa.binary()))
+        out.append_constant(b".")
+        out.append_column(pc.utf8_slice_codeunits(plain, -scale).cast(pa.binary()))

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.formats.encoding.varints import zigzag
+from spark_kafka_sink.kafka.records.varint import zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.formats.columns.cells import Cells
-    from spark_kafka_sink.formats.encoding.row_writer import RowWriter
+    from spark_kafka_sink.kafka.records.row_writer import RowWriter
 
 
 def write_nothing(_cells: Cells, _out: RowWriter) -> None:
@@ -23,7 +23,7 @@ def write_nothing(_cells: Cells, _out: RowWriter) -> None:
 
 def write_boolean(cells: Cells, out: RowWriter) -> None:
     """Append booleans as one byte."""
-    out.flags(cells.numbers(), b"\1", b"\0")
+    out.append_either(cells.numbers(), b"\1", b"\0")
 
 
 def write_float(target: type[Any], path: str, cells: Cells, out: RowWriter) -> None:
@@ -39,7 +39,7 @@ def write_float(target: type[Any], path: str, cells: Cells, out: RowWriter) -> N
         # Some processors convert numbers beyond the range back to the highest integer.
         is_rounded |= numbers >= -float(np.iinfo(values.dtype).min)
         cells.fail(is_rounded, path, f"is a number that a {8 * numbers.itemsize}-bit float rounds")
-    out.floats(numbers)
+    out.append_floats(numbers)
 
 
 def write_bytes(
@@ -47,7 +47,7 @@ def write_bytes(
 ) -> None:
     """Append each value, preceded by its length. With `text_path`, the values must be UTF-8."""
     column = cells.strings() if text_path is None else cells.utf8(text_path)
-    out.sized(column, is_zigzag=is_zigzag)
+    out.append_sized(column, is_zigzag=is_zigzag)
 
 
 def write_symbol(
@@ -58,4 +58,4 @@ def write_symbol(
     indices: Any = pc.index_in(cells.strings(), value_set=names)
     cells.fail(np.asarray(indices.is_null()), path, "is not in the enum")
     values = np.array([*numbers.values(), 0], np.int64).take(np.asarray(indices.fill_null(0)))
-    out.varints(zigzag(values) if is_zigzag else values.view(np.uint64))
+    out.append_varints(zigzag(values) if is_zigzag else values.view(np.uint64))

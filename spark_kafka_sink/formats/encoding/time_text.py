@@ -17,11 +17,11 @@ from spark_kafka_sink.formats.encoding.number_text import (
     write_digits,
     write_sign,
 )
-from spark_kafka_sink.kafka.records.columns import VarintBytes
+from spark_kafka_sink.kafka.records.views import ShortBytes
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.formats.encoding.row_writer import Numbers, RowWriter
-    from spark_kafka_sink.formats.encoding.varints import Words
+    from spark_kafka_sink.kafka.records.row_writer import RowWriter
+    from spark_kafka_sink.kafka.records.varint import Numbers, Words
 
 
 _BYTE_BITS: Final = np.uint64(3)
@@ -45,13 +45,13 @@ def write_dates(out: RowWriter, days: Numbers, end: bytes = b"") -> None:
         return
     if int(days.min()) < _FIRST_DAY or int(days.max()) >= _LAST_DAY:
         _write_any_dates(out, days)
-        out.constant(end)
+        out.append_constant(end)
         return
     months, last = _dates()
     row = days - _FIRST_DAY
-    out.fixed(months.take(row), 8)
+    out.append_low_bytes(months.take(row), 8)
     bits = np.uint64(int.from_bytes(b"\0\0" + end, "little"))
-    out.fixed(last.take(row) | bits, 2 + len(end))
+    out.append_low_bytes(last.take(row) | bits, 2 + len(end))
 
 
 @cache
@@ -67,7 +67,7 @@ def _write_any_dates(out: RowWriter, days: Numbers) -> None:
     encoded = pa.array(days).dictionary_encode()
     distinct = np.asarray(encoded.dictionary).astype("datetime64[D]")
     text = [_any_date(date).encode() for date in np.datetime_as_string(distinct)]
-    out.column(pa.array(text, pa.binary()).take(encoded.indices))
+    out.append_column(pa.array(text, pa.binary()).take(encoded.indices))
 
 
 def _any_date(text: str) -> str:
@@ -94,8 +94,8 @@ def write_timestamps(out: RowWriter, micros: Numbers, offsets: Numbers | None = 
         days, millis = days + next_days, millis - next_days * _DAY_MS
     seconds = millis // 1000
     write_dates(out, days, b"T")
-    out.fixed(_seconds_of_day().take(seconds), 8)
-    out.fixed(_fractions().take(millis - seconds * 1000), 4)
+    out.append_low_bytes(_seconds_of_day().take(seconds), 8)
+    out.append_low_bytes(_fractions().take(millis - seconds * 1000), 4)
 
 
 @cache
@@ -115,7 +115,7 @@ def _fractions() -> Words:
 def write_times(out: RowWriter, micros: Numbers) -> None:
     """Append times of day as HH:MM:SS, with a fraction of up to six digits unless it is zero."""
     seconds = micros // 1_000_000
-    out.fixed(_seconds_of_day().take(seconds), 8)
+    out.append_low_bytes(_seconds_of_day().take(seconds), 8)
     write_fractions(out, micros - seconds * 1_000_000)
 
 
@@ -130,7 +130,7 @@ def write_fractions(out: RowWriter, micros: Numbers) -> None:
     digits = last_digits(micros.astype(np.uint64), np.array([6], np.uint64), 6).bytes
     kept = (np.uint64(1) << (sizes.view(np.uint64) << _BYTE_BITS)) - np.uint64(1)
     text = ((digits << np.uint64(8)) | np.uint64(ord("."))) & kept
-    out.word(VarintBytes(text, sizes.view(np.uint64), 7))
+    out.append_short(ShortBytes(text, sizes.view(np.uint64), 7))
 
 
 def write_offsets(out: RowWriter, seconds: Numbers) -> None:
@@ -139,11 +139,11 @@ def write_offsets(out: RowWriter, seconds: Numbers) -> None:
     The shape of `seconds` is (n,), or (1,) if all offsets are equal.
     """
     if len(seconds) == 1:
-        out.constant(_offset_text(int(seconds[0])))
+        out.append_constant(_offset_text(int(seconds[0])))
         return
     encoded: Any = pa.array(seconds).dictionary_encode()
     text = [_offset_text(offset) for offset in encoded.dictionary.to_pylist()]
-    out.column(pa.array(text, pa.binary()).take(encoded.indices))
+    out.append_column(pa.array(text, pa.binary()).take(encoded.indices))
 
 
 def _offset_text(seconds: int) -> bytes:
@@ -160,5 +160,5 @@ def write_interval(out: RowWriter, micros: Numbers) -> None:
     size = magnitudes(micros)
     days = size // np.uint64(DAY_US)
     write_digits(out, days)
-    out.constant(b" ")
+    out.append_constant(b" ")
     write_times(out, (size - days * np.uint64(DAY_US)).view(np.int64))

@@ -27,7 +27,7 @@ from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
 from spark_kafka_sink.formats.encoding.row_encoder import CellWriter, RowEncoder, write_valid
-from spark_kafka_sink.formats.encoding.row_writer import RowWriter, grouped
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.formats.encoding.scalar_writers import write_nothing
 from spark_kafka_sink.formats.encoding.time_text import (
     write_dates,
@@ -36,12 +36,13 @@ from spark_kafka_sink.formats.encoding.time_text import (
     write_times,
     write_timestamps,
 )
-from spark_kafka_sink.kafka.records.columns import VarintBytes, binary_array, nullable_lengths
+from spark_kafka_sink.kafka.records.columns import binary_array, nullable_lengths
+from spark_kafka_sink.kafka.records.views import ShortBytes
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
-    from spark_kafka_sink.formats.encoding.row_writer import Numbers
+    from spark_kafka_sink.kafka.records.varint import Numbers
 
 _ESCAPES: Final = {
     **{code: f"\\u{code:04X}" for code in range(0x20)},
@@ -52,7 +53,7 @@ _ESCAPES: Final = {
 """Escape sequence of each byte that JSON does not allow in a string."""
 _PLAIN: Final[dict[Shape, CellWriter]] = {
     Shape.NULL: write_nothing,
-    Shape.BOOLEAN: lambda cells, out: out.flags(cells.numbers(), b"true", b"false"),
+    Shape.BOOLEAN: lambda cells, out: out.append_either(cells.numbers(), b"true", b"false"),
     Shape.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
     Shape.FLOAT: lambda cells, out: write_floats(out, cells.numbers()),
 }
@@ -93,9 +94,9 @@ def _base64_column(column: pa.BinaryArray) -> pa.BinaryArray:
     lengths = nullable_lengths(column, 0).astype(np.int64)
     groups = -(-lengths // 3)
     writer = RowWriter(len(column))
-    writer.column(column)
+    writer.append_column(column)
     missing = (groups * 3 - lengths).view(np.uint64)
-    writer.word(VarintBytes(np.zeros(1, np.uint64), missing, 2))
+    writer.append_short(ShortBytes(np.zeros(1, np.uint64), missing, 2))
     padded = memoryview(writer.join().buffers()[2] or b"")[: int(groups.sum()) * 3]
     encoded = np.frombuffer(bytearray(base64.b64encode(padded)), np.uint8)
     ends = np.cumsum(groups * 4)
@@ -112,7 +113,7 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
 
 
 def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
-    out.column(_escaped(cells.utf8(path)))
+    out.append_column(_escaped(cells.utf8(path)))
 
 
 def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
@@ -127,13 +128,13 @@ def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
 
 
 def _write_interval(cells: Cells, out: RowWriter) -> None:
-    out.constant(b"INTERVAL '")
+    out.append_constant(b"INTERVAL '")
     write_interval(out, cells.integers())
-    out.constant(b"' DAY TO SECOND")
+    out.append_constant(b"' DAY TO SECOND")
 
 
 _QUOTED: Final[dict[Shape, CellWriter]] = {
-    Shape.BYTES: lambda cells, out: out.column(_base64_column(cells.strings())),
+    Shape.BYTES: lambda cells, out: out.append_column(_base64_column(cells.strings())),
     Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
     Shape.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
     Shape.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
@@ -146,9 +147,9 @@ def _write_float_name(cells: Cells, out: RowWriter) -> None:
 
 
 def _write_quoted(write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
-    out.constant(b'"')
+    out.append_constant(b'"')
     write_cells(cells, out)
-    out.constant(b'"')
+    out.append_constant(b'"')
 
 
 def _write_list(item: CellWriter, cells: Cells, out: RowWriter) -> None:
@@ -162,7 +163,7 @@ def _write_map(key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter)
     offsets, entries = cells.items()
     inner = RowWriter(len(entries))
     key(entries.field(0), inner)
-    inner.constant(b":")
+    inner.append_constant(b":")
     _write_or_null(value, entries.field(1), inner)
     _write_items(inner, offsets, b"{}", out)
 
@@ -171,7 +172,7 @@ def _write_or_null(write_cells: CellWriter, cells: Cells, out: RowWriter) -> Non
     write_valid(write_cells, cells, out)
     valid = cells.valid()
     if valid is not None:
-        out.flags(~valid, b"null")
+        out.append_either(~valid, b"null")
 
 
 def _write_items(items: RowWriter, offsets: Numbers, ends: bytes, out: RowWriter) -> None:
@@ -180,27 +181,27 @@ def _write_items(items: RowWriter, offsets: Numbers, ends: bytes, out: RowWriter
     is_last = np.zeros(items.rows, np.bool_)
     is_last[offsets[1:][is_full] - 1] = True
     if items.rows:
-        items.flags(is_last, ends[1:], b",")
-    out.constant(ends[:1])
-    out.column(grouped(items.join(), offsets))
-    out.flags(is_full, b"", ends[1:])
+        items.append_either(is_last, ends[1:], b",")
+    out.append_constant(ends[:1])
+    out.append_column(group_items(items.join(), offsets))
+    out.append_either(is_full, b"", ends[1:])
 
 
 def _write_object(
     fields: list[tuple[bytes, CellWriter]], cells: Cells, out: RowWriter, *, writes_nulls: bool
 ) -> None:
     """Append an object. Each field consists of its name (quoted, with a colon) and its writer."""
-    out.constant(b"{")
+    out.append_constant(b"{")
     before: Mask | None = np.zeros(len(cells), np.bool_)
     """The rows in which an earlier field was written; None for all rows."""
     for number, (name, write_cells) in enumerate(fields):
         field = cells.field(number)
         if writes_nulls:
-            out.constant(b"," + name if number else name)
+            out.append_constant(b"," + name if number else name)
             _write_or_null(write_cells, field, out)
         else:
             before = _write_field(name, write_cells, field, out, before)
-    out.constant(b"}")
+    out.append_constant(b"}")
 
 
 def _write_field(
@@ -213,7 +214,7 @@ def _write_field(
         return None
     comma = before if valid is None else before & valid
     if comma.any():
-        out.flags(comma, b",")
+        out.append_either(comma, b",")
     write_valid(write_cells, field, out, name)
     return None if valid is None else before | valid
 

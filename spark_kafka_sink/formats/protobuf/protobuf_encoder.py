@@ -26,7 +26,7 @@ from spark_kafka_sink.formats.encoding.row_encoder import (
     write_required,
     write_valid,
 )
-from spark_kafka_sink.formats.encoding.row_writer import RowWriter, grouped
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_boolean,
     write_bytes,
@@ -34,7 +34,7 @@ from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_nothing,
     write_symbol,
 )
-from spark_kafka_sink.formats.encoding.varints import zigzag
+from spark_kafka_sink.kafka.records.varint import zigzag
 from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
 from spark_kafka_sink.formats.protobuf.protobuf_schema import (
     DURATION,
@@ -280,9 +280,9 @@ def _integer(kind: ProtoType, column: Column) -> CellWriter | None:
         words = zigzag(values) if kind in _SIGNED else values.view(np.uint64)
         if kind in _FIXED:
             size = _FIXED[kind]
-            out.fixed(words & np.uint64((1 << 8 * size) - 1), size)
+            out.append_low_bytes(words & np.uint64((1 << 8 * size) - 1), size)
         else:
-            out.varints(words)
+            out.append_varints(words)
 
     return write
 
@@ -293,9 +293,9 @@ def _write_unsigned(kind: ProtoType, path: str, cells: Cells, out: RowWriter) ->
     cells.fail(decimals.high != 0, path, f"has a number out of the range of {kind.name.lower()}")
     words = np.ascontiguousarray(decimals.low).view(np.uint64)
     if kind in _FIXED:
-        out.fixed(words, _FIXED[kind])
+        out.append_low_bytes(words, _FIXED[kind])
     else:
-        out.varints(words)
+        out.append_varints(words)
 
 
 def _write_seconds(name: str, path: str, cells: Cells, out: RowWriter) -> None:
@@ -309,15 +309,15 @@ def _write_seconds(name: str, path: str, cells: Cells, out: RowWriter) -> None:
     if pa.types.is_duration(cells.array.type):
         seconds += (micros < 0) & (micros % 1_000_000 != 0)
     nanos = (micros - seconds * 1_000_000) * 1000
-    out.constant(tag(1, _VARINT))
-    out.varints(seconds.view(np.uint64))
-    out.constant(tag(2, _VARINT))
-    out.varints(nanos.view(np.uint64))
+    out.append_constant(tag(1, _VARINT))
+    out.append_varints(seconds.view(np.uint64))
+    out.append_constant(tag(2, _VARINT))
+    out.append_varints(nanos.view(np.uint64))
 
 
 def _write_wrapped(start: bytes, write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
     """Append the only field of a wrapper message."""
-    out.constant(start)
+    out.append_constant(start)
     write_cells(cells, out)
 
 
@@ -325,14 +325,14 @@ def _write_embedded(body: CellWriter, cells: Cells, out: RowWriter) -> None:
     """Append the output of `body`, preceded by its length."""
     inner = RowWriter(len(cells))
     body(cells, inner)
-    out.varints(inner.sizes().view(np.uint64))
-    out.append(inner)
+    out.append_varints(inner.row_sizes().view(np.uint64))
+    out.append_rows(inner)
 
 
 def _write_group(body: CellWriter, end: bytes, cells: Cells, out: RowWriter) -> None:
     """Append the output of `body`, followed by the end tag."""
     body(cells, out)
-    out.constant(end)
+    out.append_constant(end)
 
 
 def _write_closed(
@@ -350,23 +350,23 @@ def _items(
     offsets, items = cells.items()
     inner = RowWriter(len(items))
     write_required(item, path, items, inner, before)
-    return np.diff(offsets), grouped(inner.join(), offsets)
+    return np.diff(offsets), group_items(inner.join(), offsets)
 
 
 def _write_repeated(
     start: bytes, item: CellWriter, path: str, cells: Cells, out: RowWriter
 ) -> None:
     """Append every item of a list after its tag."""
-    out.column(_items(item, path, cells, start)[1])
+    out.append_column(_items(item, path, cells, start)[1])
 
 
 def _write_packed(start: bytes, item: CellWriter, path: str, cells: Cells, out: RowWriter) -> None:
     """Append the items of a list after one tag and their length."""
     counts, rows = _items(item, path, cells, b"")
     packed = RowWriter(len(cells))
-    packed.constant(start)
-    packed.sized(rows)
-    out.append(packed, counts > 0)
+    packed.append_constant(start)
+    packed.append_sized(rows)
+    out.append_rows(packed, counts > 0)
 
 
 def _write_map(
@@ -380,9 +380,9 @@ def _write_map(
 
     offsets, entries = cells.items()
     inner = RowWriter(len(entries))
-    inner.constant(start)
+    inner.append_constant(start)
     _write_embedded(write_entry, entries, inner)
-    out.column(grouped(inner.join(), offsets))
+    out.append_column(group_items(inner.join(), offsets))
 
 
 def _write_message(fields: list[tuple[int, CellWriter]], cells: Cells, out: RowWriter) -> None:

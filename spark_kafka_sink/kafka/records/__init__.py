@@ -2,9 +2,10 @@
 
 In reading order:
 
-- `columns`: rows as Arrow columns, binary arrays as NumPy views, and inline binary views
-- `varint`: zig-zag varints, as single numbers or as columns
-- `views`: join binary views of several columns into rows
+- `columns`: the columns of a chunk of records, and binary arrays as NumPy views
+- `views`: inline binary views, and how views of several columns are joined into rows
+- `varint`: varints, as single numbers or as columns
+- `row_writer`: build rows of bytes from constants, short values, columns and other rows
 - `record_encoder`: encode columns as records, encode header sections, and bound the size of records
 - `compression`: the five codecs, with the framing of Java's client
 - `record_batch`: the batch header and its CRC

@@ -1,34 +1,15 @@
-"""Rows as Arrow columns, binary arrays as NumPy views, and inline binary views.
-
-In Arrow's binary view layout, a value of up to twelve bytes is stored inline in two 64-bit numbers.
-The first contains the size and the first four bytes, the second contains the remaining bytes.
-`InlineView` builds these views for all rows at once: it joins short byte strings with 64-bit shifts
-instead of byte by byte. The first byte is always the least significant.
-
-Source: the Arrow columnar format's "Variable-size Binary View Layout".
-"""
+"""The columns of a chunk of records, and binary arrays as NumPy views."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-INLINE_SIZE = 12
-"""Maximum number of bytes that a binary view stores inline."""
-REGISTER_SIZE = 8
-"""Maximum number of bytes that one append adds: the width of a 64-bit register."""
-_BYTE_BITS = np.uint64(3)
-"""Left shift that converts a number of bytes to bits."""
-_HALF = np.uint64(32)
-_WHOLE = np.uint64(64)
-_ZERO = np.zeros(1, np.uint64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,76 +109,3 @@ def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
     valid = np.packbits(np.asarray(column.is_valid()), bitorder="little").tobytes()
     buffers = [pa.py_buffer(valid), *array.buffers()[1:]]
     return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(array), buffers))
-
-
-class VarintBytes(NamedTuple):
-    """Up to eight bytes per row. Both arrays have shape (n,), or (1,) if all rows are equal.
-
-    In `bytes`, the first byte is the least significant, and bytes beyond `size` are 0. No size
-    exceeds `largest`.
-    """
-
-    bytes: NDArray[np.uint64]
-    size: NDArray[np.uint64]
-    largest: int
-
-
-@lru_cache(maxsize=1024)
-def constant_bytes(value: bytes) -> VarintBytes:
-    """Return the same bytes, at most eight, for every row.
-
-    The cache is useful for a few recurring values. Chunks with a single row have new values each
-    time.
-    """
-    number = np.array([int.from_bytes(value, "little")], np.uint64)
-    return VarintBytes(number, np.array([len(value)], np.uint64), len(value))
-
-
-class InlineView:
-    """A column of short values, at most `INLINE_SIZE` bytes each. Sizes can differ between rows."""
-
-    __slots__ = ("_high", "_low", "largest", "size")
-
-    size: NDArray[np.uint64]
-    """Size of each row in bytes, shape (n,), or (1,) if it is the same for all rows."""
-    largest: int
-    """Maximum size of a row in bytes."""
-
-    def __init__(self, first: VarintBytes) -> None:
-        self._low, self.size, self.largest = first
-        self._high = _ZERO
-
-    def fits(self, varints: VarintBytes | InlineView) -> bool:
-        """Return True if these bytes fit into every row."""
-        return self.largest + varints.largest <= INLINE_SIZE
-
-    def append(self, varints: VarintBytes) -> None:
-        """Append these bytes to every row.
-
-        Shifts by 64 or more result in 0, as do negative shifts, because they wrap around.
-        """
-        bits = self.size << _BYTE_BITS
-        self._low = self._low | (varints.bytes << bits)
-        self.largest += varints.largest
-        if self.largest > REGISTER_SIZE:
-            beyond = (varints.bytes >> (_WHOLE - bits)) | (varints.bytes << (bits - _WHOLE))
-            self._high = self._high | beyond
-        self.size = self.size + varints.size
-
-    def where(self, mask: NDArray[np.bool_]) -> InlineView:
-        """Return the bytes of the rows where the mask is True; all other rows are empty."""
-        keep = mask.astype(np.uint64)
-        kept = InlineView(VarintBytes(self._low * keep, self.size * keep, self.largest))
-        kept._high = self._high * keep
-        return kept
-
-    def register(self) -> VarintBytes | None:
-        """Return the bytes, or None if a row can exceed the size of a register."""
-        if self.largest > REGISTER_SIZE:
-            return None
-        return VarintBytes(self._low, self.size, self.largest)
-
-    def write(self, views: NDArray[np.uint64]) -> None:
-        """Write the binary view of each row to `views`, shape (n, 2)."""
-        np.bitwise_or(self._low << _HALF, self.size, out=views[:, 0])
-        np.bitwise_or(self._low >> _HALF, self._high << _HALF, out=views[:, 1])

@@ -6,49 +6,29 @@ One Arrow cast over all fields of all rows writes the same bytes as ``DefaultRec
 
 The data buffer of the result, in row order, is the records section of a RecordBatch.
 
-`RowBuilder` builds the rows from columns of binary views. Short fields, such as varints, are stored
-inline and share views. The views of a column's entries point to the column's data. One cast joins
-the views of all rows (`records.views`).
+`RowWriter` builds the rows. A record without headers ends with the byte 0. It is written before the
+next record instead, so that it shares a view with that record's first fields; see `join_views`.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.kafka.records.columns import (
-    REGISTER_SIZE,
-    InlineView,
-    VarintBytes,
-    binary_array,
-    constant_bytes,
-    lengths_of,
-    nullable_lengths,
-    offsets_of,
-)
-from spark_kafka_sink.kafka.records.varint import (
-    build_varints,
-    extremes,
-    varint,
-    varint_bytes,
-    varint_size,
-)
-from spark_kafka_sink.kafka.records.views import Entries, join_views
+from spark_kafka_sink.kafka.records.columns import lengths_of, nullable_lengths, offsets_of
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
+from spark_kafka_sink.kafka.records.varint import varint, varint_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from spark_kafka_sink.kafka.records.columns import Columns
-
-    _Field: TypeAlias = "bytes | VarintBytes | Entries"
-    """A constant, a few bytes per row, or a column."""
-
 
 NULL = varint(-1)
 """The encoded length of a null key or value."""
@@ -59,119 +39,6 @@ _NO_DELAY = _ATTRIBUTES + varint(0)
 """Attributes and timestamp delta of a record that has the base timestamp of its batch."""
 _NO_HEADERS = varint(0)
 _MAX_TIMESTAMP_SIZE = 10
-
-
-class RowBuilder:
-    """The fields of every row from left to right. Adjacent constants are merged into one field."""
-
-    __slots__ = ("_fields", "_rows", "_size", "_sizes")
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._fields: list[_Field] = []
-        self._size = 0
-        self._sizes: NDArray[np.int32] | None = None
-
-    def constant(self, value: bytes) -> None:
-        """Append the same bytes to every row."""
-        self._fields.append(value)
-        self._size += len(value)
-
-    def column(self, column: pa.BinaryArray) -> None:
-        """Append one entry of a column to each row."""
-        self._entries(column, lengths_of(column))
-
-    def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
-        """Append a zig-zag varint to each row, and reserve at least `room` bytes in its view.
-
-        The reserve keeps the layout unchanged if values grow with the number of rows.
-        """
-        low, high = extremes(values)
-        if low == high:
-            self.constant(varint(low))
-            return
-        encoded = varint_bytes(values, low, high)
-        if encoded is None:
-            self.column(build_varints(values))
-            return
-        self._fields.append(encoded._replace(largest=max(encoded.largest, room)))
-        self._add_sizes(encoded.size.astype(np.int32))
-
-    def nullable(self, column: pa.BinaryArray | None) -> None:
-        """Append a key or a value: its length (-1 for null) and its bytes."""
-        if column is None:
-            self.constant(NULL)
-            return
-        lengths = nullable_lengths(column)
-        self.varints(lengths)
-        self._entries(column, np.maximum(lengths, 0) if column.null_count else lengths)
-
-    def length_of(self, body: RowBuilder) -> None:
-        """Append the length of each row of `body` as a varint."""
-        if body._sizes is None:
-            self.constant(varint(body._size))
-        else:
-            self.varints(body._sizes + np.int32(body._size))
-
-    def join(
-        self, front: RowBuilder | None = None, order: NDArray[np.intp] | None = None
-    ) -> pa.BinaryArray:
-        """Return the rows in `order`. In each row, the fields of `front` come first.
-
-        A constant of at most eight bytes at the end of the rows is written before the fields of the
-        next row instead, so that it shares a view with them. The constant of the last row gets its
-        own view.
-        """
-        fields = _merged([*(front._fields if front else ()), *self._fields])
-        last, tail = fields[-1] if fields else None, b""
-        if isinstance(last, bytes) and len(last) <= REGISTER_SIZE:
-            tail = last
-            fields = _merged([tail, *fields[:-1]])
-        return join_views(_share_views(fields), self._rows, order, tail)
-
-    def _entries(self, column: pa.BinaryArray, lengths: NDArray[np.int32]) -> None:
-        self._fields.append(Entries(column, lengths))
-        self._add_sizes(lengths)
-
-    def _add_sizes(self, sizes: NDArray[np.int32]) -> None:
-        self._sizes = sizes if self._sizes is None else self._sizes + sizes
-
-
-def _merged(fields: list[_Field]) -> list[_Field]:
-    """Return the fields with adjacent constants joined."""
-    merged: list[_Field] = []
-    for field in fields:
-        last = merged[-1] if merged else None
-        if isinstance(field, bytes) and isinstance(last, bytes):
-            merged[-1] = last + field
-        else:
-            merged.append(field)
-    return merged
-
-
-def _share_views(fields: list[_Field]) -> list[InlineView | Entries]:
-    """Return the fields with adjacent short fields packed into inline views."""
-    columns: list[InlineView | Entries] = []
-    for field in _in_registers(fields):
-        if isinstance(field, Entries):
-            columns.append(field)
-            continue
-        last = columns[-1] if columns else None
-        if isinstance(last, InlineView) and last.fits(field):
-            last.append(field)
-        else:
-            columns.append(InlineView(field))
-    return columns
-
-
-def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | Entries]:
-    """Yield the fields, with constants split into pieces of at most eight bytes."""
-    for field in fields:
-        if isinstance(field, bytes):
-            for start in range(0, len(field), REGISTER_SIZE):
-                yield constant_bytes(field[start : start + REGISTER_SIZE])
-        else:
-            yield field
 
 
 def encode_records(
@@ -188,22 +55,31 @@ def encode_records(
         timestamp_deltas: milliseconds after the batch's base timestamp, shape (n,); None for 0.
         order: row numbers in the order of the result; None for the order of the chunk.
     """
-    body = RowBuilder(len(columns))
+    tail = _NO_HEADERS if columns.headers is None else b""
+    body = RowWriter(len(columns))
     if timestamp_deltas is None:
-        body.constant(_NO_DELAY)
+        body.append_constant(_NO_DELAY)
     else:
-        body.constant(_ATTRIBUTES)
-        body.varints(timestamp_deltas)
-    body.varints(offset_deltas, MAX_OFFSET_DELTA_SIZE)
-    body.nullable(columns.key)
-    body.nullable(columns.value)
-    if columns.headers is None:
-        body.constant(_NO_HEADERS)
+        body.append_constant(_ATTRIBUTES)
+        body.append_zigzag(timestamp_deltas)
+    body.append_zigzag(offset_deltas)
+    _append_nullable(body, columns.key)
+    _append_nullable(body, columns.value)
+    if columns.headers is not None:
+        body.append_column(columns.headers)
+    records = RowWriter(len(columns))
+    records.append_constant(tail)
+    records.append_zigzag(body.row_sizes() + len(tail))
+    records.append_rows(body)
+    return records.join(order, tail)
+
+
+def _append_nullable(out: RowWriter, column: pa.BinaryArray | None) -> None:
+    """Append keys or values: the length (-1 for null) and the bytes of each."""
+    if column is None:
+        out.append_constant(NULL)
     else:
-        body.column(columns.headers)
-    length = RowBuilder(len(columns))
-    length.length_of(body)
-    return body.join(length, order)
+        out.append_sized(column, is_zigzag=True, null=-1)
 
 
 def slice_records(encoded: pa.BinaryArray, start: int, stop: int) -> memoryview:
@@ -234,17 +110,13 @@ def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
     offsets = np.asarray(headers.offsets)
     first, last = int(offsets[0]), int(offsets[-1])
     entries = cast("pa.StructArray", headers.values.slice(first, last - first))
-    entry = RowBuilder(len(entries))
-    entry.nullable(cast("pa.BinaryArray", entries.field(0)))
-    entry.nullable(cast("pa.BinaryArray", entries.field(1)))
-    flat = entry.join()
-    # The bytes of a row's headers are already contiguous, so only the row offsets change.
-    body = flat.buffers()[2] or pa.py_buffer(b"")
-    grouped = binary_array(offsets_of(flat)[offsets - first], body)
-    section = RowBuilder(len(headers))
-    section.varints(np.diff(offsets))
-    section.column(grouped)
-    return section.join()
+    items = RowWriter(len(entries))
+    _append_nullable(items, cast("pa.BinaryArray", entries.field(0)))
+    _append_nullable(items, cast("pa.BinaryArray", entries.field(1)))
+    sections = RowWriter(len(headers))
+    sections.append_zigzag(np.diff(offsets))
+    sections.append_column(group_items(items.join(), offsets - first))
+    return sections.join()
 
 
 def _without_hidden(headers: pa.ListArray[Any]) -> pa.ListArray[Any]:

@@ -1,9 +1,7 @@
-"""Zig-zag varints: single numbers, or whole columns without Python code per row.
+"""Varints, also zig-zag encoded: single numbers, or whole columns without Python code per row.
 
-When encoding, small numbers (lengths, offset deltas) are looked up in a table of encoded varints.
-All other numbers are encoded in NumPy, in groups of seven bits. Decoding follows Java: 32 bits in
-at most five bytes, or 64 bits in at most ten bytes. Callers of `read_varints` must ensure that this
-many bytes follow each position.
+Decoding follows Java: 32 bits in at most five bytes, or 64 bits in at most ten bytes. Callers of
+`read_varints` must ensure that this many bytes follow each position.
 
 Source: Kafka's ``ByteUtils.writeVarlong`` and ``ByteUtils.readVarint``.
 """
@@ -17,23 +15,40 @@ import numpy as np
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import write_uvarint
-from spark_kafka_sink.kafka.records.columns import REGISTER_SIZE, VarintBytes, binary_array
+from spark_kafka_sink.kafka.records.views import REGISTER_SIZE, ShortBytes, constant_size
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Bytes: TypeAlias = NDArray[np.uint8]
     Numbers: TypeAlias = NDArray[np.int64]
     Integers: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+    Words: TypeAlias = NDArray[np.uint64]
 
 INT_BYTES: Final = 5
 LONG_BYTES: Final = 10
 
-TABLE_SIZE = 1 << 16
-"""Values from -1 to TABLE_SIZE - 2 are looked up in the table."""
-
-_SEVEN_BITS = np.uint64(0x7F)
+_SEPTETS: Final = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
+        (0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (0x007F007F007F007F, 0x3F803F803F803F80, 1),
+    )
+)
+"""Masks and shifts that spread 56 bits over eight bytes by repeated halving."""
+_STEPS: Final = ((1 << 28, 0), (1 << 14, 1), (0, 2))
+"""For each limit, the first step that is needed for numbers from the limit on."""
+_CONTINUATION_BITS: Final = np.array(
+    [0x8080808080808080 & ((1 << 8 * max(size - 1, 0)) - 1) for size in range(9)]
+    + [0x8080808080808080] * 2,
+    np.uint64,
+)
+"""Continuation bits of the first eight bytes of a varint, by its size in bytes."""
+_TABLE_SIZE: Final = 1 << 14
+"""Smaller numbers, such as most lengths, are looked up in a table of varints."""
+_EIGHT: Final = np.uint64(REGISTER_SIZE)
+_FIRST_BITS: Final = np.uint64((1 << 7 * REGISTER_SIZE) - 1)
 _CONTINUES: Final = 0x80
 """The bit that is set if another byte of the varint follows."""
 _ONE_BYTE: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_CONTINUES)], np.int64)
@@ -48,79 +63,65 @@ def varint(value: int) -> bytes:
 
 def varint_size(value: int) -> int:
     """Return the size of `varint(value)` in bytes."""
-    zigzag = (value << 1) ^ (value >> 63)
-    return max(1, (zigzag.bit_length() + 6) // 7)
+    encoded = (value << 1) ^ (value >> 63)
+    return max(1, (encoded.bit_length() + 6) // 7)
 
 
-def build_varints(values: Integers) -> pa.BinaryArray:
-    """Encode any values, shape (n,), as n binary rows of 1 to 10 bytes."""
+def zigzag(values: Integers) -> Words:
+    """Return the zig-zag encoding of each number, shape (n,)."""
     wide = values.astype(np.int64, copy=False)
-    zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
-    sizes = np.ones(len(values), np.int32)
-    for position in range(1, 10):
-        sizes += zigzag >= np.uint64(1 << 7 * position)
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    data = np.zeros(offsets[-1], np.uint8)
-    starts, rows = offsets[:-1], np.arange(len(values))
-    for position in range(int(sizes.max(initial=0))):
-        rows = rows[sizes[rows] > position]
-        septet = ((zigzag[rows] >> np.uint64(7 * position)) & _SEVEN_BITS).astype(np.uint8)
-        septet[sizes[rows] > position + 1] |= np.uint8(_CONTINUES)
-        data[starts[rows] + position] = septet
-    return binary_array(offsets, data)
+    return ((wide << 1) ^ (wide >> 63)).view(np.uint64)
 
 
-def extremes(values: Integers) -> tuple[int, int]:
-    """Return the lowest and the highest value, or 0 and 0 if there are no values."""
-    return (int(values.min()), int(values.max())) if len(values) else (0, 0)
+def _septets(values: Words, high: int) -> Words:
+    """Return numbers of up to 56 bits with seven bits per byte; `high` is the largest number."""
+    first = next(step for lower_bound, step in _STEPS if high >= lower_bound)
+    for low_mask, high_mask, shift in _SEPTETS[first:]:
+        values = (values & low_mask) | ((values & high_mask) << shift)
+    return values
 
 
-def varint_bytes(values: Integers, low: int, high: int) -> VarintBytes | None:
-    """Return the zig-zag varint of each row, or None if a varint has more than eight bytes.
-
-    `low` and `high` are the lowest and the highest of the values, which have shape (n,).
-    """
-    largest = max(varint_size(low), varint_size(high))
-    if low >= -1 and high < TABLE_SIZE - 1:
-        entries = values.astype(np.intp) + 1
-        return VarintBytes(_table().take(entries), _sizes(values, low, high), largest)
-    if largest > REGISTER_SIZE:
-        return None
-    return _built(values, largest)
-
-
-@cache
-def _table() -> NDArray[np.uint64]:
-    """Return the varints of -1, 0, 1 …; the varint of v is at index v + 1."""
-    return _built(np.arange(-1, TABLE_SIZE - 1), 3).bytes
-
-
-def _sizes(values: Integers, low: int, high: int) -> NDArray[np.uint64]:
-    """Return the size of each varint, for values from `low` (at least -1) to `high`.
-
-    Shape (n,), or (1,) if all sizes are equal.
-    """
-    smallest, largest = varint_size(max(low, 0)), varint_size(high)
-    sizes = np.full(1 if smallest == largest else len(values), smallest, np.uint64)
-    for size in range(smallest, largest):
-        sizes += values >= (1 << 7 * size - 1)
+def _varint_sizes(values: Words, low: int, high: int) -> Words:
+    """Return the size of each varint in bytes; shape (1,) if it is the same for all."""
+    min_size, max_size = len(write_uvarint(low)), len(write_uvarint(high))
+    if min_size == max_size:
+        return constant_size(min_size)
+    sizes = np.full(len(values), min_size, np.uint64)
+    for size in range(min_size, max_size):
+        sizes += values >= np.uint64(1 << 7 * size)
     return sizes
 
 
-def _built(values: Integers, largest: int) -> VarintBytes:
-    """Encode values as varints of at most `largest` bytes, where `largest` is at most eight."""
-    wide = values.astype(np.int64, copy=False)
-    zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
-    encoded = zigzag & _SEVEN_BITS
-    sizes = np.ones(len(values), np.uint64)
-    for index in range(1, largest):
-        remaining_bits = zigzag >> np.uint64(7 * index)
-        continues = remaining_bits != 0
-        encoded |= (remaining_bits & _SEVEN_BITS) << np.uint64(8 * index)
-        encoded |= continues.astype(np.uint64) << np.uint64(8 * index - 1)
-        sizes += continues
-    return VarintBytes(encoded, sizes, largest)
+def short_varints(values: Words, low: int, high: int) -> ShortBytes:
+    """Return varints of at most eight bytes."""
+    sizes = _varint_sizes(values, low, high)
+    if high < 1 << 7:
+        return ShortBytes(values, sizes, 1)
+    if high < _TABLE_SIZE:
+        return ShortBytes(_table().take(values.view(np.int64)), sizes, len(write_uvarint(high)))
+    return ShortBytes(_encoded(values, sizes, high), sizes, len(write_uvarint(high)))
+
+
+@cache
+def _table() -> Words:
+    """Return the varints of the numbers below `_TABLE_SIZE`."""
+    numbers = np.arange(_TABLE_SIZE, dtype=np.uint64)
+    return _encoded(numbers, _varint_sizes(numbers, 0, _TABLE_SIZE - 1), _TABLE_SIZE)
+
+
+def _encoded(values: Words, sizes: Words, high: int) -> Words:
+    return _septets(values, high) | _CONTINUATION_BITS.take(sizes.view(np.int64))
+
+
+def long_varints(values: Words) -> tuple[ShortBytes, ShortBytes]:
+    """Return varints of up to ten bytes as two words; the second word of short varints is empty."""
+    sizes = _varint_sizes(values, 0, (1 << 64) - 1)
+    first = np.minimum(sizes, _EIGHT)
+    encoded = _septets(values & _FIRST_BITS, 1 << 55) | _CONTINUATION_BITS.take(sizes.view(np.int64))
+    high_bits = values >> np.uint64(7 * REGISTER_SIZE)
+    second = (high_bits & np.uint64(0x7F)) | ((high_bits >> np.uint64(7)) << np.uint64(8))
+    second |= (sizes == 10).astype(np.uint64) << np.uint64(7)
+    return ShortBytes(encoded, first, REGISTER_SIZE), ShortBytes(second, sizes - first, 2)
 
 
 def read_varints(buffer: Bytes, positions: Numbers, longest: int) -> tuple[Numbers, Numbers]:

@@ -3,30 +3,38 @@
 The views of all columns are interleaved row by row. The cast to plain binary copies their bytes in
 this order into one data buffer, at about three nanoseconds per view.
 
+A value of up to twelve bytes is stored inline, in the two 64-bit numbers of its view: the first
+contains the size and the first four bytes, the second contains the remaining bytes. `InlineView`
+builds these views for all rows at once: it joins short byte strings with 64-bit shifts instead of
+byte by byte. The first byte is always the least significant.
+
 Source: the Arrow columnar format's "Variable-size Binary View Layout".
 """
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.kafka.records.columns import (
-    INLINE_SIZE,
-    InlineView,
-    binary_array,
-    constant_bytes,
-    offsets_of,
-)
+from spark_kafka_sink.kafka.records.columns import binary_array, offsets_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+INLINE_SIZE = 12
+"""Maximum number of bytes that a binary view stores inline."""
+REGISTER_SIZE = 8
+"""Maximum number of bytes that one append adds: the width of a 64-bit register."""
+_BYTE_BITS = np.uint64(3)
+"""Left shift that converts a number of bytes to bits."""
 _SIZE_BITS = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+_WHOLE = np.uint64(64)
+_ZERO = np.zeros(1, np.uint64)
 _TO_BINARY = pc.CastOptions.unsafe(pa.binary())
 _CACHE_LINE = 64
 """Number of bytes that a processor fetches at once."""
@@ -34,6 +42,86 @@ _VIEW = np.dtype("V16")
 """A view as a single item to copy. As two numbers, it contains the size and the first bytes, and
 the buffer and the offset.
 """
+
+
+class ShortBytes(NamedTuple):
+    """Up to eight bytes per row. Both arrays have shape (n,), or (1,) if all rows are equal.
+
+    In `bytes`, the first byte is the least significant, and bytes beyond `size` are 0. No size
+    exceeds `largest`.
+    """
+
+    bytes: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    largest: int
+
+
+@cache
+def constant_size(size: int) -> NDArray[np.uint64]:
+    """Return a size that is the same in all rows, shape (1,)."""
+    return np.array([size], np.uint64)
+
+
+@lru_cache(maxsize=1024)
+def constant_bytes(value: bytes) -> ShortBytes:
+    """Return the same bytes, at most eight, for every row.
+
+    The cache is useful for a few recurring values. Chunks with a single row have new values each
+    time.
+    """
+    number = np.array([int.from_bytes(value, "little")], np.uint64)
+    return ShortBytes(number, constant_size(len(value)), len(value))
+
+
+class InlineView:
+    """A column of short values, at most `INLINE_SIZE` bytes each. Sizes can differ between rows."""
+
+    __slots__ = ("_high", "_low", "largest", "size")
+
+    size: NDArray[np.uint64]
+    """Size of each row in bytes, shape (n,), or (1,) if it is the same for all rows."""
+    largest: int
+    """Maximum size of a row in bytes."""
+
+    def __init__(self, first: ShortBytes) -> None:
+        self._low, self.size, self.largest = first
+        self._high = _ZERO
+
+    def fits(self, other: ShortBytes | InlineView) -> bool:
+        """Return True if these bytes fit into every row."""
+        return self.largest + other.largest <= INLINE_SIZE
+
+    def append(self, short: ShortBytes) -> None:
+        """Append these bytes to every row.
+
+        Shifts by 64 or more result in 0, as do negative shifts, because they wrap around.
+        """
+        bits = self.size << _BYTE_BITS
+        self._low = self._low | (short.bytes << bits)
+        self.largest += short.largest
+        if self.largest > REGISTER_SIZE:
+            beyond = (short.bytes >> (_WHOLE - bits)) | (short.bytes << (bits - _WHOLE))
+            self._high = self._high | beyond
+        self.size = self.size + short.size
+
+    def extend(self, view: InlineView) -> None:
+        """Append the bytes of another view to every row."""
+        bits = self.size << _BYTE_BITS
+        self.append(ShortBytes(view._low, view.size, view.largest))
+        if view.largest > REGISTER_SIZE:
+            self._high = self._high | (view._high << bits)
+
+    def where(self, mask: NDArray[np.bool_]) -> InlineView:
+        """Return the bytes of the rows where the mask is True; all other rows are empty."""
+        keep = mask.astype(np.uint64)
+        kept = InlineView(ShortBytes(self._low * keep, self.size * keep, self.largest))
+        kept._high = self._high * keep
+        return kept
+
+    def write(self, views: NDArray[np.uint64]) -> None:
+        """Write the binary view of each row to `views`, shape (n, 2)."""
+        np.bitwise_or(self._low << _HALF, self.size, out=views[:, 0])
+        np.bitwise_or(self._low >> _HALF, self._high << _HALF, out=views[:, 1])
 
 
 class Entries(NamedTuple):
@@ -64,7 +152,7 @@ class Constant(NamedTuple):
 
 
 def join_views(
-    columns: list[InlineView | Entries] | list[InlineView | Entries | Constant],
+    columns: list[InlineView | Entries | Constant],
     rows: int,
     order: NDArray[np.intp] | None = None,
     tail: bytes = b"",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.kafka.records.columns import Columns, constant_bytes
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.compression import compress, decompress
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader, checksum
 from spark_kafka_sink.kafka.records.record_decoder import (
@@ -26,6 +26,7 @@ from spark_kafka_sink.kafka.records.record_decoder import (
 )
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, split_records
 from spark_kafka_sink.kafka.records.varint import varint
+from spark_kafka_sink.kafka.records.views import constant_bytes
 from tests.property import reference
 from tests.property.reference import Message, Producer
 from tools.compat.scenarios.produce import BODIES, HEADER, Raw
