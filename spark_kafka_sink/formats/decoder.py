@@ -209,13 +209,13 @@ def _avro(schema: str) -> Callable[[bytes], Any]:
 def _without_times(declaration: Any) -> Any:
     """Return an Avro schema with numbers instead of dates, times and timestamps."""
     if isinstance(declaration, list):
-        return [_without_times(part) for part in declaration]
+        return [_without_times(node) for node in declaration]
     if not isinstance(declaration, dict):
         return declaration
     is_time = _TIME.match(str(declaration.get("logicalType")))
     return {
-        name: part if name == "default" else _without_times(part)
-        for name, part in declaration.items()
+        name: node if name == "default" else _without_times(node)
+        for name, node in declaration.items()
         if name != "logicalType" or not is_time
     }
 

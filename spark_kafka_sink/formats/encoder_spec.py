@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.encoding.row_encoder import RowEncoder
 
     Check: TypeAlias = Callable[[Cells, bool], None]
-    """Adds faults for entries that do not fit; none of the entries is null.
+    """Adds errors for entries that do not fit; none of the entries is null.
 
     The second argument is True if null fields are written, and False if they are omitted.
     """

@@ -16,8 +16,8 @@ from referencing import Registry
 from referencing.jsonschema import specification_with
 
 from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.json.json_check_compiler import compile_check
 from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, Link
-from spark_kafka_sink.formats.json.json_schema import compile_check
 
 LEAVES = ["t.json", "u.json", "a/t.json", "a/u.json", "b/t.json", "a/b/t.json", "m/t.json"]
 ITEMS = ["item.json", "a/item.json", "b/item.json", "a/b/item.json"]

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from tests.spark.support.append import append
 from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
@@ -40,7 +40,7 @@ def in_berlin(spark: SparkSession) -> Iterator[SparkSession]:
 
 def _encoded(array: pa.StructArray) -> list[str | None]:
     spec = EncoderSpec(format=Format.JSON, zone=ZONE)
-    encoded = compile_encoder(spec, array.type).encode(array, RowFaults(len(array)))
+    encoded = compile_encoder(spec, array.type).encode(array, EncodingErrors(len(array)))
     return [None if text is None else text.decode() for text in encoded.to_pylist()]
 
 

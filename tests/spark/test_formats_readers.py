@@ -24,7 +24,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 from tests.spark.support.append import append
@@ -116,7 +116,7 @@ def test_java_reads_big_decimals(spark: SparkSession, precision: int, scale: int
     rows = [{"a": value, "n": value} for value in values]
     array: Any = pa.array(rows, pa.struct([("a", type_), ("n", type_)]))
     spec = EncoderSpec(format=Format.AVRO, schema=text)
-    faults = RowFaults(len(array))
+    faults = EncodingErrors(len(array))
     encoded = compile_encoder(spec, array.type).encode(array, faults)
     assert not faults
     jvm: Any = spark._jvm

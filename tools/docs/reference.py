@@ -47,7 +47,7 @@ from spark_kafka_sink.config.security.security_names import (
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS, SecurityOptions
 from spark_kafka_sink.config.throttling import ThrottlingOptions
 from spark_kafka_sink.config.topic_creation import TopicCreation
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder, derive_schema
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
@@ -509,7 +509,7 @@ def _or_unsupported(
 def _json(type_: pa.StructType, value: Any) -> str:
     spec = EncoderSpec(format=Format.JSON, zone="Europe/Berlin", writes_nulls=True)
     array: Any = pa.array([{"c": value}], type_)
-    encoded = compile_encoder(spec, type_).encode(array, RowFaults(1))
+    encoded = compile_encoder(spec, type_).encode(array, EncodingErrors(1))
     text: str = encoded[0].as_py().decode()
     return text.removeprefix('{"c":').removesuffix("}")
 

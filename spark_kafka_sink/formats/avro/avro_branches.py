@@ -17,24 +17,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
-    from spark_kafka_sink.formats.columns.column import Column
+    from spark_kafka_sink.formats.columns.column_type import ColumnType
 
 _EXACT_BITS: Final = {"float": 24, "double": 53}
 """Number of bits of the integers that a floating-point number represents exactly."""
 _TIMES: Final = {
-    Shape.DATE: "date",
-    Shape.TIME: "time",
-    Shape.TIMESTAMP: "timestamp",
-    Shape.LOCAL_TIMESTAMP: "local-timestamp",
+    ColumnKind.DATE: "date",
+    ColumnKind.TIME: "time",
+    ColumnKind.TIMESTAMP: "timestamp",
+    ColumnKind.LOCAL_TIMESTAMP: "local-timestamp",
 }
 """Start of the logical types that fit a column."""
-_DECIMALS: Final = {Shape.TEXT: ("decimal", "big-decimal"), Shape.BYTES: ("decimal",)}
+_DECIMALS: Final = {ColumnKind.TEXT: ("decimal", "big-decimal"), ColumnKind.BYTES: ("decimal",)}
 """Logical types of bytes to which a column is not written. Spark reads `big-decimal` as bytes."""
 _OTHER_MEANING: Final = 5
 """Lowest rank of dates and times for integers."""
@@ -52,7 +52,7 @@ class Closeness(NamedTuple):
     """True if some values do not fit the type, or lose digits."""
 
 
-def chosen_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
+def choose_branches(union: AvroSchema, column: ColumnType) -> list[tuple[int, AvroSchema]]:
     """Return the numbers and types of the branches for a column; empty if no branch accepts it.
 
     A value that does not fit a branch goes to the next.
@@ -61,12 +61,12 @@ def chosen_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSc
         ColumnError: several records fit equally.
     """
     ranked: list[tuple[Closeness, int, AvroSchema]] = []
-    for index, branch in candidates(union, column):
+    for index, branch in candidate_branches(union, column):
         fit = closeness(branch, column)
         if fit is not None:
             ranked.append((fit, index, branch))
-    if column.shape is Shape.STRUCT:
-        return _chosen_record(ranked, column)
+    if column.kind is ColumnKind.STRUCT:
+        return _choose_record(ranked, column)
     ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
     # Values that a number branch does not fit are bad rows, not times.
     ranked = [entry for entry in ranked if entry[0].rank < _OTHER_MEANING] or ranked[:1]
@@ -77,8 +77,8 @@ def chosen_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSc
     return [(index, replace(branch, is_exact=len(chosen) > 1)) for _, index, branch in chosen]
 
 
-def _chosen_record(
-    ranked: Sequence[tuple[Closeness, int, AvroSchema]], column: Column
+def _choose_record(
+    ranked: Sequence[tuple[Closeness, int, AvroSchema]], column: ColumnType
 ) -> list[tuple[int, AvroSchema]]:
     """Return the number and type of the record for a struct; empty if no record accepts it.
 
@@ -92,12 +92,12 @@ def _chosen_record(
     closest = [entry for entry in total if entry[0].rank == lowest]
     closest = _closest_in_each_field(closest, column) or ranked
     if len(closest) > 1:
-        raise _ambiguous(column, [branch for _, _, branch in closest])
+        raise _ambiguous_error(column, [branch for _, _, branch in closest])
     return [(index, branch) for _, index, branch in closest]
 
 
 def _closest_in_each_field(
-    records: list[tuple[Closeness, int, AvroSchema]], column: Column
+    records: list[tuple[Closeness, int, AvroSchema]], column: ColumnType
 ) -> list[tuple[Closeness, int, AvroSchema]]:
     """Return the only record that is the closest in each field, or all records if there is none."""
     ranks = [_ranks_of_fields(record, column) for _, _, record in records]
@@ -106,31 +106,33 @@ def _closest_in_each_field(
     return best if len(best) == 1 else records
 
 
-def _ranks_of_fields(record: AvroSchema, column: Column) -> list[int]:
+def _ranks_of_fields(record: AvroSchema, column: ColumnType) -> list[int]:
     types = {name: type_ for name, type_, _ in record.fields}
-    fits = [closeness(types[part.name], part) for part in column.parts]
+    fits = [closeness(types[child.name], child) for child in column.children]
     return [fit.rank for fit in fits if fit is not None]
 
 
-def member_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
+def member_branches(union: AvroSchema, column: ColumnType) -> list[tuple[int, AvroSchema]]:
     """Return the branches for the fields `member0`, `member1`, ... of a struct; empty for others.
 
     Source: Spark's ``SchemaConverters`` and ``AvroSerializer.newComplexUnionConverter``.
     """
     branches = [pair for pair in enumerate(union.branches) if pair[1].kind != "null"]
     names = [f"member{number}" for number in range(len(branches))]
-    is_members = column.shape is Shape.STRUCT and [part.name for part in column.parts] == names
+    is_members = (
+        column.kind is ColumnKind.STRUCT and [child.name for child in column.children] == names
+    )
     return branches if is_members and len(branches) > 1 else []
 
 
-def candidates(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
+def candidate_branches(union: AvroSchema, column: ColumnType) -> list[tuple[int, AvroSchema]]:
     """Return all branches except null; for a struct, the records that the schema selects."""
-    selected = union.selected(union.branches) if column.shape is Shape.STRUCT else []
+    selected = union.selected(union.branches) if column.kind is ColumnKind.STRUCT else []
     branches = [pair for pair in enumerate(union.branches) if pair[1].kind != "null"]
     return [pair for pair in branches if pair[1] in selected] or branches
 
 
-def _ambiguous(column: Column, records: Sequence[AvroSchema]) -> ColumnError:
+def _ambiguous_error(column: ColumnType, records: Sequence[AvroSchema]) -> ColumnError:
     names = ", ".join(record.full_name for record in records)
     return ColumnError(
         f"{column.label} fits several records of the Avro union: {names}",
@@ -139,7 +141,7 @@ def _ambiguous(column: Column, records: Sequence[AvroSchema]) -> ColumnError:
     )
 
 
-def closeness(schema: AvroSchema, column: Column) -> Closeness | None:
+def closeness(schema: AvroSchema, column: ColumnType) -> Closeness | None:
     """Return how close a type is to a column's type, or None if it cannot represent the column."""
     key = id(schema.json), schema.namespace, id(column)
     if key not in schema.fits:
@@ -148,45 +150,45 @@ def closeness(schema: AvroSchema, column: Column) -> Closeness | None:
     return fit
 
 
-def _closeness(schema: AvroSchema, column: Column) -> Closeness | None:
+def _closeness(schema: AvroSchema, column: ColumnType) -> Closeness | None:
     if schema.kind == "union":
-        pairs = [closeness(branch, column) for _, branch in candidates(schema, column)]
+        pairs = [closeness(branch, column) for _, branch in candidate_branches(schema, column)]
         fits = [fit for fit in pairs if fit is not None]
         if not fits and (members := member_branches(schema, column)):
-            return _of_members([branch for _, branch in members], column)
+            return _closeness_of_members([branch for _, branch in members], column)
         is_partial = all(fit.is_partial for fit in fits)
         return Closeness(min(fits).rank, is_partial) if fits else None
     if schema.kind == "null":
-        return Closeness(0) if column.shape is Shape.NULL else None
-    match column.shape, schema.kind:
-        case Shape.NULL, _:
+        return Closeness(0) if column.kind is ColumnKind.NULL else None
+    match column.kind, schema.kind:
+        case ColumnKind.NULL, _:
             return Closeness(0)
-        case Shape.STRUCT, "record" | "error":
-            return _of_record(schema, column)
-        case Shape.LIST, "array":
-            return closeness(schema.part(schema.json["items"]), column.parts[0])
-        case Shape.MAP, "map" if column.parts[0].shape in (Shape.TEXT, Shape.NULL):
-            return closeness(schema.part(schema.json["values"]), column.parts[1])
-        case Shape.INTEGER, _:
-            return _of_integers(schema, column.type.bit_width)
-    return _of_others(schema, column)
+        case ColumnKind.STRUCT, "record" | "error":
+            return _closeness_of_record(schema, column)
+        case ColumnKind.LIST, "array":
+            return closeness(schema.nested(schema.json["items"]), column.children[0])
+        case ColumnKind.MAP, "map" if column.children[0].kind in (ColumnKind.TEXT, ColumnKind.NULL):
+            return closeness(schema.nested(schema.json["values"]), column.children[1])
+        case ColumnKind.INTEGER, _:
+            return _closeness_of_integers(schema, column.type.bit_width)
+    return _closeness_of_others(schema, column)
 
 
-def _of_members(branches: Sequence[AvroSchema], column: Column) -> Closeness | None:
-    fits = [closeness(*pair) for pair in zip(branches, column.parts, strict=True)]
+def _closeness_of_members(branches: Sequence[AvroSchema], column: ColumnType) -> Closeness | None:
+    fits = [closeness(*pair) for pair in zip(branches, column.children, strict=True)]
     if None in fits:
         return None
     return Closeness(0, any(fit.is_partial for fit in fits if fit is not None))
 
 
-def _of_record(schema: AvroSchema, column: Column) -> Closeness | None:
-    parts = {part.name: part for part in column.parts}
+def _closeness_of_record(schema: AvroSchema, column: ColumnType) -> Closeness | None:
+    children = {child.name: child for child in column.children}
     fits: list[Closeness] = []
     defaults = 0
     for name, type_, declared in schema.fields:
-        part = parts.pop(name, None)
-        if part is not None:
-            fit = closeness(type_, part)
+        child = children.pop(name, None)
+        if child is not None:
+            fit = closeness(type_, child)
             if fit is None:
                 return None
             fits.append(fit)
@@ -194,13 +196,13 @@ def _of_record(schema: AvroSchema, column: Column) -> Closeness | None:
             defaults = _WITH_DEFAULTS
         else:
             return None
-    if parts:
+    if children:
         return None
     rank = max((fit.rank for fit in fits), default=0)
     return Closeness(defaults + rank, any(fit.is_partial for fit in fits))
 
 
-def _of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
+def _closeness_of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
     if schema.kind in _EXACT_BITS:
         is_exact = bits <= _EXACT_BITS[schema.kind]
         return Closeness(2) if is_exact else Closeness(4, is_partial=True)
@@ -214,37 +216,37 @@ def _of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
     return Closeness(int(schema.kind == "long"))
 
 
-def _of_others(schema: AvroSchema, column: Column) -> Closeness | None:
+def _closeness_of_others(schema: AvroSchema, column: ColumnType) -> Closeness | None:
     logical = schema.logical or ""
-    match column.shape, schema.kind:
-        case (Shape.BOOLEAN, "boolean") | (Shape.TEXT, "string"):
+    match column.kind, schema.kind:
+        case (ColumnKind.BOOLEAN, "boolean") | (ColumnKind.TEXT, "string"):
             return Closeness(0, is_partial=logical == "uuid")
-        case Shape.FLOAT, "float" | "double":
-            return _of_floats(schema, column.type.bit_width)
-        case Shape.DECIMAL, _ if logical == "decimal":
-            return _of_decimals(schema, column)
-        case Shape.DECIMAL, _ if logical == "big-decimal":
+        case ColumnKind.FLOAT, "float" | "double":
+            return _closeness_of_floats(schema, column.type.bit_width)
+        case ColumnKind.DECIMAL, _ if logical == "decimal":
+            return _closeness_of_decimals(schema, column)
+        case ColumnKind.DECIMAL, _ if logical == "big-decimal":
             return Closeness(1)
-        case Shape.TEXT, "enum":
+        case ColumnKind.TEXT, "enum":
             return Closeness(0, is_partial=True)
-        case (Shape.TEXT | Shape.BYTES, "bytes") if logical not in _DECIMALS[column.shape]:
-            return Closeness(0 if column.shape is Shape.BYTES else 2)
-        case (Shape.TEXT, "fixed") if logical == "uuid":
+        case (ColumnKind.TEXT | ColumnKind.BYTES, "bytes") if logical not in _DECIMALS[column.kind]:
+            return Closeness(0 if column.kind is ColumnKind.BYTES else 2)
+        case (ColumnKind.TEXT, "fixed") if logical == "uuid":
             return Closeness(3, is_partial=True)
-        case (Shape.BYTES, "fixed") if logical != "decimal":
+        case (ColumnKind.BYTES, "fixed") if logical != "decimal":
             return Closeness(3, is_partial=True)
-        case Shape.BYTES, "string":
+        case ColumnKind.BYTES, "string":
             return Closeness(4, is_partial=True)
-    return _of_times(column.shape, schema.kind, logical)
+    return _closeness_of_times(column.kind, schema.kind, logical)
 
 
-def _of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
+def _closeness_of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
     if schema.kind == "double":
         return Closeness(int(bits == 32))
     return Closeness(0) if bits == 32 else None
 
 
-def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
+def _closeness_of_decimals(schema: AvroSchema, column: ColumnType) -> Closeness | None:
     digits, scale = schema.decimal_digits
     column_digits = column.type.precision - column.type.scale
     if scale < column.type.scale or column_digits + scale > MAX_WIDE_DIGITS:
@@ -252,10 +254,10 @@ def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
     return Closeness(0, digits < column_digits)
 
 
-def _of_times(shape: Shape, kind: str, logical: str) -> Closeness | None:
-    if shape is Shape.INTERVAL:
-        return Closeness(0) if kind == "long" and not logical else None
+def _closeness_of_times(column_kind: ColumnKind, avro_kind: str, logical: str) -> Closeness | None:
+    if column_kind is ColumnKind.INTERVAL:
+        return Closeness(0) if avro_kind == "long" and not logical else None
     start, _, unit = logical.rpartition("-")
-    if _TIMES.get(shape) != (start or logical):
+    if _TIMES.get(column_kind) != (start or logical):
         return None
     return Closeness(int(unit == "millis"), is_partial=unit in ("millis", "nanos"))

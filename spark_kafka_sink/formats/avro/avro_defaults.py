@@ -10,7 +10,7 @@ import re
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_TEXT, invalid_schema
+from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_TEXT, invalid_schema_error
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
@@ -36,46 +36,48 @@ def default_bytes(schema: AvroSchema, field: dict[str, Any]) -> bytes:
         ConfigError: the default does not fit its type.
     """
     try:
-        return _encoded(schema, field["default"])
+        return _encode(schema, field["default"])
     except (*_MISFITS, RecursionError):  # Defaults of a recursive record can be infinite.
         default = f"the default {json.dumps(field['default'])} of `{field['name']}`"
-        raise invalid_schema(f"{default} does not fit the type {schema.label}") from None
+        raise invalid_schema_error(f"{default} does not fit the type {schema.label}") from None
 
 
-def _encoded(schema: AvroSchema, value: Any) -> bytes:
+def _encode(schema: AvroSchema, value: Any) -> bytes:
     if schema.kind == "union":
-        return _union(schema, value)
+        return _encode_union(schema, value)
     if schema.kind in ("record", "error"):
         return b"".join(
-            _encoded(part, value[name] if name in value else field["default"])
-            for name, part, field in schema.fields
+            _encode(type_, value[name] if name in value else field["default"])
+            for name, type_, field in schema.fields
         )
     if schema.kind in ("array", "map"):
         if schema.kind == "array":
-            part = schema.part(schema.json["items"])
-            items = [_encoded(part, item) for item in value]
+            type_ = schema.nested(schema.json["items"])
+            items = [_encode(type_, item) for item in value]
         else:
-            part = schema.part(schema.json["values"])
-            items = [_string(name.encode()) + _encoded(part, item) for name, item in value.items()]
+            type_ = schema.nested(schema.json["values"])
+            items = [
+                _encode_string(name.encode()) + _encode(type_, item) for name, item in value.items()
+            ]
         return b"".join([varint(len(items)), *items, b"\0"] if items else [b"\0"])
-    return _scalar(schema, value)
+    return _encode_scalar(schema, value)
 
 
-def _union(schema: AvroSchema, value: Any) -> bytes:
+def _encode_union(schema: AvroSchema, value: Any) -> bytes:
     """Return the encoding of a value with the first union branch that fits."""
     for index, branch in enumerate(schema.branches):
         try:
-            return varint(index) + _encoded(branch, value)
+            return varint(index) + _encode(branch, value)
         except _MISFITS:
             continue
     raise ValueError
 
 
-def _string(value: bytes) -> bytes:
+def _encode_string(value: bytes) -> bytes:
     return varint(len(value)) + value
 
 
-def _scalar(schema: AvroSchema, value: Any) -> bytes:
+def _encode_scalar(schema: AvroSchema, value: Any) -> bytes:
     kind = schema.kind
     if type(value) not in _JSON_TYPES.get(kind, (str,)):
         raise TypeError
@@ -93,8 +95,8 @@ def _scalar(schema: AvroSchema, value: Any) -> bytes:
     if kind == "fixed":
         return bytes(value.encode("latin-1"))
     if kind == "bytes":
-        return _string(value.encode("latin-1"))
-    return _string(value.encode()) if kind == "string" else b""
+        return _encode_string(value.encode("latin-1"))
+    return _encode_string(value.encode()) if kind == "string" else b""
 
 
 def _has_meaning(schema: AvroSchema, value: Any) -> bool:

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
-from spark_kafka_sink.formats.columns.column import Column, unsupported
+from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
 from spark_kafka_sink.formats.columns.name_rules import NameRules
-from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoder_spec import SchemaSource
 
 if TYPE_CHECKING:
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 _NAMES: Final = NameRules(
     "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
 )
-_DERIVED: Final[dict[Shape, Any]] = {
-    Shape.NULL: "null",
-    Shape.BOOLEAN: "boolean",
-    Shape.INTEGER: ("int", "long"),
-    Shape.FLOAT: ("float", "double"),
-    Shape.TEXT: "string",
-    Shape.BYTES: "bytes",
-    Shape.DATE: {"type": "int", "logicalType": "date"},
-    Shape.TIME: {"type": "long", "logicalType": "time-micros"},
-    Shape.TIMESTAMP: {"type": "long", "logicalType": "timestamp-micros"},
-    Shape.LOCAL_TIMESTAMP: {"type": "long", "logicalType": "local-timestamp-micros"},
-    Shape.INTERVAL: {"type": "long", "spark.sql.catalyst.type": "interval day to second"},
+_DERIVED: Final[dict[ColumnKind, Any]] = {
+    ColumnKind.NULL: "null",
+    ColumnKind.BOOLEAN: "boolean",
+    ColumnKind.INTEGER: ("int", "long"),
+    ColumnKind.FLOAT: ("float", "double"),
+    ColumnKind.TEXT: "string",
+    ColumnKind.BYTES: "bytes",
+    ColumnKind.DATE: {"type": "int", "logicalType": "date"},
+    ColumnKind.TIME: {"type": "long", "logicalType": "time-micros"},
+    ColumnKind.TIMESTAMP: {"type": "long", "logicalType": "timestamp-micros"},
+    ColumnKind.LOCAL_TIMESTAMP: {"type": "long", "logicalType": "local-timestamp-micros"},
+    ColumnKind.INTERVAL: {"type": "long", "spark.sql.catalyst.type": "interval day to second"},
 }
-"""Avro types by shape. A pair contains the types for at most 32 bits and for 64 bits."""
+"""Avro types by column kind. A pair contains the types for at most 32 bits and for 64 bits."""
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
@@ -43,47 +43,47 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
     """
     full_name = _NAMES.check_record(name, namespace)
     check_full_name(full_name)
-    schema = _record(Column.of(type_, name=name), namespace)
+    schema = _record_schema(ColumnType.of(type_, name=name), namespace)
     return SchemaSource(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
 
 
-def _record(column: Column, namespace: str) -> dict[str, Any]:
+def _record_schema(column: ColumnType, namespace: str) -> dict[str, Any]:
     spaced = {"namespace": namespace} if namespace else {}
-    fields = [_field(part, full_name(column.name, namespace)) for part in column.parts]
+    fields = [_field_schema(child, full_name(column.name, namespace)) for child in column.children]
     return {"type": "record", "name": column.name, **spaced, "fields": fields}
 
 
-def _field(column: Column, namespace: str) -> dict[str, Any]:
+def _field_schema(column: ColumnType, namespace: str) -> dict[str, Any]:
     _NAMES.check(column)
-    derived = {"name": column.name, "type": _nullable(column, namespace)}
+    derived = {"name": column.name, "type": _nullable_type(column, namespace)}
     is_optional = isinstance(derived["type"], list) or derived["type"] == "null"
     return {**derived, "default": None} if is_optional else derived
 
 
-def _nullable(column: Column, namespace: str) -> Any:
-    schema = _type(column, namespace)
+def _nullable_type(column: ColumnType, namespace: str) -> Any:
+    schema = _avro_type(column, namespace)
     return ["null", schema] if column.is_nullable and schema != "null" else schema
 
 
-def _type(column: Column, namespace: str) -> Any:
-    if column.shape is Shape.STRUCT:
-        return _record(column, namespace)
-    if column.shape is Shape.LIST:
-        return {"type": "array", "items": _nullable(column.parts[0], namespace)}
-    if column.shape is Shape.MAP:
-        key, value = column.parts
-        if key.shape is not Shape.TEXT:
-            raise unsupported(key, "the key of an Avro map")
-        return {"type": "map", "values": _nullable(value, namespace)}
-    if column.shape is Shape.DECIMAL:
-        return _decimal(column.type, f"{namespace}.{column.name}")
-    if column.shape is Shape.OTHER:
-        raise unsupported(column, "Avro")
-    types = _DERIVED[column.shape]
+def _avro_type(column: ColumnType, namespace: str) -> Any:
+    if column.kind is ColumnKind.STRUCT:
+        return _record_schema(column, namespace)
+    if column.kind is ColumnKind.LIST:
+        return {"type": "array", "items": _nullable_type(column.children[0], namespace)}
+    if column.kind is ColumnKind.MAP:
+        key, value = column.children
+        if key.kind is not ColumnKind.TEXT:
+            raise unsupported_error(key, "the key of an Avro map")
+        return {"type": "map", "values": _nullable_type(value, namespace)}
+    if column.kind is ColumnKind.DECIMAL:
+        return _decimal_type(column.type, f"{namespace}.{column.name}")
+    if column.kind is ColumnKind.OTHER:
+        raise unsupported_error(column, "Avro")
+    types = _DERIVED[column.kind]
     return types[column.type.bit_width == 64] if isinstance(types, tuple) else types
 
 
-def _decimal(type_: pa.Decimal128Type[Any, Any], namespace: str) -> dict[str, Any]:
+def _decimal_type(type_: pa.Decimal128Type[Any, Any], namespace: str) -> dict[str, Any]:
     return {
         "type": "fixed",
         "name": "fixed",

@@ -2,7 +2,7 @@
 
 Columns are matched to a record's fields by name, in the order of the schema. A narrower column can
 be written to a wider field. A wider integer column can be written to a narrower field: a number
-that does not fit is a fault of its row. A field without a column gets its default, or null.
+that does not fit is an error of its row. A field without a column gets its default, or null.
 
 Source: the Avro 1.12 specification, "Binary Encoding".
 """
@@ -19,32 +19,31 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.avro.avro_branches import (
     MAX_WIDE_DIGITS,
-    candidates,
-    chosen_branches,
+    candidate_branches,
+    choose_branches,
     closeness,
     member_branches,
 )
 from spark_kafka_sink.formats.avro.avro_defaults import default_bytes
 from spark_kafka_sink.formats.avro.avro_derivation import derive
 from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT, AvroSchema
-from spark_kafka_sink.formats.columns.cells import Cells, values_of
-from spark_kafka_sink.formats.columns.column import (
-    Column,
+from spark_kafka_sink.formats.columns.cells import Cells, bytes_of
+from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+from spark_kafka_sink.formats.columns.column_type import (
+    ColumnType,
     field_path,
     missing_hint,
-    not_declared,
-    unsupported,
+    not_declared_error,
+    unsupported_error,
 )
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
-from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoding.row_encoder import (
     CellWriter,
     RowEncoder,
     write_required,
     write_valid,
 )
-from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_boolean,
     write_bytes,
@@ -53,6 +52,7 @@ from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_symbol,
 )
 from spark_kafka_sink.kafka.records.columns import binary_array
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
@@ -88,22 +88,22 @@ microseconds, to the unit of a logical type. Both are 1 for other types.
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     """See `encoder_spec.compile_encoder`."""
     schema = AvroSchema.parse(spec.schema or "", spec.message)
-    column = Column.of(type_)
+    column = ColumnType.of(type_)
     if not spec.is_single and not (spec.fields is not None and _is_single(schema)):
         write_cells = _field_writer(schema, column)
         schema.check_record_is_written()
         return RowEncoder(write_cells, spec.framing.prefix)
-    if len(column.parts) != 1:
+    if len(column.children) != 1:
         raise ColumnError(
             f"the Avro type {schema.full_name} is written from one column, but there are "
-            f"{len(column.parts)}: {', '.join(part.name for part in column.parts)}",
+            f"{len(column.children)}: {', '.join(child.name for child in column.children)}",
             hint="List one column in value.fields or key.fields, or use the schema of a record.",
         )
     if spec.format.has_registry and schema.kind == "bytes":
         # With a registry, clients in Java and Python write and read bytes without their length.
-        write_cells = _bare_bytes(column.parts[0])
+        write_cells = _bare_bytes(column.children[0])
     else:
-        write_cells = _field_writer(schema, column.parts[0])
+        write_cells = _field_writer(schema, column.children[0])
     schema.check_record_is_written()
     return RowEncoder(write_cells, spec.framing.prefix, is_single=True)
 
@@ -112,34 +112,34 @@ def _is_single(schema: AvroSchema) -> bool:
     return not any(branch.is_record for branch in schema.branches)
 
 
-def _bare_bytes(column: Column) -> CellWriter:
-    if column.shape not in (Shape.BYTES, Shape.TEXT):
-        raise unsupported(column, "Avro bytes with a schema registry")
+def _bare_bytes(column: ColumnType) -> CellWriter:
+    if column.kind not in (ColumnKind.BYTES, ColumnKind.TEXT):
+        raise unsupported_error(column, "Avro bytes with a schema registry")
     return lambda cells, out: out.append_column(cells.strings())
 
 
-def _field_writer(schema: AvroSchema, column: Column) -> CellWriter:
+def _field_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     """Return the writer of a field, item or value. It accepts null only in a union with null.
 
     Raises:
         ColumnError: the schema does not accept the column's type.
     """
-    if schema.kind == "null" and column.shape is Shape.NULL:
+    if schema.kind == "null" and column.kind is ColumnKind.NULL:
         return write_nothing
     if schema.kind != "union":
-        return partial(write_required, _writer_of(schema, column), column.path)
-    if column.shape in (Shape.STRUCT, Shape.NULL):
+        return partial(write_required, _type_writer(schema, column), column.path)
+    if column.kind in (ColumnKind.STRUCT, ColumnKind.NULL):
         schema.written.update(branch.full_name for branch in schema.selected(schema.branches))
     kinds = [branch.kind for branch in schema.branches]
     writers = [
-        (varint(index), _writer_of(branch, column))
-        for index, branch in chosen_branches(schema, column)
+        (varint(index), _type_writer(branch, column))
+        for index, branch in choose_branches(schema, column)
     ]
     null = varint(kinds.index("null")) if "null" in kinds else None
     if not writers and (members := member_branches(schema, column)):
-        return _members(members, null, column)
-    if not writers and (column.shape is not Shape.NULL or "null" not in kinds):
-        raise _no_branch(schema, column)
+        return _members_writer(members, null, column)
+    if not writers and (column.kind is not ColumnKind.NULL or "null" not in kinds):
+        raise _no_branch_error(schema, column)
     if len(writers) == 1:
         ((branch, write_cells),) = writers
         if null is None:
@@ -148,13 +148,13 @@ def _field_writer(schema: AvroSchema, column: Column) -> CellWriter:
     return partial(_write_first_fitting, writers, null, column.path)
 
 
-def _members(
-    branches: Sequence[tuple[int, AvroSchema]], null: bytes | None, column: Column
+def _members_writer(
+    branches: Sequence[tuple[int, AvroSchema]], null: bytes | None, column: ColumnType
 ) -> CellWriter:
     """Return the writer of a struct with one field for each branch."""
     writers = [
-        (varint(index), _writer_of(branch, part))
-        for (index, branch), part in zip(branches, column.parts, strict=True)
+        (varint(index), _type_writer(branch, child))
+        for (index, branch), child in zip(branches, column.children, strict=True)
     ]
     write = partial(_write_member, writers, null, column.path)
     if null is None:
@@ -162,12 +162,12 @@ def _members(
     return partial(_write_nullable, write, b"", null)
 
 
-def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
+def _no_branch_error(schema: AvroSchema, column: ColumnType) -> ColumnError:
     """Return the error for a column that no branch of a union accepts, with the reasons."""
     reasons: list[ColumnError] = []
-    for _, branch in candidates(schema, column):
+    for _, branch in candidate_branches(schema, column):
         try:
-            _writer_of(branch, column)
+            _type_writer(branch, column)
         except ColumnError as error:
             reasons.append(error)
     if len(reasons) == 1:
@@ -181,42 +181,42 @@ def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
     )
 
 
-def _writer_of(schema: AvroSchema, column: Column) -> CellWriter:
+def _type_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     """Return the writer of a type other than a union."""
-    if column.shape is Shape.NULL:
+    if column.kind is ColumnKind.NULL:
         return write_nothing
-    if column.shape is Shape.STRUCT and schema.is_record:
-        return _record(schema, column)
-    if column.shape is Shape.LIST and schema.kind == "array":
+    if column.kind is ColumnKind.STRUCT and schema.is_record:
+        return _record_writer(schema, column)
+    if column.kind is ColumnKind.LIST and schema.kind == "array":
         return partial(
-            _write_array, _field_writer(schema.part(schema.json["items"]), column.parts[0])
+            _write_array, _field_writer(schema.nested(schema.json["items"]), column.children[0])
         )
-    if column.shape is Shape.MAP and schema.kind == "map":
-        return _map(schema, *column.parts)
+    if column.kind is ColumnKind.MAP and schema.kind == "map":
+        return _map_writer(schema, *column.children)
     if closeness(schema, column) is None:
-        raise unsupported(column, f"Avro {schema.label}")
-    if column.shape is Shape.DECIMAL:
-        return _decimal(schema, column)
-    return _scalar(schema, column)
+        raise unsupported_error(column, f"Avro {schema.label}")
+    if column.kind is ColumnKind.DECIMAL:
+        return _decimal_writer(schema, column)
+    return _scalar_writer(schema, column)
 
 
-def _record(schema: AvroSchema, column: Column) -> CellWriter:
+def _record_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     schema.written.add(schema.full_name)
-    columns = {part.name: (index, part) for index, part in enumerate(column.parts)}
+    columns = {child.name: (index, child) for index, child in enumerate(column.children)}
     fields: list[tuple[int, CellWriter] | bytes] = []
     for name, type_, declared in schema.fields:
         if name in columns:
-            index, part = columns.pop(name)
-            fields.append((index, _field_writer(type_, part)))
+            index, child = columns.pop(name)
+            fields.append((index, _field_writer(type_, child)))
         else:
-            fields.append(_missing(type_, declared, schema, column))
+            fields.append(_encoded_default(type_, declared, schema, column))
     for _, unknown in columns.values():
-        raise not_declared(unknown, schema.full_name)
+        raise not_declared_error(unknown, schema.full_name)
     return partial(_write_record, fields)
 
 
-def _missing(
-    type_: AvroSchema, declared: dict[str, Any], record: AvroSchema, column: Column
+def _encoded_default(
+    type_: AvroSchema, declared: dict[str, Any], record: AvroSchema, column: ColumnType
 ) -> bytes:
     """Return the encoded default of a field without a column, or null if it is only nullable."""
     if "default" in declared:
@@ -232,19 +232,19 @@ def _missing(
     )
 
 
-def _map(schema: AvroSchema, key: Column, value: Column) -> CellWriter:
-    if key.shape not in (Shape.TEXT, Shape.NULL):
-        raise unsupported(key, "the key of an Avro map")
-    name = write_nothing if key.shape is Shape.NULL else _text(key.path)
-    return partial(_write_map, name, _field_writer(schema.part(schema.json["values"]), value))
+def _map_writer(schema: AvroSchema, key: ColumnType, value: ColumnType) -> CellWriter:
+    if key.kind not in (ColumnKind.TEXT, ColumnKind.NULL):
+        raise unsupported_error(key, "the key of an Avro map")
+    name = write_nothing if key.kind is ColumnKind.NULL else _text_writer(key.path)
+    return partial(_write_map, name, _field_writer(schema.nested(schema.json["values"]), value))
 
 
-def _text(path: str | None) -> CellWriter:
+def _text_writer(path: str | None) -> CellWriter:
     """Return the writer of bytes with their length. With a path, they must be UTF-8."""
     return partial(write_bytes, path, is_zigzag=True)
 
 
-def _scalar(schema: AvroSchema, column: Column) -> CellWriter:
+def _scalar_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     """Return the writer of a type that has no other type below it, except decimals."""
     match schema.kind:
         case "boolean":
@@ -254,20 +254,20 @@ def _scalar(schema: AvroSchema, column: Column) -> CellWriter:
         case "string" if schema.logical == "uuid":
             return partial(_write_uuid, column.path)
         case "string" | "bytes":
-            return _text(column.path if schema.kind == "string" else None)
+            return _text_writer(column.path if schema.kind == "string" else None)
         case "enum":
             numbers = {symbol: number for number, symbol in enumerate(schema.json["symbols"])}
             return partial(write_symbol, numbers, column.path, is_zigzag=True)
-        case "fixed" if column.shape is Shape.TEXT:
+        case "fixed" if column.kind is ColumnKind.TEXT:
             return partial(_write_uuid_bytes, column.path)
         case "fixed":
             return partial(_write_fixed, schema.json["size"], column.path)
-    return _integer(schema, column)
+    return _integer_writer(schema, column)
 
 
-def _integer(schema: AvroSchema, column: Column) -> CellWriter:
+def _integer_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     """Return the writer of an integer, date, time or interval, with a check of its range."""
-    is_number = column.shape is Shape.INTEGER
+    is_number = column.kind is ColumnKind.INTEGER
     factor, divisor = (1, 1) if is_number else _UNITS.get(schema.logical or "", (1, 1))
     bits = _BITS[schema.kind]
     day = DAYS.get(schema.logical or "") if is_number else None
@@ -291,7 +291,7 @@ def _integer(schema: AvroSchema, column: Column) -> CellWriter:
     return write
 
 
-def _decimal(schema: AvroSchema, column: Column) -> CellWriter:
+def _decimal_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     if schema.logical == "big-decimal":
         return partial(_write_big_decimal, varint(column.type.scale))
     digits, scale = schema.decimal_digits
@@ -310,7 +310,7 @@ def _write_first_fitting(
 ) -> None:
     """Append each value with the first branch that it fits, after the number of the branch.
 
-    A value that fits no branch is a fault of its row.
+    A value that fits no branch is an error of its row.
     """
     valid = cells.valid()
     if null is None:
@@ -321,13 +321,13 @@ def _write_first_fitting(
     for number, write_cells in branches:
         if not remaining.any():
             return
-        faults = RowFaults(len(cells))
+        errors = EncodingErrors(len(cells))
         inner = RowWriter(len(cells))
         inner.append_constant(number)
         # All values are encoded, as a selection would copy them; `append` drops those that fail.
-        write_cells(Cells(cells.array, faults), inner)
+        write_cells(Cells(cells.array, errors), inner)
         fits = remaining.copy()
-        fits[faults.rows] = False
+        fits[errors.rows] = False
         out.append_rows(inner, fits)
         remaining = remaining & ~fits
     cells.fail(remaining, path, "fits no branch of the union")
@@ -378,7 +378,7 @@ def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
     texts: Any = cells.strings()
     is_uuid: Any = pc.match_substring_regex(texts, UUID_TEXT).fill_null(False)
     cells.fail(~np.asarray(is_uuid), path, "is not a UUID")
-    digits = values_of(pc.if_else(is_uuid, texts, _ZERO_UUID)).tobytes().decode()
+    digits = bytes_of(pc.if_else(is_uuid, texts, _ZERO_UUID)).tobytes().decode()
     offsets = np.arange(len(cells) + 1, dtype=np.int32) * np.int32(UUID_SIZE)
     out.append_column(binary_array(offsets, pa.py_buffer(bytes.fromhex(digits.replace("-", "")))))
 
@@ -397,7 +397,7 @@ def _write_decimal(
 
     If `size` is None, each value is encoded in as few bytes as possible.
     """
-    decimals = DecimalCells.of(cells).fitting(path, digits, scale)
+    decimals = DecimalCells.of(cells).fit_to(path, digits, scale)
     sizes = np.array([size]) if size is not None else decimals.sizes()
     if size is None:
         out.append_zigzag(sizes)
@@ -418,9 +418,9 @@ def _write_wide_decimal(
     digits: int, scale: int, size: int | None, path: str, cells: Cells, out: RowWriter
 ) -> None:
     """Do the same as `_write_decimal` for decimals that can exceed 128 bits with this scale."""
-    DecimalCells.of(cells).fitting(path, digits, cells.array.type.scale)
+    DecimalCells.of(cells).fit_to(path, digits, cells.array.type.scale)
     wide: Any = cells.array.cast(pa.decimal256(MAX_WIDE_DIGITS, scale))
-    numbers = Cells(wide, cells.faults, cells.rows).words(_WIDE_SIZE)[:, ::-1]
+    numbers = Cells(wide, cells.errors, cells.rows).raw_bytes(_WIDE_SIZE)[:, ::-1]
     sign = (numbers[:, 0] >> 7) * np.uint8(255)
     differs = numbers != sign[:, None]
     first = np.where(differs.any(1), differs.argmax(1), _WIDE_SIZE - 1)

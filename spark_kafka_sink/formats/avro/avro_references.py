@@ -10,11 +10,11 @@ from spark_kafka_sink.formats.avro.avro_schema import NAMED, PRIMITIVES, full_na
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_PARTS: Final = ("type", "items", "values")
+_TYPE_ATTRIBUTES: Final = ("type", "items", "values")
 """Attributes that contain types."""
 
 
-def inlined(schema: Any, referenced: Mapping[str, Any]) -> Any:
+def inline_references(schema: Any, referenced: Mapping[str, Any]) -> Any:
     """Return an Avro schema with each type that it does not declare, where it is first used.
 
     As in Java, types are known by their full names, also those inside of a referenced schema.
@@ -24,8 +24,8 @@ def inlined(schema: Any, referenced: Mapping[str, Any]) -> Any:
         referenced: the schemas by the names of the references.
     """
     types = _Types(referenced)
-    for part in referenced.values():
-        types.collect(part, "")
+    for other in referenced.values():
+        types.collect(other, "")
     return types.join(schema, "")
 
 
@@ -49,7 +49,7 @@ class _Types:
             name = _full_name(node, space)
             space, _, simple = name.rpartition(".")
             self.by_name[name] = {**node, "name": simple, "namespace": space}
-        return _with_parts(node, space, self.collect)
+        return _with_inner_types(node, space, self.collect)
 
     def join(self, node: Any, space: str) -> Any:
         """Return a type in a namespace with the types that it does not declare."""
@@ -61,7 +61,7 @@ class _Types:
                 return name
             self.declared.add(name)
             space = name.rpartition(".")[0]
-        return _with_parts(node, space, self.join)
+        return _with_inner_types(node, space, self.join)
 
     def _resolved(self, node: str, space: str) -> Any:
         if node in PRIMITIVES:
@@ -84,12 +84,12 @@ def _full_name(node: Mapping[str, Any], space: str) -> str:
     return full_name(str(node.get("name")), space if own is None else str(own))
 
 
-def _with_parts(node: Any, space: str, change: Callable[[Any, str], Any]) -> Any:
+def _with_inner_types(node: Any, space: str, change: Callable[[Any, str], Any]) -> Any:
     """Return a type with the changed types of its branches, items, values and fields."""
     if isinstance(node, list):
         return [change(branch, space) for branch in node]
     if not isinstance(node, dict):
         return node
-    changed = {part: change(node[part], space) for part in _PARTS if part in node}
+    changed = {name: change(node[name], space) for name in _TYPE_ATTRIBUTES if name in node}
     fields = [{**field, "type": change(field["type"], space)} for field in node.get("fields", ())]
     return {**node, **changed, **({"fields": fields} if "fields" in node else {})}

@@ -81,13 +81,13 @@ class AvroSchema:
                 of `record` as its type or in a union.
         """
         names: dict[str, AvroSchema] = {}
-        schema = cls("null", "", names, record).part(loaded(text))
+        schema = cls("null", "", names, record).nested(parse_declaration(text))
         choices: list[AvroSchema] = []
         _declare(schema, names, choices)
         choices.extend(schema.branches)
         for name in _names(record):
             if not replace(schema, record=name).selected(choices):
-                known = ", ".join(sorted({part.full_name for part in choices if part.is_record}))
+                known = ", ".join(sorted({child.full_name for child in choices if child.is_record}))
                 raise ConfigError(
                     f"the Avro schema has no record {name!r} as its type or in a union",
                     hint=f"Choose one of: {known}." if known else "Remove the name of the record.",
@@ -138,7 +138,7 @@ class AvroSchema:
     @property
     def branches(self) -> tuple[AvroSchema, ...]:
         """The branches of a union; for any other type, the schema itself."""
-        return tuple(map(self.part, self.json)) if self.kind == "union" else (self,)
+        return tuple(map(self.nested, self.json)) if self.kind == "union" else (self,)
 
     @property
     def decimal_digits(self) -> tuple[int, int]:
@@ -154,11 +154,14 @@ class AvroSchema:
     @property
     def fields(self) -> tuple[tuple[str, AvroSchema, dict[str, Any]], ...]:
         """Name, type and declaration of each field of a record."""
-        return tuple((part["name"], self.part(part["type"]), part) for part in self.json["fields"])
+        return tuple(
+            (declared["name"], self.nested(declared["type"]), declared)
+            for declared in self.json["fields"]
+        )
 
     def selected(self, schemas: Sequence[AvroSchema]) -> list[AvroSchema]:
         """Return the records that `record` names, by their full or otherwise simple names."""
-        names = {part.full_name: part for part in schemas if part.is_record}
+        names = {schema.full_name: schema for schema in schemas if schema.is_record}
         selected: list[AvroSchema] = []
         for record in _names(self.record):
             simple = [name for name in names if name.rpartition(".")[2] == record]
@@ -179,7 +182,7 @@ class AvroSchema:
                     hint="Add the column, or remove the name.",
                 )
 
-    def part(self, json_: Any) -> AvroSchema:
+    def nested(self, json_: Any) -> AvroSchema:
         """Return a type that is declared within this schema.
 
         A name is replaced by the type it refers to.
@@ -187,16 +190,16 @@ class AvroSchema:
         space = self.full_name.rpartition(".")[0] if self.kind in NAMED else self.namespace
         has_type = "type" in json_ if isinstance(json_, dict) else isinstance(json_, str | list)
         if not has_type:
-            raise invalid_schema(f"{shown(json.dumps(json_))} has no type")
+            raise invalid_schema_error(f"{shown(json.dumps(json_))} has no type")
         if isinstance(json_, dict) and not isinstance(json_.get("type"), str):
-            return self.part(json_.get("type"))
+            return self.nested(json_.get("type"))
         name = json_["type"] if isinstance(json_, dict) else json_
         # A type can have a name such as "record".
         known = PRIMITIVES | _COMPLEX if isinstance(json_, dict) else PRIMITIVES
         if isinstance(name, str) and name not in known:
             declared = self.names.get(full_name(name, space)) or self.names.get(name)
             if declared is None:
-                raise invalid_schema(f"the type {name!r} is not declared")
+                raise invalid_schema_error(f"the type {name!r} is not declared")
             return replace(declared, is_exact=True) if self.is_exact else declared
         return replace(self, json=json_, namespace=space)
 
@@ -216,16 +219,16 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
         _declare_named(schema, names, branches)
     elif schema.kind == "union":
         for branch in schema.json:
-            branches.append(schema.part(branch))  # It can refer to types of earlier branches.
+            branches.append(schema.nested(branch))  # It can refer to types of earlier branches.
             if branches[-1].kind == "union":
-                raise invalid_schema("a union contains a union")
+                raise invalid_schema_error("a union contains a union")
             _declare(branches[-1], names, branches)
         _check_distinct(_branch_names(schema), "a union")
     elif schema.kind in ("array", "map"):
         needed = "items" if schema.kind == "array" else "values"
         if not isinstance(schema.json, dict) or needed not in schema.json:
-            raise invalid_schema(f"the type {schema.kind} needs {needed}")
-        _declare(schema.part(schema.json[needed]), names, branches)
+            raise invalid_schema_error(f"the type {schema.kind} needs {needed}")
+        _declare(schema.nested(schema.json[needed]), names, branches)
 
 
 def _declare_named(
@@ -234,25 +237,25 @@ def _declare_named(
     needed, type_ = _ATTRIBUTES.get(schema.kind, _FIELDS)
     name, content = schema.json.get("name"), schema.json.get(needed)
     if not isinstance(name, str) or not isinstance(content, type_):
-        raise invalid_schema(f"the type {schema.kind} needs a name and {needed}")
+        raise invalid_schema_error(f"the type {schema.kind} needs a name and {needed}")
     if schema.full_name in names:
         if names[schema.full_name].json != schema.json:
-            raise invalid_schema(f"the type {schema.full_name} is declared twice")
+            raise invalid_schema_error(f"the type {schema.full_name} is declared twice")
         return
     if isinstance(content, int) and content < 0:
-        raise invalid_schema(f"the size of {schema.full_name} is negative")
+        raise invalid_schema_error(f"the size of {schema.full_name} is negative")
     names[schema.full_name] = schema
     check_full_name(schema.full_name)
     _check_name(name.rpartition(".")[2])
     if schema.kind == "enum":
         _check_symbols(schema)
     declared = schema.json["fields"] if needed == "fields" else ()
-    for part in declared:
-        if not isinstance(part, dict) or not {"name", "type"} <= part.keys():
-            raise invalid_schema(f"a field of {schema.full_name} needs a name and a type")
-        _check_name(part["name"])
-        _declare(schema.part(part["type"]), names, branches)
-    _check_distinct([part["name"] for part in declared], schema.full_name)
+    for field_json in declared:
+        if not isinstance(field_json, dict) or not {"name", "type"} <= field_json.keys():
+            raise invalid_schema_error(f"a field of {schema.full_name} needs a name and a type")
+        _check_name(field_json["name"])
+        _declare(schema.nested(field_json["type"]), names, branches)
+    _check_distinct([field_json["name"] for field_json in declared], schema.full_name)
 
 
 def _check_symbols(enum: AvroSchema) -> None:
@@ -261,12 +264,12 @@ def _check_symbols(enum: AvroSchema) -> None:
         _check_name(symbol)
     _check_distinct(symbols, enum.full_name)
     if default is not None and default not in symbols:
-        raise invalid_schema(f"the default {default!r} is not a symbol of {enum.full_name}")
+        raise invalid_schema_error(f"the default {default!r} is not a symbol of {enum.full_name}")
 
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise invalid_schema(f"{name!r} is not a valid name")
+        raise invalid_schema_error(f"{name!r} is not a valid name")
 
 
 def check_full_name(name: str) -> None:
@@ -276,7 +279,9 @@ def check_full_name(name: str) -> None:
         ConfigError: it is the name of a primitive type.
     """
     if name in PRIMITIVES:
-        raise invalid_schema(f"a {name} is a primitive type, so no other type can have this name")
+        raise invalid_schema_error(
+            f"a {name} is a primitive type, so no other type can have this name"
+        )
 
 
 def _names(record: str | None) -> list[str]:
@@ -286,7 +291,7 @@ def _names(record: str | None) -> list[str]:
 def _check_distinct(names: Sequence[str], owner: str) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise invalid_schema(f"{owner} has {twice!r} twice")
+        raise invalid_schema_error(f"{owner} has {twice!r} twice")
 
 
 def _branch_names(union: AvroSchema) -> list[str]:
@@ -313,7 +318,7 @@ def without_comments(text: str) -> str:
     return _STRING_OR_COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
 
 
-def loaded(text: str) -> Any:
+def parse_declaration(text: str) -> Any:
     """Return a schema's declaration.
 
     Raises:
@@ -322,12 +327,12 @@ def loaded(text: str) -> Any:
     try:
         declaration = json.loads(without_comments(text))
     except ValueError as error:
-        raise invalid_schema(f"it is not JSON: {error}") from None
+        raise invalid_schema_error(f"it is not JSON: {error}") from None
     if not isinstance(declaration, str | dict | list):
-        raise invalid_schema("it is neither a name, an object nor a union")
+        raise invalid_schema_error("it is neither a name, an object nor a union")
     return declaration
 
 
-def invalid_schema(problem: str) -> ConfigError:
+def invalid_schema_error(problem: str) -> ConfigError:
     """Return the error for a schema that violates the specification."""
     return ConfigError(f"the Avro schema is invalid: {problem}", hint="Check the schema's text.")

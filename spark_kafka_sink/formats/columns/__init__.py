@@ -1,11 +1,11 @@
-"""The columns of a batch: their types, names, entries and faults, for all formats.
+"""The columns of a batch: their types, names, entries and errors, for all formats.
 
 In reading order:
 
-- `shape`: the format-independent meaning of a column's type
-- `column`: the types of columns at any depth, and their paths
+- `column_kind`: the format-independent meaning of a column's type
+- `column_type`: the types of columns at any depth, and their paths
 - `name_rules`: the names that a format allows
-- `row_faults`: faults of rows that do not fit a schema
+- `encoding_errors`: errors of rows that do not fit a schema
 - `cells`: the entries of a column in a batch
 - `decimal_cells`: decimals as pairs of 64-bit numbers
 """

@@ -1,6 +1,6 @@
 """The entries of a column in a batch, at any depth.
 
-Each entry knows its row, so that a fault in a nested value is reported for its row.
+Each entry knows its row, so that an error in a nested value is reported for its row.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from spark_kafka_sink.kafka.records.columns import offsets_of, read_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.formats.columns.row_faults import RowFaults
+    from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 
     Mask: TypeAlias = NDArray[np.bool_]
-    """Shape (n,), one entry per cell."""
+    """ColumnKind (n,), one entry per cell."""
 
 NOT_UTF8: Final = "is not valid UTF-8"
-"""The fault of a text."""
+"""The error of a text."""
 _ASCII: Final = 0x7F
 """The highest code of a character that takes one byte in UTF-8."""
 
@@ -33,12 +33,12 @@ class Cells:
 
     Attributes:
         array: the n entries; may be a slice, and may contain nulls.
-        faults: the batch's faults.
+        errors: the batch's errors.
         rows: the index of each entry's row in the batch, shape (n,); None if entry i is in row i.
     """
 
     array: pa.Array[Any]
-    faults: RowFaults
+    errors: EncodingErrors
     rows: NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
@@ -54,39 +54,39 @@ class Cells:
         """Record `problem` for the rows of the entries in `bad`, except null entries."""
         if bad.any():
             valid = self.valid()
-            self.faults.add(self._rows(bad if valid is None else bad & valid), path, problem)
+            self.errors.add(self._rows(bad if valid is None else bad & valid), path, problem)
 
     def fail_nulls(self, path: str) -> None:
-        """Record the rows of null entries as faults."""
+        """Record the rows of null entries as errors."""
         valid = self.valid()
         if valid is not None:
-            self.faults.add(self._rows(~valid), path, "is null, but must not be")
+            self.errors.add(self._rows(~valid), path, "is null, but must not be")
 
     def without_nulls(self) -> Cells:
         """Return the entries that are not null."""
         valid = self.valid()
         if valid is None:
             return self
-        return Cells(self.array.drop_null(), self.faults, self._rows(valid))
+        return Cells(self.array.drop_null(), self.errors, self._rows(valid))
 
     def where(self, mask: Mask) -> Cells:
         """Return the entries for which the mask is True."""
-        return Cells(self.array.filter(pa.array(mask)), self.faults, self._rows(mask))
+        return Cells(self.array.filter(pa.array(mask)), self.errors, self._rows(mask))
 
     def _rows(self, mask: Mask) -> NDArray[np.intp]:
         numbers = np.flatnonzero(mask)
         return numbers if self.rows is None else self.rows[numbers]
 
-    def decoded(self) -> Cells:
+    def without_dictionary(self) -> Cells:
         """Return the entries without dictionary encoding."""
         if isinstance(self.array, pa.DictionaryArray):
-            return Cells(self.array.dictionary_decode(), self.faults, self.rows)
+            return Cells(self.array.dictionary_decode(), self.errors, self.rows)
         return self
 
     def field(self, number: int) -> Cells:
         """Return a field of structs, none of which is null."""
         array = cast("pa.StructArray", self.array).field(number)
-        return Cells(array, self.faults, self.rows).decoded()
+        return Cells(array, self.errors, self.rows).without_dictionary()
 
     def items(self) -> tuple[NDArray[np.int64], Cells]:
         """Return n + 1 offsets, starting at 0, and the items of lists or maps without nulls.
@@ -99,8 +99,8 @@ class Cells:
         first, last = int(offsets[0]), int(offsets[-1])
         rows = np.arange(len(array)) if self.rows is None else self.rows
         items = array.values.slice(first, last - first)
-        cells = Cells(items, self.faults, np.repeat(rows, np.diff(offsets)))
-        return offsets - first, cells.decoded()
+        cells = Cells(items, self.errors, np.repeat(rows, np.diff(offsets)))
+        return offsets - first, cells.without_dictionary()
 
     def numbers(self) -> NDArray[Any]:
         """Return fixed-width values as NumPy numbers of that width, shape (n,), with 0 for null."""
@@ -109,7 +109,7 @@ class Cells:
             return np.asarray(self.array.fill_null(False))
         kind = "f" if pa.types.is_floating(type_) else "i"
         dtype = np.dtype(f"{kind}{type_.bit_width // 8}")
-        numbers = self.words(dtype.itemsize).view(dtype)[:, 0]
+        numbers = self.raw_bytes(dtype.itemsize).view(dtype)[:, 0]
         valid = self.valid()
         kept: NDArray[Any] = numbers if valid is None else np.where(valid, numbers, dtype.type(0))
         return kept
@@ -118,7 +118,7 @@ class Cells:
         """Return integers, dates or times as int64 numbers, shape (n,), with 0 for null."""
         return self.numbers().astype(np.int64, copy=False)
 
-    def words(self, width: int) -> NDArray[np.uint8]:
+    def raw_bytes(self, width: int) -> NDArray[np.uint8]:
         """Return fixed-width values as their bytes, shape (n, width)."""
         buffer = self.array.buffers()[1]
         if buffer is None or not len(self.array):
@@ -132,16 +132,16 @@ class Cells:
         return read_bytes(self.array)
 
     def utf8(self, path: str) -> pa.BinaryArray:
-        """Return strings as binary. Strings that are not UTF-8 are faults."""
+        """Return strings as binary. Strings that are not UTF-8 are errors."""
         column = self.strings()
-        if values_of(column).max(initial=0) > _ASCII:
+        if bytes_of(column).max(initial=0) > _ASCII:
             bad = np.zeros(len(column), np.bool_)
             _mark_invalid(column, bad)
             self.fail(bad, path, NOT_UTF8)
         return column
 
 
-def values_of(column: pa.BinaryArray) -> NDArray[np.uint8]:
+def bytes_of(column: pa.BinaryArray) -> NDArray[np.uint8]:
     """Return the bytes of all rows, excluding rows outside a slice."""
     data = column.buffers()[2]
     if data is None or not len(column):

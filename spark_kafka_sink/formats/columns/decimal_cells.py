@@ -27,17 +27,17 @@ class DecimalCells:
     @classmethod
     def of(cls, cells: Cells) -> DecimalCells:
         """Return the decimals of a decimal128 column."""
-        words = cells.words(16).view(np.int64)
+        words = cells.raw_bytes(16).view(np.int64)
         low, high = words[:, 0], words[:, 1]
         valid = cells.valid()
         if valid is not None:
             low, high = low * valid, high * valid
         return cls(cells, low, high)
 
-    def fitting(self, path: str, digits: int, scale: int) -> DecimalCells:
+    def fit_to(self, path: str, digits: int, scale: int) -> DecimalCells:
         """Return the decimals with `scale`, which is at least their current scale.
 
-        Decimals with more than `digits` digits before the point are faults and become 0.
+        Decimals with more than `digits` digits before the point are errors and become 0.
         """
         type_ = cast("pa.Decimal128Type[Any, Any]", self.cells.array.type)
         fitting = self
@@ -77,6 +77,6 @@ class DecimalCells:
         words = np.ascontiguousarray(np.column_stack((self.low, self.high)))
         buffers = [None, pa.py_buffer(words.data)]
         wide: Any = pa.Array.from_buffers(pa.decimal128(38, 0), len(words), buffers)
-        cells = Cells(wide.cast(pa.decimal128(38, digits)), self.cells.faults, self.cells.rows)
+        cells = Cells(wide.cast(pa.decimal128(38, digits)), self.cells.errors, self.cells.rows)
         rescaled = DecimalCells.of(cells)
         return DecimalCells(self.cells, rescaled.low, rescaled.high)

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import ColumnError, ConfigError
 if TYPE_CHECKING:
     import re
 
-    from spark_kafka_sink.formats.columns.column import Column
+    from spark_kafka_sink.formats.columns.column_type import ColumnType
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class NameRules:
                 )
         return f"{namespace}.{name}" if namespace else name
 
-    def check(self, column: Column) -> None:
+    def check(self, column: ColumnType) -> None:
         """Check a column's name.
 
         Raises:

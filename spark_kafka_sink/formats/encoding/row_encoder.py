@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.formats.columns.cells import Cells
-from spark_kafka_sink.kafka.records.row_writer import RowWriter, insert_empty_rows, add_nulls
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, add_nulls, insert_empty_rows
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.formats.columns.row_faults import RowFaults
+    from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 
 
 _KEPT_BYTES: Final = 4 << 20
@@ -57,7 +57,7 @@ def write_valid(write_cells: CellWriter, cells: Cells, out: RowWriter, before: b
 def write_required(
     write_cells: CellWriter, path: str, cells: Cells, out: RowWriter, before: bytes = b""
 ) -> None:
-    """Do the same as `write_valid`, but record null cells as faults."""
+    """Do the same as `write_valid`, but record null cells as errors."""
     cells.fail_nulls(path)
     write_valid(write_cells, cells, out, before)
 
@@ -71,16 +71,16 @@ class RowEncoder:
     is_single: bool = False
     """True to encode the only field of the structs instead of the structs."""
 
-    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
+    def encode(self, values: pa.StructArray, errors: EncodingErrors) -> pa.BinaryArray:
         """Return n rows, which are the bytes after the prefix, or null for a null value.
 
-        Rows that do not fit the schema are added to `faults`; their bytes are undefined.
+        Rows that do not fit the schema are added to `errors`; their bytes are undefined.
 
         Args:
             values: n structs of the type for which the encoder was compiled; can be a slice.
-            faults: collects the faults of these n rows.
+            errors: collects the errors of these n rows.
         """
-        cells = Cells(values, faults)
+        cells = Cells(values, errors)
         if self.is_single:
             cells = cells.field(0)
         valid, cells = cells.valid(), cells.without_nulls()

@@ -29,7 +29,7 @@ def write_boolean(cells: Cells, out: RowWriter) -> None:
 def write_float(target: type[Any], path: str, cells: Cells, out: RowWriter) -> None:
     """Append numbers as little-endian floating-point numbers of the target's width.
 
-    Integers that would be rounded are faults.
+    Integers that would be rounded are errors.
     """
     values = cells.numbers()
     numbers = values.astype(target, copy=False)
@@ -53,7 +53,7 @@ def write_bytes(
 def write_symbol(
     numbers: Mapping[str, int], path: str, cells: Cells, out: RowWriter, *, is_zigzag: bool
 ) -> None:
-    """Append the number of each enum symbol. Unknown symbols are faults."""
+    """Append the number of each enum symbol. Unknown symbols are errors."""
     names = pa.array([symbol.encode() for symbol in numbers], pa.binary())
     indices: Any = pc.index_in(cells.strings(), value_set=names)
     cells.fail(np.asarray(indices.is_null()), path, "is not in the enum")

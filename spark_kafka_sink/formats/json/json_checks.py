@@ -1,6 +1,6 @@
 """Checks of rows against a JSON Schema, which the driver creates and tasks execute.
 
-A check adds faults for entries that do not fit. Entries that are null are checked where they are
+A check adds errors for entries that do not fit. Entries that are null are checked where they are
 written: by the check of the field, list or map that contains them.
 """
 
@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.formats.columns.cells import Cells
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.json.json_encoder import names_of
 
-_PATTERN_PARTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_PATTERN_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 """An escape, a character class, or another character."""
 _SET_SIGNS: Final = re.compile(r"\\.|\[|([&~|-])\1", re.DOTALL)
 """An escape, or what Python warns of in a character class because it may mean sets later."""
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Mask
-    from spark_kafka_sink.formats.columns.column import Column
+    from spark_kafka_sink.formats.columns.column_type import ColumnType
     from spark_kafka_sink.formats.encoder_spec import Check
 
 
@@ -55,16 +55,16 @@ class AnyOf:
         for check in self.checks:
             if not len(pending):
                 return
-            faults = RowFaults(len(pending))
-            check(Cells(cells.array.take(pending), faults), writes_nulls)
-            pending = pending[faults.rows]
+            errors = EncodingErrors(len(pending))
+            check(Cells(cells.array.take(pending), errors), writes_nulls)
+            pending = pending[errors.rows]
         bad = np.zeros(len(cells), np.bool_)
         bad[pending] = True
         cells.fail(bad, self.path, "fits none of the alternatives in the schema")
 
 
 @dataclass(frozen=True, slots=True)
-class PartCheck:
+class ChildCheck:
     """What a field, the items of a list or the values of a map must be.
 
     Attributes:
@@ -92,19 +92,19 @@ class FieldCheck:
     """One field of structs."""
 
     number: int
-    part: PartCheck
+    child: ChildCheck
 
     def __call__(self, cells: Cells, writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
         field = cells.field(self.number)
-        self.part.apply(field, is_written=writes_nulls, writes_nulls=writes_nulls)
+        self.child.apply(field, is_written=writes_nulls, writes_nulls=writes_nulls)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsCheck:
     """The items of lists from position `first` up to `last`."""
 
-    part: PartCheck
+    child: ChildCheck
     first: int
     last: int | None
 
@@ -115,7 +115,7 @@ class ItemsCheck:
             indexes = np.arange(len(items)) - np.repeat(offsets[:-1], np.diff(offsets))
             selected = indexes >= self.first
             items = items.where(selected if self.last is None else selected & (indexes < self.last))
-        self.part.apply(items, is_written=True, writes_nulls=writes_nulls)
+        self.child.apply(items, is_written=True, writes_nulls=writes_nulls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +152,14 @@ def _python_pattern(pattern: str) -> str:
     In JavaScript, ``$`` does not match before a line feed at the end, and classes such as ``\d``
     contain ASCII characters only.
     """
-    return f"(?a:{''.join(_python_part(part[0]) for part in _PATTERN_PARTS.finditer(pattern))})"
+    return f"(?a:{''.join(_python_form(match[0]) for match in _PATTERN_TOKEN.finditer(pattern))})"
 
 
-def _python_part(part: str) -> str:
-    if part[0] != "[":
-        return r"\Z" if part == "$" else part
-    return "[" + _SET_SIGNS.sub(lambda sign: _escaped_sign(sign[0]), part[1:])
+def _python_form(text: str) -> str:
+    """Return an escape, a character class or another character in Python's form."""
+    if text[0] != "[":
+        return r"\Z" if text == "$" else text
+    return "[" + _SET_SIGNS.sub(lambda sign: _escaped_sign(sign[0]), text[1:])
 
 
 def _escaped_sign(sign: str) -> str:
@@ -179,7 +180,7 @@ class EntryNames:
         """Return True if this is one of the names."""
         return bool(self._mask([name])[0])
 
-    def select(self, keys: Cells, column: Column) -> Mask:
+    def select(self, keys: Cells, column: ColumnType) -> Mask:
         """Return a mask of the entries with these names."""
         encoded: Any = names_of(column, keys).dictionary_encode()
         names = [name.decode(errors="replace") for name in encoded.dictionary.to_pylist()]
@@ -196,8 +197,8 @@ class EntryNames:
 class EntryValuesCheck:
     """The values of maps, or those of entries with some names."""
 
-    part: PartCheck
-    key: Column
+    child: ChildCheck
+    key: ColumnType
     names: EntryNames | None = None
 
     def __call__(self, cells: Cells, writes_nulls: bool) -> None:
@@ -206,7 +207,7 @@ class EntryValuesCheck:
         values = entries.field(1)
         if self.names is not None:
             values = values.where(self.names.select(entries.field(0), self.key))
-        self.part.apply(values, is_written=True, writes_nulls=writes_nulls)
+        self.child.apply(values, is_written=True, writes_nulls=writes_nulls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ class RequiredKeyCheck:
 
     name: str
     path: str
-    key: Column
+    key: ColumnType
 
     def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
         """Check entries; see `Check`."""
@@ -231,7 +232,7 @@ class AllowedValuesCheck:
     """The values in an `enum` or `const`; texts for a column that is written as text."""
 
     allowed: tuple[Any, ...]
-    column: Column
+    column: ColumnType
 
     def __call__(self, cells: Cells, _writes_nulls: bool) -> None:
         """Check entries; see `Check`."""

@@ -32,7 +32,7 @@ def load_document(text: str) -> Any:
     return schema
 
 
-def drafts_of(schema: Any) -> list[Any]:
+def drafts_to_try(schema: Any) -> list[Any]:
     """Return the validators of the drafts to try: first the one that the schema declares."""
     library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
     declared = library.validators.validator_for(schema, default=None)
@@ -58,23 +58,23 @@ def check_document(draft: Any, schema: Any) -> None:
     from referencing.jsonschema import specification_with
 
     specification = specification_with(draft.ID_OF(draft.META_SCHEMA))
-    embedded = {id(part): part for part in _embedded(specification, schema)}
+    embedded = {id(subschema): subschema for subschema in _embedded(specification, schema)}
 
     def without_embedded(node: Any) -> Any:
         if isinstance(node, list):
-            return [without_embedded(part) for part in node]
+            return [without_embedded(subschema) for subschema in node]
         if not isinstance(node, dict):
             return node
         if id(node) in embedded:
             return {}
-        return {name: without_embedded(part) for name, part in node.items()}
+        return {name: without_embedded(subschema) for name, subschema in node.items()}
 
     draft.check_schema(without_embedded(schema), format_checker=None)
-    for part in embedded.values():
-        check_document(validators.validator_for(part, default=draft), part)
+    for subschema in embedded.values():
+        check_document(validators.validator_for(subschema, default=draft), subschema)
 
 
-def invalid_document(which: str, error: Any) -> ConfigError:
+def invalid_document_error(which: str, error: Any) -> ConfigError:
     """Return the error for a schema that jsonschema rejects: its innermost reason and place."""
     while error.context:
         error = max(error.context, key=lambda inner: len(inner.absolute_path))
@@ -83,11 +83,11 @@ def invalid_document(which: str, error: Any) -> ConfigError:
 
 def _embedded(specification: Any, schema: Any) -> list[Any]:
     """Return the subschemas that declare a draft; data, such as in `examples`, is no subschema."""
-    parts: list[Any] = []
+    subschemas: list[Any] = []
     try:
-        for part in specification.subresources_of(schema):
-            is_embedded = isinstance(part, dict) and isinstance(part.get("$schema"), str)
-            parts += [part] if is_embedded else _embedded(specification, part)
+        for subschema in specification.subresources_of(schema):
+            is_embedded = isinstance(subschema, dict) and isinstance(subschema.get("$schema"), str)
+            subschemas += [subschema] if is_embedded else _embedded(specification, subschema)
     except (AttributeError, TypeError):  # The schema is invalid, which its check reports.
         return []
-    return parts
+    return subschemas

@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
-from spark_kafka_sink.formats.columns.cells import values_of
-from spark_kafka_sink.formats.columns.column import Column, unsupported
-from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.columns.cells import bytes_of
+from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
 from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
 from spark_kafka_sink.formats.encoding.row_encoder import CellWriter, RowEncoder, write_valid
-from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.formats.encoding.scalar_writers import write_nothing
 from spark_kafka_sink.formats.encoding.time_text import (
     write_dates,
@@ -37,6 +36,7 @@ from spark_kafka_sink.formats.encoding.time_text import (
     write_timestamps,
 )
 from spark_kafka_sink.kafka.records.columns import binary_array, nullable_lengths
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.kafka.records.views import ShortBytes
 
 if TYPE_CHECKING:
@@ -51,29 +51,29 @@ _ESCAPES: Final = {
     ord("\\"): "\\\\",
 }
 """Escape sequence of each byte that JSON does not allow in a string."""
-_PLAIN: Final[dict[Shape, CellWriter]] = {
-    Shape.NULL: write_nothing,
-    Shape.BOOLEAN: lambda cells, out: out.append_either(cells.numbers(), b"true", b"false"),
-    Shape.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
-    Shape.FLOAT: lambda cells, out: write_floats(out, cells.numbers()),
+_PLAIN: Final[dict[ColumnKind, CellWriter]] = {
+    ColumnKind.NULL: write_nothing,
+    ColumnKind.BOOLEAN: lambda cells, out: out.append_either(cells.numbers(), b"true", b"false"),
+    ColumnKind.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
+    ColumnKind.FLOAT: lambda cells, out: write_floats(out, cells.numbers()),
 }
 _SCHEMA_VERSION: Final = "http://json-schema.org/draft-07/schema#"
-_SCHEMAS: Final[dict[Shape, dict[str, Any]]] = {
-    Shape.NULL: {"type": "null"},
-    Shape.BOOLEAN: {"type": "boolean"},
-    Shape.INTEGER: {"type": "integer"},
-    Shape.FLOAT: {"oneOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]},
-    Shape.DECIMAL: {"type": "number"},
-    Shape.BYTES: {"type": "string", "contentEncoding": "base64"},
-    Shape.DATE: {"type": "string", "format": "date"},
-    Shape.TIMESTAMP: {"type": "string", "format": "date-time"},
+_SCHEMAS: Final[dict[ColumnKind, dict[str, Any]]] = {
+    ColumnKind.NULL: {"type": "null"},
+    ColumnKind.BOOLEAN: {"type": "boolean"},
+    ColumnKind.INTEGER: {"type": "integer"},
+    ColumnKind.FLOAT: {"oneOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]},
+    ColumnKind.DECIMAL: {"type": "number"},
+    ColumnKind.BYTES: {"type": "string", "contentEncoding": "base64"},
+    ColumnKind.DATE: {"type": "string", "format": "date"},
+    ColumnKind.TIMESTAMP: {"type": "string", "format": "date-time"},
 }
 """JSON Schemas of plain values. All other plain values are strings."""
 
 
 def _escaped(column: pa.BinaryArray) -> pa.BinaryArray:
     """Return strings with JSON's escapes. Only strings that need escapes are copied."""
-    raw = values_of(column)
+    raw = bytes_of(column)
     must_escape = (raw < 0x20) | (raw == ord('"')) | (raw == ord("\\"))
     if not must_escape.any():
         return column
@@ -108,7 +108,7 @@ def _base64_column(column: pa.BinaryArray) -> pa.BinaryArray:
 
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     """See `encoder_spec.compile_encoder`."""
-    root = _Compiler(spec.zone, bool(spec.writes_nulls)).writer_of(Column.of(type_))
+    root = _Compiler(spec.zone, bool(spec.writes_nulls)).writer_of(ColumnType.of(type_))
     return RowEncoder(root, spec.framing.prefix)
 
 
@@ -133,12 +133,12 @@ def _write_interval(cells: Cells, out: RowWriter) -> None:
     out.append_constant(b"' DAY TO SECOND")
 
 
-_QUOTED: Final[dict[Shape, CellWriter]] = {
-    Shape.BYTES: lambda cells, out: out.append_column(_base64_column(cells.strings())),
-    Shape.DATE: lambda cells, out: write_dates(out, cells.integers()),
-    Shape.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
-    Shape.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
-    Shape.INTERVAL: _write_interval,
+_QUOTED: Final[dict[ColumnKind, CellWriter]] = {
+    ColumnKind.BYTES: lambda cells, out: out.append_column(_base64_column(cells.strings())),
+    ColumnKind.DATE: lambda cells, out: write_dates(out, cells.integers()),
+    ColumnKind.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
+    ColumnKind.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
+    ColumnKind.INTERVAL: _write_interval,
 }
 
 
@@ -224,7 +224,7 @@ class _Compiler:
     zone: str
     writes_nulls: bool
 
-    def writer_of(self, column: Column) -> CellWriter:
+    def writer_of(self, column: ColumnType) -> CellWriter:
         """Return the writer of a column.
 
         Raises:
@@ -233,46 +233,46 @@ class _Compiler:
         quoted = self._quoted(column)
         if quoted is not None:
             return partial(_write_quoted, quoted)
-        if column.shape is Shape.STRUCT:
+        if column.kind is ColumnKind.STRUCT:
             fields = [
-                (f"{json.dumps(part.name, ensure_ascii=False)}:".encode(), self.writer_of(part))
-                for part in column.parts
+                (f"{json.dumps(child.name, ensure_ascii=False)}:".encode(), self.writer_of(child))
+                for child in column.children
             ]
             return partial(_write_object, fields, writes_nulls=self.writes_nulls)
-        if column.shape is Shape.LIST:
-            return partial(_write_list, self.writer_of(column.parts[0]))
-        if column.shape is Shape.MAP:
-            return self._map(*column.parts)
-        if column.shape is Shape.DECIMAL:
+        if column.kind is ColumnKind.LIST:
+            return partial(_write_list, self.writer_of(column.children[0]))
+        if column.kind is ColumnKind.MAP:
+            return self._map(*column.children)
+        if column.kind is ColumnKind.DECIMAL:
             return partial(write_decimals, column.type.scale)
-        if column.shape not in _PLAIN:
-            raise unsupported(column, "JSON")
-        return _PLAIN[column.shape]
+        if column.kind not in _PLAIN:
+            raise unsupported_error(column, "JSON")
+        return _PLAIN[column.kind]
 
-    def _quoted(self, column: Column) -> CellWriter | None:
+    def _quoted(self, column: ColumnType) -> CellWriter | None:
         """Return the writer of text without its quotes, or None for types that are not text."""
-        if column.shape is Shape.TEXT:
+        if column.kind is ColumnKind.TEXT:
             return partial(_write_text, column.path)
-        if column.shape is Shape.TIMESTAMP:
+        if column.kind is ColumnKind.TIMESTAMP:
             check_zone(self.zone)  # once per encoder, and only if a column needs it
             return partial(_write_timestamp, self.zone)
-        return _QUOTED.get(column.shape)
+        return _QUOTED.get(column.kind)
 
-    def _map(self, key: Column, value: Column) -> CellWriter:
-        if key.shape in (Shape.STRUCT, Shape.LIST, Shape.MAP):
-            raise unsupported(key, "the name of a JSON field")
+    def _map(self, key: ColumnType, value: ColumnType) -> CellWriter:
+        if key.kind in (ColumnKind.STRUCT, ColumnKind.LIST, ColumnKind.MAP):
+            raise unsupported_error(key, "the name of a JSON field")
         return partial(_write_map, partial(_write_quoted, self.name(key)), self.writer_of(value))
 
-    def name(self, key: Column) -> CellWriter:
+    def name(self, key: ColumnType) -> CellWriter:
         """Return the writer of map keys as names of JSON fields, without quotes."""
-        if key.shape is Shape.FLOAT:
+        if key.kind is ColumnKind.FLOAT:
             return _write_float_name
         return self._quoted(key) or self.writer_of(key)
 
 
-def names_of(key: Column, cells: Cells) -> pa.BinaryArray:
+def names_of(key: ColumnType, cells: Cells) -> pa.BinaryArray:
     """Return map keys, which are not timestamps with time zone, as names of JSON fields."""
-    if key.shape is Shape.TEXT:
+    if key.kind is ColumnKind.TEXT:
         return cells.strings()
     out = RowWriter(len(cells))
     _Compiler("UTC", writes_nulls=False).name(key)(cells, out)
@@ -285,31 +285,31 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
     Objects are closed (`additionalProperties` is false), so that a registry accepts a new optional
     field as backward compatible.
     """
-    column = Column.of(type_)
+    column = ColumnType.of(type_)
     _Compiler("UTC", writes_nulls=False).writer_of(column)
     full_name = f"{namespace}.{name}" if namespace else name
     schema = {"$schema": _SCHEMA_VERSION, "title": full_name, **_schema_of(column)}
     return SchemaSource(json.dumps(schema, separators=(",", ":")), full_name)
 
 
-def _schema_of(column: Column) -> dict[str, Any]:
-    if column.shape is Shape.LIST:
-        return {"type": "array", "items": _field_schema(column.parts[0])}
-    if column.shape is Shape.MAP:
-        return {"type": "object", "additionalProperties": _field_schema(column.parts[1])}
-    if column.shape is not Shape.STRUCT:
-        return _SCHEMAS.get(column.shape, {"type": "string"})
+def _schema_of(column: ColumnType) -> dict[str, Any]:
+    if column.kind is ColumnKind.LIST:
+        return {"type": "array", "items": _field_schema(column.children[0])}
+    if column.kind is ColumnKind.MAP:
+        return {"type": "object", "additionalProperties": _field_schema(column.children[1])}
+    if column.kind is not ColumnKind.STRUCT:
+        return _SCHEMAS.get(column.kind, {"type": "string"})
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {part.name: _field_schema(part) for part in column.parts},
+        "properties": {child.name: _field_schema(child) for child in column.children},
         "additionalProperties": False,
     }
-    required = [part.name for part in column.parts if not part.is_nullable]
+    required = [child.name for child in column.children if not child.is_nullable]
     return {**schema, "required": required} if required else schema
 
 
-def _field_schema(column: Column) -> dict[str, Any]:
+def _field_schema(column: ColumnType) -> dict[str, Any]:
     schema = _schema_of(column)
-    if not column.is_nullable or column.shape is Shape.NULL:
+    if not column.is_nullable or column.kind is ColumnKind.NULL:
         return schema
     return {"oneOf": [{"type": "null"}, *schema.get("oneOf", [schema])]}

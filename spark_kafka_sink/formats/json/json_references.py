@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     Targets: TypeAlias = tuple[tuple[tuple[str, str], str], ...]
-    """See `resolver_of`."""
+    """See `create_resolver`."""
 
 MAIN: Final = 0
 """The number of the main document."""
@@ -57,15 +57,15 @@ class _Documents:
     """The documents with the URIs at which they are found.
 
     Attributes:
-        parts: the documents as the library's resources.
+        resources: the documents as the library's resources.
         ids: their `$id`, or "".
         links: the references by the number of the document that declares them.
         bases: the base URI of each document's own references.
         numbers: the numbers of the documents by URI.
-        targets: see `resolver_of`.
+        targets: see `create_resolver`.
     """
 
-    parts: Sequence[Any]
+    resources: Sequence[Any]
     ids: Sequence[str]
     links: dict[int, list[Link]]
     bases: dict[int, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class _Documents:
         for base in (*self.bases.values(), *self.numbers):
             for link in self._all_links():
                 if urlsplit(urljoin(base, link.name)).geturl() == uri:
-                    return self.parts[link.target]
+                    return self.resources[link.target]
         raise LookupError(uri)
 
     def _all_links(self) -> Iterable[Link]:
@@ -129,7 +129,9 @@ def _absolute(base: str, name: str) -> str:
     return urljoin(_BASE, urljoin(base, name))
 
 
-def resolver_of(draft: Any, documents: Sequence[Any], links: Sequence[Link]) -> tuple[Targets, Any]:
+def create_resolver(
+    draft: Any, documents: Sequence[Any], links: Sequence[Link]
+) -> tuple[Targets, Any]:
     """Return the targets of references, and the resolver of the main document's references.
 
     The targets are the base URIs of documents. Their keys are the base URI of the document that
@@ -145,16 +147,15 @@ def resolver_of(draft: Any, documents: Sequence[Any], links: Sequence[Link]) -> 
     import attrs  # a dependency of referencing
     from jsonschema_specifications import REGISTRY
 
-    resources = [_resource(draft, document) for document in documents]
+    resources, ids = zip(*(_resource(draft, document) for document in documents), strict=True)
     by_source: dict[int, list[Link]] = defaultdict(list)
     for link in links:
         by_source[link.source].append(link)
-    ids = [id_ for _, id_ in resources]
-    located = _Documents([part for part, _ in resources], ids, by_source)
+    located = _Documents(resources, ids, by_source)
     located.locate()
     registry: Any = attrs.evolve(REGISTRY, retrieve=located.retrieve)
     registry = registry.with_resources(
-        (uri, located.parts[number]) for uri, number in located.numbers.items()
+        (uri, located.resources[number]) for uri, number in located.numbers.items()
     ).crawl()
     targets = tuple((key, located.bases[number]) for key, number in located.targets.items())
     return targets, registry.resolver(located.main_uri)

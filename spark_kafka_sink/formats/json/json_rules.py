@@ -5,7 +5,7 @@ they match a column instead of a value. Other keywords, such as limits and patte
 checked.
 
 A column that contradicts the schema is rejected. In one of several alternatives, a contradiction in
-a field or in items is a fault of the rows that contain a value there, unless all alternatives have
+a field or in items is an error of the rows that contain a value there, unless all alternatives have
 it.
 """
 
@@ -23,12 +23,18 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.formats.columns.column import Column, field_path, missing_hint, not_declared
-from spark_kafka_sink.formats.columns.shape import Shape
+from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+from spark_kafka_sink.formats.columns.column_type import (
+    ColumnType,
+    field_path,
+    missing_hint,
+    not_declared_error,
+)
 from spark_kafka_sink.formats.json.json_checks import (
     AllOf,
     AllowedValuesCheck,
     AnyOf,
+    ChildCheck,
     EntryNames,
     EntryValuesCheck,
     FieldCheck,
@@ -37,12 +43,11 @@ from spark_kafka_sink.formats.json.json_checks import (
     NamePattern,
     NeverCheck,
     NotFiniteCheck,
-    PartCheck,
     RequiredKeyCheck,
 )
 from spark_kafka_sink.formats.json.json_documents import (
     check_document,
-    invalid_document,
+    invalid_document_error,
 )
 
 if TYPE_CHECKING:
@@ -58,15 +63,15 @@ if TYPE_CHECKING:
     and whether contradictions are collected.
     """
 
-_WRITTEN: Final[dict[Shape, tuple[str, ...]]] = {
-    Shape.NULL: ("null",),
-    Shape.BOOLEAN: ("boolean",),
-    Shape.INTEGER: ("integer", "number"),
-    Shape.FLOAT: ("number",),
-    Shape.DECIMAL: ("number",),
-    Shape.LIST: ("array",),
-    Shape.STRUCT: ("object",),
-    Shape.MAP: ("object",),
+_JSON_TYPES: Final[dict[ColumnKind, tuple[str, ...]]] = {
+    ColumnKind.NULL: ("null",),
+    ColumnKind.BOOLEAN: ("boolean",),
+    ColumnKind.INTEGER: ("integer", "number"),
+    ColumnKind.FLOAT: ("number",),
+    ColumnKind.DECIMAL: ("number",),
+    ColumnKind.LIST: ("array",),
+    ColumnKind.STRUCT: ("object",),
+    ColumnKind.MAP: ("object",),
 }
 """JSON types of columns, the exact type first. All other columns are strings."""
 _PYTHON_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
@@ -78,7 +83,7 @@ _PYTHON_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
     "array": (list,),
     "object": (dict,),
 }
-_NESTED: Final = frozenset({Shape.STRUCT, Shape.LIST, Shape.MAP})
+_NESTED: Final = frozenset({ColumnKind.STRUCT, ColumnKind.LIST, ColumnKind.MAP})
 _UNCHECKED: Final = "only the values in `enum` or `const`, which the sink can check only for "
 _CLOSED: Final = "the JSON Schema, which allows no others"
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -89,48 +94,48 @@ _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True, slots=True)
-class _Matched:
-    """What has been matched while a record is compared with a schema.
+class _MatchCache:
+    """The results of comparing a record with a schema.
 
     Attributes:
-        parts: the part or its rejection, and contradictions within the part.
+        child_checks: the check of a child or its rejection, and the contradictions within it.
         checked: identities of the schemas to which references lead, which are valid.
     """
 
-    parts: dict[_Key, tuple[PartCheck | ColumnError, dict[str, ColumnError]]] = field(
+    child_checks: dict[_Key, tuple[ChildCheck | ColumnError, dict[str, ColumnError]]] = field(
         default_factory=dict
     )
     checked: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _MatchContext:
     """A column to match, and the checks for its rows.
 
     Attributes:
         column: the column.
         is_text: True if only NaN and infinities are matched, which are written as texts.
-        contradictions: the contradictions in parts of an alternative by path; None if the first one
+        contradictions: the contradictions within an alternative by path; None if the first one
             rejects the column.
         checks: the checks.
-        matched: the results for all parts of the record, because the alternatives of a recursive
+        cache: the results for the whole record, because the alternatives of a recursive
             schema match the same column with the same subschema in many ways.
     """
 
-    column: Column
+    column: ColumnType
     is_text: bool = False
     contradictions: dict[str, ColumnError] | None = None
     checks: list[Check] = field(default_factory=list)
-    matched: _Matched = field(default_factory=_Matched)
+    cache: _MatchCache = field(default_factory=_MatchCache)
 
 
 @lru_cache(maxsize=64)
-def with_rules(draft: Any, targets: Targets) -> Any:
+def create_validator_class(draft: Any, targets: Targets) -> Any:
     """Return a class of validators that apply the rules, also in parts that declare a draft.
 
     Args:
         draft: the library's validator of the draft.
-        targets: the targets of references; see `resolver_of`.
+        targets: the targets of references; see `create_resolver`.
 
     Raises:
         ConfigError: the draft is not supported.
@@ -143,11 +148,11 @@ def with_rules(draft: Any, targets: Targets) -> Any:
             hint="Use draft 4 or newer, in which `required` is a list of names.",
         )
     rules: dict[str, Any] = {
-        name: partial(_apply, draft.VALIDATORS[name], rule)
+        name: partial(_apply_rule, draft.VALIDATORS[name], rule)
         for name, rule in _RULES.items()
         if name in draft.VALIDATORS
     }
-    rules["$ref"] = partial(_refer, draft, dict(targets))
+    rules["$ref"] = partial(_follow_reference, draft, dict(targets))
     extended: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
     standard = extended.evolve
 
@@ -160,14 +165,16 @@ def with_rules(draft: Any, targets: Targets) -> Any:
         evolved = standard(validator, **changes)
         evolved_draft: Any = type(evolved)
         return (
-            evolved if evolved_draft is extended else with_rules(evolved_draft, targets)(**changes)
+            evolved
+            if evolved_draft is extended
+            else create_validator_class(evolved_draft, targets)(**changes)
         )
 
     extended.evolve = evolve
     return extended
 
 
-def _refer(
+def _follow_reference(
     draft: Any,
     targets: Mapping[tuple[str, str], str],
     validator: Validator,
@@ -188,16 +195,16 @@ def _refer(
     uri = urljoin(base, name)
     target = targets.get((base, name)) or targets.get((base, uri)) or targets.get(("", uri))
     reference = "#".join((target, *fragment)) if target and name else ref
-    if isinstance(instance, _Target):
-        part = resolver.lookup(reference).contents
-        if id(part) not in instance.matched.checked:
-            instance.matched.checked.add(id(part))
-            _check_part(draft, ref, part)
+    if isinstance(instance, _MatchContext):
+        subschema = resolver.lookup(reference).contents
+        if id(subschema) not in instance.cache.checked:
+            instance.cache.checked.add(id(subschema))
+            _check_subschema(draft, ref, subschema)
     standard: Callable[..., Iterable[Any]] = draft.VALIDATORS["$ref"]
     return standard(validator, reference, instance, schema)
 
 
-def _check_part(draft: Any, reference: str, part: Any) -> None:
+def _check_subschema(draft: Any, reference: str, subschema: Any) -> None:
     """Check a schema to which a reference leads, for example below an unknown keyword.
 
     Raises:
@@ -205,38 +212,40 @@ def _check_part(draft: Any, reference: str, part: Any) -> None:
     """
     from jsonschema import SchemaError, validators
 
-    if not isinstance(part, dict):
+    if not isinstance(subschema, dict):
         return
     try:
-        check_document(validators.validator_for(part, default=draft), part)
+        check_document(validators.validator_for(subschema, default=draft), subschema)
     except SchemaError as error:
-        raise invalid_document(
+        raise invalid_document_error(
             f"the JSON Schema of the reference {shown(reference)}", error
         ) from None
 
 
-def match(
+def match_column(
     validator: Validator,
-    column: Column,
+    column: ColumnType,
     schema: Any = None,
     *,
     is_text: bool = False,
     contradictions: dict[str, ColumnError] | None = None,
-    matched: _Matched | None = None,
+    cache: _MatchCache | None = None,
 ) -> Check | None:
     """Match a column, ignoring its nulls.
 
-    `schema` is a subschema, by default the whole schema. See `_Target` for the other arguments.
+    `schema` is a subschema, by default the whole schema. See `_MatchContext` for the others.
     """
-    target = _Target(column, is_text, contradictions, matched=matched or _Matched())
-    errors = validator.iter_errors(target) if schema is None else validator.descend(target, schema)
+    context = _MatchContext(column, is_text, contradictions, cache=cache or _MatchCache())
+    errors = (
+        validator.iter_errors(context) if schema is None else validator.descend(context, schema)
+    )
     for _ in errors:  # the schema false; the rules raise instead
-        raise _rejected(column, "no value")
-    checks = target.checks
+        raise _rejected_error(column, "no value")
+    checks = context.checks
     return AllOf(tuple(checks)) if len(checks) > 1 else checks[0] if checks else None
 
 
-def _apply(
+def _apply_rule(
     standard: Callable[..., Iterable[Any]],
     rule: Callable[..., None],
     validator: Validator,
@@ -245,128 +254,141 @@ def _apply(
     schema: Any,
 ) -> Iterable[Any]:
     """Apply a rule to a column, or the draft's own keyword to a JSON value."""
-    if not isinstance(instance, _Target):
+    if not isinstance(instance, _MatchContext):
         return standard(validator, value, instance, schema) or ()
     rule(validator, value, instance, schema)
     return ()
 
 
-def _part(
-    validator: Validator, target: _Target, column: Column, schema: Any, *, is_rest: bool = False
-) -> PartCheck:
-    """Match a part of the target that all rows contain, unless it is null or the list is empty."""
+def _match_child(
+    validator: Validator,
+    context: _MatchContext,
+    column: ColumnType,
+    schema: Any,
+    *,
+    is_rest: bool = False,
+) -> ChildCheck:
+    """Match a child that all rows contain, unless it is null or the list is empty."""
     try:
-        return _matched_part(validator, target, target.contradictions, column, schema)
+        return _cached_child_check(validator, context, context.contradictions, column, schema)
     except ColumnError as error:
         is_unknown = is_rest and schema is False
-        contradiction = not_declared(column, _CLOSED) if is_unknown else error
-        if target.contradictions is None:
+        contradiction = not_declared_error(column, _CLOSED) if is_unknown else error
+        if context.contradictions is None:
             raise contradiction from None
-        target.contradictions.setdefault(column.path, contradiction)
-        return _no_part(validator, column, schema)
+        context.contradictions.setdefault(column.path, contradiction)
+        return _reject_child(validator, column, schema)
 
 
-def _part_of_some(validator: Validator, target: _Target, column: Column, schema: Any) -> PartCheck:
-    """Match some items or entries; a contradiction is a fault of rows with any."""
+def _match_some_children(
+    validator: Validator, context: _MatchContext, column: ColumnType, schema: Any
+) -> ChildCheck:
+    """Match some items or entries; a contradiction is an error of rows with any."""
     try:
-        return _matched_part(validator, target, {}, column, schema)
+        return _cached_child_check(validator, context, {}, column, schema)
     except ColumnError:
-        return _no_part(validator, column, schema)
+        return _reject_child(validator, column, schema)
 
 
-def _matched_part(
+def _cached_child_check(
     validator: Validator,
-    target: _Target,
+    context: _MatchContext,
     contradictions: dict[str, ColumnError] | None,
-    column: Column,
+    column: ColumnType,
     schema: Any,
-) -> PartCheck:
+) -> ChildCheck:
     scope: Any = validator._resolver.dynamic_scope()  # noqa: SLF001 - it has no public name
     uris = tuple(dict.fromkeys(uri for uri, _ in scope))
     key = id(schema), id(column), uris, contradictions is None
-    if key not in target.matched.parts:
+    if key not in context.cache.child_checks:
         below: dict[str, ColumnError] | None = None if contradictions is None else {}
-        part = _new_part(validator, target.matched, below, column, schema)
-        target.matched.parts[key] = part, below or {}
-    part, below = target.matched.parts[key]
+        child_check = _create_child_check(validator, context.cache, below, column, schema)
+        context.cache.child_checks[key] = child_check, below or {}
+    child_check, below = context.cache.child_checks[key]
     if contradictions is not None:  # The first contradiction with a path counts.
         contradictions |= below | contradictions
-    if isinstance(part, ColumnError):
-        raise part
-    return part
+    if isinstance(child_check, ColumnError):
+        raise child_check
+    return child_check
 
 
-def _new_part(
+def _create_child_check(
     validator: Validator,
-    matched: _Matched,
+    cache: _MatchCache,
     contradictions: dict[str, ColumnError] | None,
-    column: Column,
+    column: ColumnType,
     schema: Any,
-) -> PartCheck | ColumnError:
+) -> ChildCheck | ColumnError:
     check = None
     try:
-        if column.shape is not Shape.NULL:  # A column without a type has nulls only.
-            check = match(validator, column, schema, contradictions=contradictions, matched=matched)
+        if column.kind is not ColumnKind.NULL:  # A column without a type has nulls only.
+            check = match_column(
+                validator, column, schema, contradictions=contradictions, cache=cache
+            )
     except ColumnError as error:
         return error
-    return PartCheck(check, column.path, _rejects_null(validator, column, schema))
+    return ChildCheck(check, column.path, _rejects_null(validator, column, schema))
 
 
-def _no_part(validator: Validator, column: Column, schema: Any) -> PartCheck:
-    return PartCheck(NeverCheck(column.path), column.path, _rejects_null(validator, column, schema))
+def _reject_child(validator: Validator, column: ColumnType, schema: Any) -> ChildCheck:
+    return ChildCheck(
+        NeverCheck(column.path), column.path, _rejects_null(validator, column, schema)
+    )
 
 
-def _rejects_null(validator: Validator, column: Column, schema: Any) -> bool:
+def _rejects_null(validator: Validator, column: ColumnType, schema: Any) -> bool:
     return column.is_nullable and next(iter(validator.descend(None, schema)), None) is not None
 
 
-def _type(_validator: Validator, types: Any, target: _Target, _schema: Any) -> None:
+def _match_type(_validator: Validator, types: Any, context: _MatchContext, _schema: Any) -> None:
     allowed = [types] if isinstance(types, str) else types
-    column = target.column
-    if target.is_text and "number" not in allowed and "string" in allowed:
-        target.checks.append(NotFiniteCheck(column.path))
+    column = context.column
+    if context.is_text and "number" not in allowed and "string" in allowed:
+        context.checks.append(NotFiniteCheck(column.path))
         return
-    if not set(_written(column)) & set(allowed):
-        raise _rejected(column, " or ".join(map(str, allowed)))
-    if column.shape is Shape.FLOAT and "string" not in allowed:
-        target.checks.append(FiniteCheck(column.path))
+    if not set(_json_types(column)) & set(allowed):
+        raise _rejected_error(column, " or ".join(map(str, allowed)))
+    if column.kind is ColumnKind.FLOAT and "string" not in allowed:
+        context.checks.append(FiniteCheck(column.path))
 
 
-def _written(column: Column) -> tuple[str, ...]:
-    if column.shape is Shape.DECIMAL and column.type.scale == 0:
+def _json_types(column: ColumnType) -> tuple[str, ...]:
+    if column.kind is ColumnKind.DECIMAL and column.type.scale == 0:
         return "number", "integer"
-    return _WRITTEN.get(column.shape, ("string",))
+    return _JSON_TYPES.get(column.kind, ("string",))
 
 
-def _enum(_validator: Validator, values: Sequence[Any], target: _Target, _schema: Any) -> None:
-    column = target.column
-    kinds = _PYTHON_TYPES[_written(column)[0]]
+def _match_enum(
+    _validator: Validator, values: Sequence[Any], context: _MatchContext, _schema: Any
+) -> None:
+    column = context.column
+    kinds = _PYTHON_TYPES[_json_types(column)[0]]
     fitting: list[Any] = [
         value
         for value in values
         if isinstance(value, kinds) and isinstance(value, bool) == (bool in kinds)
     ]
-    if column.shape is Shape.FLOAT:
-        fitting = _floats(
+    if column.kind is ColumnKind.FLOAT:
+        fitting = _allowed_floats(
             column.type, (*fitting, *(name for name in _NOT_FINITE if name in values))
         )
-    elif column.shape is Shape.INTEGER:
+    elif column.kind is ColumnKind.INTEGER:
         fitting = [int(value) for value in fitting if _fits(value, column.type)]
-    elif column.shape is Shape.DECIMAL:
-        fitting = list(_decimals(fitting, column.type))
+    elif column.kind is ColumnKind.DECIMAL:
+        fitting = list(_allowed_decimals(fitting, column.type))
     elif kinds == _PYTHON_TYPES["string"]:
         fitting = [value for value in fitting if not _LONE_SURROGATE.search(value)]
     if not fitting:
-        raise _rejected(column, "other values")
-    if column.shape in _NESTED:
-        raise _rejected(column, f"{_UNCHECKED}columns that are not nested")
-    if column.shape is Shape.TIMESTAMP:
-        raise _rejected(column, f"{_UNCHECKED}texts that do not depend on the time zone")
-    if column.shape is not Shape.NULL:
-        target.checks.append(AllowedValuesCheck(tuple(fitting), column))
+        raise _rejected_error(column, "other values")
+    if column.kind in _NESTED:
+        raise _rejected_error(column, f"{_UNCHECKED}columns that are not nested")
+    if column.kind is ColumnKind.TIMESTAMP:
+        raise _rejected_error(column, f"{_UNCHECKED}texts that do not depend on the time zone")
+    if column.kind is not ColumnKind.NULL:
+        context.checks.append(AllowedValuesCheck(tuple(fitting), column))
 
 
-def _floats(type_: pa.DataType, numbers: Sequence[Any]) -> list[float]:
+def _allowed_floats(type_: pa.DataType, numbers: Sequence[Any]) -> list[float]:
     """Return the numbers that a column of floats can have."""
     fitting = [float(n) for n in numbers if isinstance(n, str) or _is_written(type_, n)]
     return [*fitting, 0.0, -0.0] if 0 in fitting else fitting  # Arrow distinguishes them
@@ -386,7 +408,7 @@ def _fits(number: float, type_: pa.DataType) -> bool:
     return -limit <= number < limit and number == int(number)
 
 
-def _decimals(numbers: Sequence[Any], type_: pa.DataType) -> Iterator[Decimal]:
+def _allowed_decimals(numbers: Sequence[Any], type_: pa.DataType) -> Iterator[Decimal]:
     """Yield the numbers that a column of decimals can have."""
     for number in numbers:
         try:
@@ -395,27 +417,31 @@ def _decimals(numbers: Sequence[Any], type_: pa.DataType) -> Iterator[Decimal]:
             continue
 
 
-def _const(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
-    _enum(validator, [value], target, schema)
+def _match_const(validator: Validator, value: Any, context: _MatchContext, schema: Any) -> None:
+    _match_enum(validator, [value], context, schema)
 
 
-def _any_of(validator: Validator, branches: Any, target: _Target, _schema: Any) -> None:
-    column, is_text = target.column, target.is_text
-    fitting, errors = _fitting(validator, branches, target, is_text=is_text)
+def _match_any_of(
+    validator: Validator, branches: Any, context: _MatchContext, _schema: Any
+) -> None:
+    column, is_text = context.column, context.is_text
+    fitting, errors = _match_branches(validator, branches, context, is_text=is_text)
     if not fitting:
-        raise _rejected_by_all(column, [error for branch, error in errors if not _is_null(branch)])
-    _contradict(target, [contradictions for _, contradictions in fitting])
-    if column.shape is Shape.FLOAT and not is_text:
+        raise _no_alternative_error(
+            column, [error for branch, error in errors if not _is_null(branch)]
+        )
+    _keep_common_contradictions(context, [contradictions for _, contradictions in fitting])
+    if column.kind is ColumnKind.FLOAT and not is_text:
         others = [branch for branch, _ in errors]
-        fitting += _fitting(validator, others, target, is_text=True)[0]
+        fitting += _match_branches(validator, others, context, is_text=True)[0]
     checks = [check for check, _ in fitting if check is not None]
     if len(checks) == len(fitting):  # otherwise one alternative accepts all rows
         is_single = len(checks) == 1
-        target.checks.append(checks[0] if is_single else AnyOf(tuple(checks), target.column.path))
+        context.checks.append(checks[0] if is_single else AnyOf(tuple(checks), context.column.path))
 
 
-def _fitting(
-    validator: Validator, branches: Sequence[Any], target: _Target, *, is_text: bool
+def _match_branches(
+    validator: Validator, branches: Sequence[Any], context: _MatchContext, *, is_text: bool
 ) -> tuple[list[tuple[Check | None, dict[str, ColumnError]]], list[tuple[Any, ColumnError]]]:
     """Return the checks and contradictions of the branches that some values fit; others' errors."""
     fitting: list[tuple[Check | None, dict[str, ColumnError]]] = []
@@ -423,13 +449,13 @@ def _fitting(
     for branch in branches:
         contradictions: dict[str, ColumnError] = {}
         try:
-            check = match(
+            check = match_column(
                 validator,
-                target.column,
+                context.column,
                 branch,
                 is_text=is_text,
                 contradictions=contradictions,
-                matched=target.matched,
+                cache=context.cache,
             )
             fitting.append((check, contradictions))
         except ColumnError as error:
@@ -437,28 +463,32 @@ def _fitting(
     return fitting, errors
 
 
-def _contradict(target: _Target, alternatives: Sequence[dict[str, ColumnError]]) -> None:
+def _keep_common_contradictions(
+    context: _MatchContext, alternatives: Sequence[dict[str, ColumnError]]
+) -> None:
     """Raise or store the contradictions that all alternatives have."""
     first, *others = alternatives
     for path, error in first.items():
         if all(path in other for other in others):
-            if target.contradictions is None:
+            if context.contradictions is None:
                 raise error
-            target.contradictions.setdefault(path, error)
+            context.contradictions.setdefault(path, error)
 
 
 def _is_null(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "null"
 
 
-def _required(_validator: Validator, names: Any, target: _Target, _schema: Any) -> None:
-    column = target.column
-    if column.shape is Shape.MAP and _has_names(column.parts[0]):
-        key = column.parts[0]
-        target.checks.extend(RequiredKeyCheck(name, column.path, key) for name in names)
-    if column.shape is not Shape.STRUCT:
+def _match_required(
+    _validator: Validator, names: Any, context: _MatchContext, _schema: Any
+) -> None:
+    column = context.column
+    if column.kind is ColumnKind.MAP and _has_names(column.children[0]):
+        key = column.children[0]
+        context.checks.extend(RequiredKeyCheck(name, column.path, key) for name in names)
+    if column.kind is not ColumnKind.STRUCT:
         return
-    numbers = {part.name: number for number, part in enumerate(column.parts)}
+    numbers = {child.name: number for number, child in enumerate(column.children)}
     for name in names:
         if name not in numbers:
             raise ColumnError(
@@ -468,131 +498,141 @@ def _required(_validator: Validator, names: Any, target: _Target, _schema: Any) 
                     name, column, "Add the column, or remove its name from `required`."
                 ),
             )
-        part = column.parts[numbers[name]]
-        if part.is_nullable:
-            rule = PartCheck(None, part.path, rejects_null=False, rejects_omission=True)
-            target.checks.append(FieldCheck(numbers[name], rule))
+        child = column.children[numbers[name]]
+        if child.is_nullable:
+            rule = ChildCheck(None, child.path, rejects_null=False, rejects_omission=True)
+            context.checks.append(FieldCheck(numbers[name], rule))
 
 
-def _properties(
-    validator: Validator, properties: Mapping[str, Any], target: _Target, _schema: Any
+def _match_properties(
+    validator: Validator, properties: Mapping[str, Any], context: _MatchContext, _schema: Any
 ) -> None:
     for name, schema in properties.items():
-        _named(validator, EntryNames(names=(name,)), schema, target)
+        _match_named(validator, EntryNames(names=(name,)), schema, context)
 
 
-def _patterns(
-    validator: Validator, patterns: Mapping[str, Any], target: _Target, _schema: Any
+def _match_patterns(
+    validator: Validator, patterns: Mapping[str, Any], context: _MatchContext, _schema: Any
 ) -> None:
     for pattern, schema in patterns.items():
         if (expression := NamePattern.of(pattern)) is not None:
-            _named(validator, EntryNames(patterns=(expression,)), schema, target)
+            _match_named(validator, EntryNames(patterns=(expression,)), schema, context)
 
 
-def _additional(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
+def _match_additional(
+    validator: Validator, value: Any, context: _MatchContext, schema: Any
+) -> None:
     patterns = tuple(map(NamePattern.of, schema.get("patternProperties", ())))
     readable = tuple(pattern for pattern in patterns if pattern is not None)
     if len(readable) == len(patterns):  # otherwise any field could be declared
         additional = EntryNames(tuple(schema.get("properties", ())), readable, is_rest=True)
-        _named(validator, additional, value, target)
+        _match_named(validator, additional, value, context)
 
 
-def _named(validator: Validator, names: EntryNames, schema: Any, target: _Target) -> None:
+def _match_named(
+    validator: Validator, names: EntryNames, schema: Any, context: _MatchContext
+) -> None:
     """Match the fields of a struct or the entries of a map with these names."""
-    column = target.column
-    if column.shape is Shape.STRUCT:
-        target.checks.extend(_fields(validator, names, schema, target))
-    if column.shape is not Shape.MAP:
+    column = context.column
+    if column.kind is ColumnKind.STRUCT:
+        context.checks.extend(_field_checks(validator, names, schema, context))
+    if column.kind is not ColumnKind.MAP:
         return
-    key, value = column.parts
+    key, value = column.children
     if names.is_rest and not names.names and not names.patterns:
-        part, selection = _part(validator, target, value, schema, is_rest=True), None
+        child_check, selection = _match_child(validator, context, value, schema, is_rest=True), None
     elif _has_names(key):
-        part, selection = _part_of_some(validator, target, value, schema), names
+        child_check, selection = _match_some_children(validator, context, value, schema), names
     else:
         return
-    if part.check is not None or part.rejects_null:
-        target.checks.append(EntryValuesCheck(part, key, selection))
+    if child_check.check is not None or child_check.rejects_null:
+        context.checks.append(EntryValuesCheck(child_check, key, selection))
 
 
-def _has_names(key: Column) -> bool:
+def _has_names(key: ColumnType) -> bool:
     """Return True if the names of map entries depend on the key alone, not on a time zone."""
-    return key.shape is not Shape.TIMESTAMP
+    return key.kind is not ColumnKind.TIMESTAMP
 
 
-def _fields(
-    validator: Validator, names: EntryNames, schema: Any, target: _Target
+def _field_checks(
+    validator: Validator, names: EntryNames, schema: Any, context: _MatchContext
 ) -> Iterator[FieldCheck]:
-    for number, field_ in enumerate(target.column.parts):
+    for number, field_ in enumerate(context.column.children):
         if names.includes(field_.name):
-            part = _part(validator, target, field_, schema, is_rest=names.is_rest)
-            if part.check is not None or part.rejects_null:
-                yield FieldCheck(number, part)
+            child_check = _match_child(validator, context, field_, schema, is_rest=names.is_rest)
+            if child_check.check is not None or child_check.rejects_null:
+                yield FieldCheck(number, child_check)
 
 
-def _items(validator: Validator, items: Any, target: _Target, schema: Any) -> None:
+def _match_items(validator: Validator, items: Any, context: _MatchContext, schema: Any) -> None:
     if isinstance(items, list):
-        _prefix(validator, items, target, schema)
+        _match_prefix(validator, items, context, schema)
     else:
         is_prefixed = "prefixItems" in validator.VALIDATORS
         first = len(schema.get("prefixItems", ())) if is_prefixed else 0
-        _span(validator, items, target, first, None)
+        _match_positions(validator, items, context, first, None)
 
 
-def _prefix(validator: Validator, schemas: Sequence[Any], target: _Target, _schema: Any) -> None:
+def _match_prefix(
+    validator: Validator, schemas: Sequence[Any], context: _MatchContext, _schema: Any
+) -> None:
     for index, schema in enumerate(schemas):
-        _span(validator, schema, target, index, index + 1)
+        _match_positions(validator, schema, context, index, index + 1)
 
 
-def _additional_items(validator: Validator, value: Any, target: _Target, schema: Any) -> None:
+def _match_additional_items(
+    validator: Validator, value: Any, context: _MatchContext, schema: Any
+) -> None:
     if isinstance(schema.get("items"), list):
-        _span(validator, value, target, len(schema["items"]), None)
+        _match_positions(validator, value, context, len(schema["items"]), None)
 
 
-def _span(validator: Validator, schema: Any, target: _Target, first: int, last: int | None) -> None:
+def _match_positions(
+    validator: Validator, schema: Any, context: _MatchContext, first: int, last: int | None
+) -> None:
     """Match the items of a list from position `first` up to `last`."""
-    if target.column.shape is not Shape.LIST:
+    if context.column.kind is not ColumnKind.LIST:
         return
-    item = target.column.parts[0]
+    item = context.column.children[0]
     is_whole = first == 0 and last is None
-    part = (
-        _part(validator, target, item, schema)
+    child_check = (
+        _match_child(validator, context, item, schema)
         if is_whole
-        else _part_of_some(validator, target, item, schema)
+        else _match_some_children(validator, context, item, schema)
     )
-    if part.check is not None or part.rejects_null:
-        target.checks.append(ItemsCheck(part, first, last))
+    if child_check.check is not None or child_check.rejects_null:
+        context.checks.append(ItemsCheck(child_check, first, last))
 
 
-def _unchecked(_validator: Validator, _value: Any, _target: _Target, _schema: Any) -> None:
+def _accept(_validator: Validator, _value: Any, _context: _MatchContext, _schema: Any) -> None:
     """Accept the column; the keyword is not checked."""
 
 
 _RULES: Final[dict[str, Callable[..., None]]] = {
-    "type": _type,
-    "enum": _enum,
-    "const": _const,
-    "anyOf": _any_of,
-    "oneOf": _any_of,
-    "required": _required,
-    "properties": _properties,
-    "patternProperties": _patterns,
-    "additionalProperties": _additional,
-    "items": _items,
-    "prefixItems": _prefix,
-    "additionalItems": _additional_items,
-    "not": _unchecked,
-    "if": _unchecked,
+    "type": _match_type,
+    "enum": _match_enum,
+    "const": _match_const,
+    "anyOf": _match_any_of,
+    "oneOf": _match_any_of,
+    "required": _match_required,
+    "properties": _match_properties,
+    "patternProperties": _match_patterns,
+    "additionalProperties": _match_additional,
+    "items": _match_items,
+    "prefixItems": _match_prefix,
+    "additionalItems": _match_additional_items,
+    "not": _accept,
+    "if": _accept,
 }
 
 
-def _rejected_by_all(column: Column, errors: Sequence[ColumnError]) -> ColumnError:
+def _no_alternative_error(column: ColumnType, errors: Sequence[ColumnError]) -> ColumnError:
     """Return an error with the reasons of alternatives, none of which the column fits."""
     reasons = {error.message: error for error in errors}
     if len(reasons) == 1:
         return errors[0]
     if not reasons:
-        return _rejected(column, "null only")
+        return _rejected_error(column, "null only")
     name = f"column `{column.path}`" if column.path else "the record"
     described = "; ".join([*reasons][:_MAX_REASONS])
     others = len(reasons) - _MAX_REASONS
@@ -603,8 +643,8 @@ def _rejected_by_all(column: Column, errors: Sequence[ColumnError]) -> ColumnErr
     )
 
 
-def _rejected(column: Column, allowed: str) -> ColumnError:
-    written = _written(column)[0]
+def _rejected_error(column: ColumnType, allowed: str) -> ColumnError:
+    written = _json_types(column)[0]
     name, hint = f"column `{column.path}`", "Cast or drop the column, or change the schema."
     if not column.path:
         name = "the record"

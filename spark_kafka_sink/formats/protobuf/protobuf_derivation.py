@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column import Column, unsupported
+from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
 from spark_kafka_sink.formats.columns.name_rules import NameRules
-from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoder_spec import SchemaSource
 from spark_kafka_sink.formats.protobuf.protobuf_numbers import FieldType, Versions, numbering
 from spark_kafka_sink.formats.protobuf.protobuf_schema import DURATION, TIMESTAMP
@@ -29,27 +29,27 @@ _FILES: Final = {
     DURATION: "google/protobuf/duration.proto",
 }
 _KINDS: Final = {
-    Shape.BOOLEAN: ProtoType.BOOL,
-    Shape.DECIMAL: ProtoType.STRING,
-    Shape.TEXT: ProtoType.STRING,
-    Shape.BYTES: ProtoType.BYTES,
-    Shape.DATE: ProtoType.INT32,
-    Shape.TIME: ProtoType.INT64,
-    Shape.LOCAL_TIMESTAMP: ProtoType.INT64,
+    ColumnKind.BOOLEAN: ProtoType.BOOL,
+    ColumnKind.DECIMAL: ProtoType.STRING,
+    ColumnKind.TEXT: ProtoType.STRING,
+    ColumnKind.BYTES: ProtoType.BYTES,
+    ColumnKind.DATE: ProtoType.INT32,
+    ColumnKind.TIME: ProtoType.INT64,
+    ColumnKind.LOCAL_TIMESTAMP: ProtoType.INT64,
 }
 """Dates are encoded as days; timestamps without time zone and times of day as microseconds."""
 _SIZED_KINDS: Final = {
-    Shape.INTEGER: (ProtoType.INT32, ProtoType.INT64),
-    Shape.FLOAT: (ProtoType.FLOAT, ProtoType.DOUBLE),
+    ColumnKind.INTEGER: (ProtoType.INT32, ProtoType.INT64),
+    ColumnKind.FLOAT: (ProtoType.FLOAT, ProtoType.DOUBLE),
 }
-_WELL_KNOWN: Final = {Shape.TIMESTAMP: TIMESTAMP, Shape.INTERVAL: DURATION}
+_WELL_KNOWN: Final = {ColumnKind.TIMESTAMP: TIMESTAMP, ColumnKind.INTERVAL: DURATION}
 _KEYS: Final = (
-    Shape.INTEGER,
-    Shape.BOOLEAN,
-    Shape.TEXT,
-    Shape.DATE,
-    Shape.TIME,
-    Shape.LOCAL_TIMESTAMP,
+    ColumnKind.INTEGER,
+    ColumnKind.BOOLEAN,
+    ColumnKind.TEXT,
+    ColumnKind.DATE,
+    ColumnKind.TIME,
+    ColumnKind.LOCAL_TIMESTAMP,
 )
 
 
@@ -62,7 +62,7 @@ def derive(
     versions of the schema, newest first. A nullable column is `optional`.
     """
     full_name = _NAMES.check_record(name, namespace)
-    message = _message(Column.of(type_), name, full_name, Versions.of(full_name, versions))
+    message = _message(ColumnType.of(type_), name, full_name, Versions.of(full_name, versions))
     imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
     is_package = "google.protobuf.".startswith(f"{full_name}.")
     if imports and (is_package or full_name in _FILES):
@@ -77,22 +77,22 @@ def derive(
     return SchemaSource(base64.b64encode(file).decode(), full_name, full_name)
 
 
-def _message(column: Column, name: str, full_name: str, versions: Versions) -> bytes:
+def _message(column: ColumnType, name: str, full_name: str, versions: Versions) -> bytes:
     fields, nested = b"", b""
     choices: list[bytes] = []
     """The oneof that Protobuf requires for each optional field."""
     used = _field_names(column)
     """Names in the message's scope."""
-    numbered = numbering({part.name: _field_type(part) for part in column.parts}, versions)
-    for part in sorted(column.parts, key=lambda part: numbered.numbers[part.name]):
-        _NAMES.check(part)
-        inner = versions.of_field(part.name) if part.name in numbered.known else Versions()
-        type_, below = _declared(part, full_name, _unused(part.name, used), inner)
-        number = numbered.numbers[part.name]
-        field = sized_field(1, part.name.encode()) + number_field(3, number) + type_
-        if part.is_nullable and part.shape in (*_KINDS, *_SIZED_KINDS):
+    numbered = numbering({child.name: _field_type(child) for child in column.children}, versions)
+    for child in sorted(column.children, key=lambda child: numbered.numbers[child.name]):
+        _NAMES.check(child)
+        inner = versions.of_field(child.name) if child.name in numbered.known else Versions()
+        type_, below = _declared(child, full_name, _unused(child.name, used), inner)
+        number = numbered.numbers[child.name]
+        field = sized_field(1, child.name.encode()) + number_field(3, number) + type_
+        if child.is_nullable and child.kind in (*_KINDS, *_SIZED_KINDS):
             field += number_field(9, len(choices)) + number_field(17, 1)
-            choices.append(sized_field(8, sized_field(1, f"_{part.name}".encode())))
+            choices.append(sized_field(8, sized_field(1, f"_{child.name}".encode())))
         fields += sized_field(2, field)
         nested += below
     ranges = (number_field(1, start) + number_field(2, end) for start, end in numbered.reserved)
@@ -101,36 +101,36 @@ def _message(column: Column, name: str, full_name: str, versions: Versions) -> b
     return b"".join((sized_field(1, name.encode()), fields, nested, *choices, *reserved))
 
 
-def _field_type(column: Column) -> FieldType:
+def _field_type(column: ColumnType) -> FieldType:
     """Return the type of a column's field."""
-    if column.shape is Shape.LIST:
-        return FieldType(_kind(column.parts[0]), is_repeated=True)
-    return FieldType(_kind(column), is_repeated=column.shape is Shape.MAP)
+    if column.kind is ColumnKind.LIST:
+        return FieldType(_kind(column.children[0]), is_repeated=True)
+    return FieldType(_kind(column), is_repeated=column.kind is ColumnKind.MAP)
 
 
-def _kind(column: Column) -> ProtoType:
-    if column.shape in _SIZED_KINDS:
-        return _SIZED_KINDS[column.shape][column.type.bit_width == 64]
-    return _KINDS.get(column.shape, ProtoType.MESSAGE)
+def _kind(column: ColumnType) -> ProtoType:
+    if column.kind in _SIZED_KINDS:
+        return _SIZED_KINDS[column.kind][column.type.bit_width == 64]
+    return _KINDS.get(column.kind, ProtoType.MESSAGE)
 
 
-def _field_names(column: Column) -> set[str]:
+def _field_names(column: ColumnType) -> set[str]:
     """Return the names of a struct's fields and of the messages of map entries.
 
     Raises:
         ColumnError: two of them are equal, or the names of two fields in JSON, as protoc forbids.
     """
-    names: dict[str, Column] = {part.name: part for part in column.parts}
-    json_names: dict[str, Column] = {}
-    for part in column.parts:
-        camel_case = _camel_case(part.name)
-        others = [json_names.setdefault(part.name[:1] + camel_case[1:], part)]
-        if part.shape is Shape.MAP:
-            others.append(names.setdefault(f"{camel_case}Entry", part))
+    names: dict[str, ColumnType] = {child.name: child for child in column.children}
+    json_names: dict[str, ColumnType] = {}
+    for child in column.children:
+        camel_case = _camel_case(child.name)
+        others = [json_names.setdefault(child.name[:1] + camel_case[1:], child)]
+        if child.kind is ColumnKind.MAP:
+            others.append(names.setdefault(f"{camel_case}Entry", child))
         for other in others:
-            if other is not part:
+            if other is not child:
                 raise ColumnError(
-                    f"columns `{other.path}` and `{part.path}` have the same name in Protobuf",
+                    f"columns `{other.path}` and `{child.path}` have the same name in Protobuf",
                     hint="Rename one of them: protoc adds Entry to the name of a map, and ignores "
                     "underscores.",
                 )
@@ -151,13 +151,13 @@ def _unused(column: str, used: set[str]) -> str:
     return chosen
 
 
-def _declared(column: Column, owner: str, name: str, versions: Versions) -> tuple[bytes, bytes]:
+def _declared(column: ColumnType, owner: str, name: str, versions: Versions) -> tuple[bytes, bytes]:
     """Return a field's declaration without its name and number, and its nested messages."""
-    if column.shape is Shape.MAP:
+    if column.kind is ColumnKind.MAP:
         return _map(column, owner, name, versions)
-    is_list = column.shape is Shape.LIST
+    is_list = column.kind is ColumnKind.LIST
     return _single(
-        column.parts[0] if is_list else column,
+        column.children[0] if is_list else column,
         owner,
         name,
         versions,
@@ -166,20 +166,20 @@ def _declared(column: Column, owner: str, name: str, versions: Versions) -> tupl
 
 
 def _single(
-    column: Column, owner: str, name: str, versions: Versions, label: int = ProtoLabel.OPTIONAL
+    column: ColumnType, owner: str, name: str, versions: Versions, label: int = ProtoLabel.OPTIONAL
 ) -> tuple[bytes, bytes]:
     """Return the same as `_declared` for a column that is neither a list nor a map."""
-    if column.shape is Shape.STRUCT:
+    if column.kind is ColumnKind.STRUCT:
         full_name = f"{owner}.{name}"
         nested = sized_field(3, _message(column, name, full_name, versions))
         return _type(label, ProtoType.MESSAGE, full_name), nested
-    if column.shape in (Shape.LIST, Shape.MAP):
+    if column.kind in (ColumnKind.LIST, ColumnKind.MAP):
         hint = "Put it into a struct with one field."
-        raise unsupported(column, "an item or value in Protobuf", hint)
-    if column.shape in _WELL_KNOWN:
-        return _type(label, ProtoType.MESSAGE, _WELL_KNOWN[column.shape]), b""
-    if column.shape not in (*_KINDS, *_SIZED_KINDS):
-        raise unsupported(column, "Protobuf")
+        raise unsupported_error(column, "an item or value in Protobuf", hint)
+    if column.kind in _WELL_KNOWN:
+        return _type(label, ProtoType.MESSAGE, _WELL_KNOWN[column.kind]), b""
+    if column.kind not in (*_KINDS, *_SIZED_KINDS):
+        raise unsupported_error(column, "Protobuf")
     return _type(label, _kind(column)), b""
 
 
@@ -188,11 +188,11 @@ def _type(label: int, kind: ProtoType, name: str = "") -> bytes:
     return number_field(4, label) + number_field(5, kind) + named
 
 
-def _map(column: Column, owner: str, name: str, versions: Versions) -> tuple[bytes, bytes]:
+def _map(column: ColumnType, owner: str, name: str, versions: Versions) -> tuple[bytes, bytes]:
     """Return the declaration of a map, whose entries are nested messages."""
-    key, value = column.parts
-    if key.shape not in _KEYS:
-        raise unsupported(key, "the key of a Protobuf map")
+    key, value = column.children
+    if key.kind not in _KEYS:
+        raise unsupported_error(key, "the key of a Protobuf map")
     value_type, nested = _single(value, owner, name, versions)
     entry_name = f"{_camel_case(column.name)}Entry"
     entry = sized_field(1, entry_name.encode())

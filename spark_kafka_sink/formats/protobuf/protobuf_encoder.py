@@ -1,7 +1,7 @@
 """Protobuf's binary encoding.
 
 Columns are matched to a message's fields by name. Nulls, empty lists and empty maps are not
-encoded. A null item of a list, a null value of a map, and a second member of a oneof are faults.
+encoded. A null item of a list, a null value of a map, and a second member of a oneof are errors.
 
 Source: Protocol Buffers, "Encoding".
 """
@@ -16,9 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column import Column, field_path, not_declared, unsupported
+from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+from spark_kafka_sink.formats.columns.column_type import (
+    ColumnType,
+    field_path,
+    not_declared_error,
+    unsupported_error,
+)
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
-from spark_kafka_sink.formats.columns.shape import Shape
 from spark_kafka_sink.formats.encoding.number_text import write_decimals
 from spark_kafka_sink.formats.encoding.row_encoder import (
     CellWriter,
@@ -26,7 +31,6 @@ from spark_kafka_sink.formats.encoding.row_encoder import (
     write_required,
     write_valid,
 )
-from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_boolean,
     write_bytes,
@@ -34,7 +38,6 @@ from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_nothing,
     write_symbol,
 )
-from spark_kafka_sink.kafka.records.varint import zigzag
 from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
 from spark_kafka_sink.formats.protobuf.protobuf_schema import (
     DURATION,
@@ -46,6 +49,8 @@ from spark_kafka_sink.formats.protobuf.protobuf_schema import (
 )
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import tag
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
+from spark_kafka_sink.kafka.records.varint import zigzag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +96,7 @@ _SIGNED: Final = (ProtoType.SINT32, ProtoType.SINT64)
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     """See `encoder_spec.compile_encoder`."""
     schema = ProtoSchema.parse(spec.schema or "")
-    root = _Compiler(schema).message(schema.message(spec.message), Column.of(type_))
+    root = _Compiler(schema).message(schema.message(spec.message), ColumnType.of(type_))
     return RowEncoder(root, spec.framing.prefix)
 
 
@@ -103,7 +108,7 @@ def _tag(field: ProtoField) -> bytes:
 class _Compiler:
     schema: ProtoSchema
 
-    def message(self, message: ProtoMessage, column: Column) -> CellWriter:
+    def message(self, message: ProtoMessage, column: ColumnType) -> CellWriter:
         """Return the writer of a struct.
 
         Raises:
@@ -113,18 +118,18 @@ class _Compiler:
         known = {field.name: field for field in message.fields}
         fields: list[tuple[int, int, CellWriter]] = []
         oneofs: dict[str, list[tuple[int, str]]] = {}
-        for index, part in enumerate(column.parts):
-            field = known.pop(part.name, None)
+        for index, child in enumerate(column.children):
+            field = known.pop(child.name, None)
             if field is None:
-                raise not_declared(part, message.name)
+                raise not_declared_error(child, message.name)
             write_cells = (
-                self._single(field, part, is_required=True)
+                self._single(field, child, is_required=True)
                 if message.is_map_entry
-                else self._field(field, part)
+                else self._field(field, child)
             )
             fields.append((field.number, index, write_cells))
             if field.oneof:
-                oneofs.setdefault(field.oneof, []).append((index, part.path))
+                oneofs.setdefault(field.oneof, []).append((index, child.path))
         for field in known.values():
             if field.is_required:
                 raise ColumnError(
@@ -140,24 +145,24 @@ class _Compiler:
             body = partial(_write_oneof, name, members, body) if len(members) > 1 else body
         return body
 
-    def _field(self, field: ProtoField, column: Column) -> CellWriter:
+    def _field(self, field: ProtoField, column: ColumnType) -> CellWriter:
         """Return the function that writes a field with its tag. It writes nothing for null."""
-        if column.shape is Shape.NULL:
+        if column.kind is ColumnKind.NULL:
             nothing: CellWriter = partial(write_required, write_nothing, column.path)
             return nothing if field.is_required else write_nothing
         if not field.is_repeated:
             return self._single(field, column, is_required=field.is_required)
         entry = self.schema.messages.get(field.type_name)
-        if column.shape is Shape.MAP and entry and entry.is_map_entry:
+        if column.kind is ColumnKind.MAP and entry and entry.is_map_entry:
             ends = sorted(entry.fields, key=lambda end: end.number)
             key, value = (
-                self._single(end, part, is_required=True)
-                for end, part in zip(ends, column.parts, strict=True)
+                self._single(end, child, is_required=True)
+                for end, child in zip(ends, column.children, strict=True)
             )
             return partial(write_valid, partial(_write_map, _tag(field), key, value))
-        if column.shape is not Shape.LIST:
-            raise unsupported(column, f"the repeated Protobuf field {field.name}")
-        (items,) = column.parts
+        if column.kind is not ColumnKind.LIST:
+            raise unsupported_error(column, f"the repeated Protobuf field {field.name}")
+        (items,) = column.children
         item = self._value(field, items)
         if field.is_packed and _WIRE_TYPES.get(field.kind) not in (_SIZED, _START):
             write_cells = partial(_write_packed, tag(field.number, _SIZED), item, items.path)
@@ -165,16 +170,16 @@ class _Compiler:
             write_cells = partial(_write_repeated, _tag(field), item, items.path)
         return partial(write_valid, write_cells)
 
-    def _single(self, field: ProtoField, column: Column, *, is_required: bool) -> CellWriter:
+    def _single(self, field: ProtoField, column: ColumnType, *, is_required: bool) -> CellWriter:
         write_cells = self._value(field, column)
         if is_required:
             return partial(write_required, write_cells, column.path, before=_tag(field))
         return partial(write_valid, write_cells, before=_tag(field))
 
-    def _value(self, field: ProtoField, column: Column) -> CellWriter:
+    def _value(self, field: ProtoField, column: ColumnType) -> CellWriter:
         """Return the writer of a value without its tag."""
         write_cells: CellWriter | None
-        if column.shape is Shape.NULL:
+        if column.kind is ColumnKind.NULL:
             write_cells = write_nothing
         elif field.kind is ProtoType.ENUM:
             write_cells = self._enum(field.type_name, column)
@@ -188,16 +193,16 @@ class _Compiler:
             write_cells = _scalar(field.kind, column)
         if write_cells is None:
             target = field.type_name or field.kind.name.lower()
-            raise unsupported(column, f"Protobuf {target}")
+            raise unsupported_error(column, f"Protobuf {target}")
         return write_cells
 
-    def _enum(self, name: str, column: Column) -> CellWriter | None:
+    def _enum(self, name: str, column: ColumnType) -> CellWriter | None:
         if name not in self.schema.enums:
-            raise _missing(name)
+            raise _missing_type_error(name)
         enum = self.schema.enums[name]
-        if column.shape is Shape.TEXT:
+        if column.kind is ColumnKind.TEXT:
             return partial(write_symbol, enum.numbers, column.path, is_zigzag=False)
-        if column.shape is not Shape.INTEGER:
+        if column.kind is not ColumnKind.INTEGER:
             return None
         write_cells = _integer(ProtoType.INT32, column)
         if not enum.is_closed:
@@ -205,42 +210,44 @@ class _Compiler:
         numbers = np.array([*enum.numbers.values()])
         return write_cells and partial(_write_closed, numbers, column.path, write_cells)
 
-    def _body(self, name: str, column: Column) -> CellWriter | None:
+    def _body(self, name: str, column: ColumnType) -> CellWriter | None:
         """Return the writer of a message without its length."""
-        if (name, column.shape) in ((TIMESTAMP, Shape.TIMESTAMP), (DURATION, Shape.INTERVAL)):
+        if (name, column.kind) in (
+            (TIMESTAMP, ColumnKind.TIMESTAMP),
+            (DURATION, ColumnKind.INTERVAL),
+        ):
             return partial(_write_seconds, name, column.path)
-        if name in WRAPPERS and column.shape is not Shape.STRUCT:
+        if name in WRAPPERS and column.kind is not ColumnKind.STRUCT:
             kind = WRAPPERS[name]
             write_cells = _scalar(kind, column)
             return write_cells and partial(
                 _write_wrapped, tag(1, _WIRE_TYPES.get(kind, _VARINT)), write_cells
             )
         if name not in self.schema.messages:
-            raise _missing(name)
-        if column.shape is Shape.STRUCT:
+            raise _missing_type_error(name)
+        if column.kind is ColumnKind.STRUCT:
             return self.message(self.schema.messages[name], column)
         return None
 
 
-def _missing(name: str) -> ConfigError:
+def _missing_type_error(name: str) -> ConfigError:
     return ConfigError(
         f"the Protobuf schema does not contain {name}, which a field needs",
         hint="Create the descriptor set with `protoc --include_imports`.",
     )
 
 
-def _scalar(kind: ProtoType, column: Column) -> CellWriter | None:
+def _scalar(kind: ProtoType, column: ColumnType) -> CellWriter | None:
     """Return the writer of a plain value, or None if the column has a different type."""
-    shape = column.shape
     if (
-        shape is Shape.DECIMAL
+        column.kind is ColumnKind.DECIMAL
         and not column.type.scale
         and kind in (ProtoType.UINT64, ProtoType.FIXED64)
     ):
         return partial(_write_unsigned, kind, column.path)
     if kind in _RANGES:
         return _integer(kind, column)
-    if shape is Shape.FLOAT and kind in (ProtoType.FLOAT, ProtoType.DOUBLE):
+    if column.kind is ColumnKind.FLOAT and kind in (ProtoType.FLOAT, ProtoType.DOUBLE):
         is_double = kind is ProtoType.DOUBLE
         fits = is_double or column.type == pa.float32()
         return (
@@ -248,26 +255,29 @@ def _scalar(kind: ProtoType, column: Column) -> CellWriter | None:
             if fits
             else None
         )
-    if kind is ProtoType.BOOL and shape is Shape.BOOLEAN:
+    if kind is ProtoType.BOOL and column.kind is ColumnKind.BOOLEAN:
         return write_boolean
-    if kind is ProtoType.STRING and shape is Shape.DECIMAL:
+    if kind is ProtoType.STRING and column.kind is ColumnKind.DECIMAL:
         return partial(_write_embedded, partial(write_decimals, column.type.scale))
-    if kind in (ProtoType.STRING, ProtoType.BYTES) and shape in (Shape.TEXT, Shape.BYTES):
+    if kind in (ProtoType.STRING, ProtoType.BYTES) and column.kind in (
+        ColumnKind.TEXT,
+        ColumnKind.BYTES,
+    ):
         return partial(write_bytes, column.path if kind is ProtoType.STRING else None)
     return None
 
 
-def _integer(kind: ProtoType, column: Column) -> CellWriter | None:
-    is_other = (column.shape, kind) in (
-        (Shape.DATE, ProtoType.INT32),
-        (Shape.LOCAL_TIMESTAMP, ProtoType.INT64),
-        (Shape.TIME, ProtoType.INT64),
+def _integer(kind: ProtoType, column: ColumnType) -> CellWriter | None:
+    is_other = (column.kind, kind) in (
+        (ColumnKind.DATE, ProtoType.INT32),
+        (ColumnKind.LOCAL_TIMESTAMP, ProtoType.INT64),
+        (ColumnKind.TIME, ProtoType.INT64),
     )
-    if column.shape is not Shape.INTEGER and not is_other:
+    if column.kind is not ColumnKind.INTEGER and not is_other:
         return None
     (low, high), half = _RANGES[kind], 1 << column.type.bit_width - 1
     is_checked = -half < low or half - 1 > high
-    divisor = 1000 if column.shape is Shape.TIME else 1
+    divisor = 1000 if column.kind is ColumnKind.TIME else 1
 
     def write(cells: Cells, out: RowWriter) -> None:
         values = cells.integers()
@@ -338,7 +348,7 @@ def _write_group(body: CellWriter, end: bytes, cells: Cells, out: RowWriter) -> 
 def _write_closed(
     numbers: NDArray[np.int64], path: str, write_cells: CellWriter, cells: Cells, out: RowWriter
 ) -> None:
-    """Append the numbers of a closed enum. Unknown numbers are faults."""
+    """Append the numbers of a closed enum. Unknown numbers are errors."""
     cells.fail(~np.isin(cells.integers(), numbers), path, "is not in the enum")
     write_cells(cells, out)
 
@@ -394,7 +404,7 @@ def _write_message(fields: list[tuple[int, CellWriter]], cells: Cells, out: RowW
 def _write_oneof(
     name: str, members: list[tuple[int, str]], message: CellWriter, cells: Cells, out: RowWriter
 ) -> None:
-    """Append a message. Rows with several members of the oneof are faults."""
+    """Append a message. Rows with several members of the oneof are errors."""
     is_set = np.zeros(len(cells), np.bool_)
     for index, path in members:
         member = cells.field(index)

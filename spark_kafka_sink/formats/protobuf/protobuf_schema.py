@@ -254,8 +254,8 @@ class _Declared:
         if kind is not ProtoType.MESSAGE or features.message is MessageEncoding.LENGTH_PREFIXED:
             return kind
         # Entries of maps and their values always have a length.
-        parts = (self.messages.get(name) for name in (owner, type_name))
-        is_in_map = any(_is_entry(part[0]) for part in parts if part)
+        declared = (self.messages.get(name) for name in (owner, type_name))
+        is_in_map = any(_is_entry(message[0]) for message in declared if message)
         return ProtoType.MESSAGE if is_in_map else ProtoType.GROUP
 
 

@@ -17,8 +17,8 @@ from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import URL
-from spark_kafka_sink.formats.avro.avro_references import inlined
-from spark_kafka_sink.formats.avro.avro_schema import loaded
+from spark_kafka_sink.formats.avro.avro_references import inline_references
+from spark_kafka_sink.formats.avro.avro_schema import parse_declaration
 from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, Link
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
 from spark_kafka_sink.formats.protobuf.protobuf_source import BUILT_IN, completed, descriptor_set
@@ -418,8 +418,8 @@ class Registry:
             references = self._json_references(schema.references or ())
         elif schema.references:
             texts = self._referenced(schema.references)
-            parts = {name: loaded(part) for name, part in texts.items()}
-            text = json.dumps(inlined(loaded(text), parts))
+            referenced = {name: parse_declaration(other) for name, other in texts.items()}
+            text = json.dumps(inline_references(parse_declaration(text), referenced))
         return RegisteredSchema(
             id=schema_id, guid=_guid(guid), text=text, subject=subject, references=references
         )
@@ -436,7 +436,7 @@ class Registry:
                 schema = self._version(*version)
                 texts.append(schema.schema_str)
                 numbers[version] = len(texts)
-                pending += [(len(texts), part) for part in schema.references or ()]
+                pending += [(len(texts), inner) for inner in schema.references or ()]
             links.append(Link(source, reference.name, numbers[version]))
         return JsonReferences(tuple(texts), tuple(links))
 

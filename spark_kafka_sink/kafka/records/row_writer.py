@@ -144,7 +144,9 @@ class RowWriter:
             size = np.clip(sizes - beyond, 0, REGISTER_SIZE).astype(np.uint64)
             shift = (np.uint64(REGISTER_SIZE) - size) << np.uint64(3)
             swapped = np.ascontiguousarray(words).view(np.uint64).byteswap()
-            self.append_short(ShortBytes(swapped >> shift, size, min(max_size - beyond, REGISTER_SIZE)))
+            self.append_short(
+                ShortBytes(swapped >> shift, size, min(max_size - beyond, REGISTER_SIZE))
+            )
 
     def append_rows(self, other: RowWriter, mask: Mask | None = None) -> None:
         """Append the rows of a different writer; if `mask` is set, only those where it is True.

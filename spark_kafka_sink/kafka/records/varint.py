@@ -117,7 +117,9 @@ def long_varints(values: Words) -> tuple[ShortBytes, ShortBytes]:
     """Return varints of up to ten bytes as two words; the second word of short varints is empty."""
     sizes = _varint_sizes(values, 0, (1 << 64) - 1)
     first = np.minimum(sizes, _EIGHT)
-    encoded = _septets(values & _FIRST_BITS, 1 << 55) | _CONTINUATION_BITS.take(sizes.view(np.int64))
+    encoded = _septets(values & _FIRST_BITS, 1 << 55) | _CONTINUATION_BITS.take(
+        sizes.view(np.int64)
+    )
     high_bits = values >> np.uint64(7 * REGISTER_SIZE)
     second = (high_bits & np.uint64(0x7F)) | ((high_bits >> np.uint64(7)) << np.uint64(8))
     second |= (sizes == 10).astype(np.uint64) << np.uint64(7)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.decoder import decode
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, SchemaSource, compile_encoder
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
@@ -93,7 +93,7 @@ def _nullable(data_type: types.DataType) -> types.DataType:
 
 def _decoded(spec: EncoderSpec, batch: pa.RecordBatch, part: str) -> list[Any]:
     structs = fields_of(batch, spec)
-    faults = RowFaults(len(structs))
+    faults = EncodingErrors(len(structs))
     encoded = compile_encoder(spec, structs.type).encode(structs, faults)
     for fault in faults:
         raise ColumnError(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import NOT_UTF8, Cells
-from spark_kafka_sink.formats.columns.row_faults import RowFault, RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingError, EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
@@ -102,7 +102,7 @@ def serialize(
     columns: dict[str, pa.BinaryArray] = {}
     bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
     for part, spec in specs.items():
-        structs, faults = parts[part], RowFaults(batch.num_rows)
+        structs, faults = parts[part], EncodingErrors(batch.num_rows)
         columns[part] = encoders[part].encode(structs, faults)
         if spec.check is not None:
             spec.check(Cells(structs, faults).without_nulls(), bool(spec.writes_nulls))
@@ -140,7 +140,7 @@ def _with_settings(spec: EncoderSpec, zone: str, ignores_nulls: str | None) -> E
     return replace(spec, zone=zone, writes_nulls=writes_nulls)
 
 
-def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int, str]) -> None:
+def _report(part: str, faults: EncodingErrors, checks: RowChecks, problems: dict[int, str]) -> None:
     """Add the rows with faults to the checks, and descriptions of their faults to `problems`."""
     if not faults:
         return
@@ -151,7 +151,7 @@ def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int,
         problems.setdefault(fault.row, _described(part, fault))
 
 
-def _described(part: str, fault: RowFault) -> str:
+def _described(part: str, fault: EncodingError) -> str:
     place = f"the field `{fault.path}` of the {part}" if fault.path else f"the {part}"
     return f"{place} {fault.problem}"
 
@@ -167,7 +167,7 @@ def _with_json(
         format=Format.JSON, column=0, zone=spec.zone, writes_nulls=spec.writes_nulls
     )
     bad = structs.take(rows.astype(np.int64))
-    faults = RowFaults(len(bad))
+    faults = EncodingErrors(len(bad))
     texts = compile_encoder(as_json, bad.type).encode(bad, faults)
     if faults:
         lost = {fault.row for fault in faults if fault.problem != NOT_UTF8}

@@ -188,7 +188,9 @@ class _SpecBuilder:
             draft = _Draft(replace(spec, schema=source.schema, message=source.message), part)
         compile_encoder(draft.spec, type_)
         if draft.spec.schema is not None and part.format.payload is Format.JSON:
-            from spark_kafka_sink.formats.json.json_schema import compile_check  # for this format
+            from spark_kafka_sink.formats.json.json_check_compiler import (
+                compile_check,  # for this format
+            )
 
             check = compile_check(draft.spec.schema, type_, draft.references)
             return replace(draft, spec=replace(draft.spec, check=check))

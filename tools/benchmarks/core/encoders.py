@@ -17,7 +17,7 @@ from typing import Any
 
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import (
     EncoderSpec,
     Framing,
@@ -207,7 +207,7 @@ def _format(format_: Format, kind: str, rounds: int) -> dict[str, Any]:
     spent, size = [], 0.0
     for _ in range(rounds):
         started = time.process_time()
-        sizes = [encoder.encode(batch, RowFaults(ROWS)).nbytes for batch in batches]
+        sizes = [encoder.encode(batch, EncodingErrors(ROWS)).nbytes for batch in batches]
         spent.append(time.process_time() - started)
         size = sum(sizes) / (ROWS * _KINDS) - 4  # without the offsets
     rates = _rates(spent, ROWS * _KINDS)

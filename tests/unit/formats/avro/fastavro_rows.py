@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import (
     EncoderSpec,
     compile_encoder,
@@ -24,8 +24,8 @@ def encode(array: pa.Array[Any], schema: Any) -> list[bytes | None]:
     return encoded
 
 
-def try_to_encode(array: pa.Array[Any], schema: Any) -> tuple[list[bytes | None], RowFaults]:
-    faults = RowFaults(len(array))
+def try_to_encode(array: pa.Array[Any], schema: Any) -> tuple[list[bytes | None], EncodingErrors]:
+    faults = EncodingErrors(len(array))
     spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema))
     encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
     encoded.validate(full=True)

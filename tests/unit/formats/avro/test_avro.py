@@ -16,7 +16,7 @@ from hypothesis import given
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import PRIMITIVES
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import (
     EncoderSpec,
     Framing,
@@ -444,7 +444,7 @@ def test_names_are_resolved_in_namespaces_and_other_branches() -> None:
     spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(named))
     encoder = compile_encoder(spec, type_)
     array = pa.array([{**row, "next": row}], type_)
-    data = encoder.encode(array, RowFaults(1))[0].as_py()  # type: ignore[arg-type]
+    data = encoder.encode(array, EncodingErrors(1))[0].as_py()  # type: ignore[arg-type]
     assert read(named, data or b"") == {**row, "next": {**row, "next": None}}
 
 
@@ -490,7 +490,7 @@ def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     framing = Framing(b"\0\0\0\0\1")
     spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(record(("a", "int"))), framing=framing)
-    encoded = compile_encoder(spec, array.type).encode(array, RowFaults(2))  # type: ignore[arg-type]
+    encoded = compile_encoder(spec, array.type).encode(array, EncodingErrors(2))  # type: ignore[arg-type]
     assert encoded.to_pylist() == [b"\0\0\0\0\1\2", None]
 
 

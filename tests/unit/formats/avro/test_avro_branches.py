@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import without_comments
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, Framing, compile_encoder
 from tests.unit.formats.avro.fastavro_rows import encode, read, record, try_to_encode
 from tests.unit.formats.generated import EPOCH, plain_values
@@ -385,7 +385,7 @@ def test_records_with_the_same_fields_are_chosen_if_every_value_fits(
 
 
 def encoded_by(spec: EncoderSpec, array: Any) -> list[bytes | None]:
-    return compile_encoder(spec, array.type).encode(array, RowFaults(len(array))).to_pylist()
+    return compile_encoder(spec, array.type).encode(array, EncodingErrors(len(array))).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -679,7 +679,7 @@ def test_records_of_several_unions_are_named() -> None:
     for names in ("Y,P", "n.P, Y", "P,n.Y"):
         spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema), message=names)
         encoder = compile_encoder(spec, type_)
-        assert encoder.encode(array, RowFaults(1)).to_pylist() == [b"\2\2\2\4"]  # type: ignore[arg-type]
+        assert encoder.encode(array, EncodingErrors(1)).to_pylist() == [b"\2\2\2\4"]  # type: ignore[arg-type]
     for names, problem in (
         ("X", "several records"),
         ("X,Y,P", "several"),

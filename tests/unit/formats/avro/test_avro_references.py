@@ -9,7 +9,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.formats.avro.avro_references import inlined
+from spark_kafka_sink.formats.avro.avro_references import inline_references
 from tests.unit.formats.avro.fastavro_rows import encode
 
 
@@ -90,7 +90,7 @@ def test_types_of_references_are_found_by_their_full_names(
         full = part["name"] if isinstance(part, dict) else "events"
         name = {"full names": full, "file names": f"{number}.avsc"}.get(names, full.split(".")[-1])
         referenced[name] = part
-    joined = json.loads(json.dumps(inlined(schema, referenced)))
+    joined = json.loads(json.dumps(inline_references(schema, referenced)))
     array: Any = pa.array([row], type_of(row))
     (data,) = encode(array, joined)
     assert read_with_parts(schema, parts, data or b"") == row
@@ -107,7 +107,7 @@ def type_of(row: Any) -> Any:
 
 def test_a_reference_without_such_a_type_is_found_by_its_name() -> None:
     referenced = {"Tags": {"type": "array", "items": "string"}, "Town": named("b.City", "string")}
-    joined = inlined(named("Main", "Tags", "Town", "Town", "Tags"), referenced)
+    joined = inline_references(named("Main", "Tags", "Town", "Town", "Tags"), referenced)
     row = {"f0": ["a"], "f1": CITY, "f2": CITY, "f3": ["b"]}
     (data,) = encode(pa.array([row]), joined)
     assert read_with_parts(joined, [], data or b"") == row

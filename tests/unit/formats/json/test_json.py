@@ -19,7 +19,7 @@ from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import (
     EncoderSpec,
     Framing,
@@ -35,7 +35,7 @@ NAN, INFINITY = float("nan"), float("inf")
 
 def encode(array: pa.Array[Any], spec: EncoderSpec = SPEC) -> list[str | None]:
     """Encode structs without faults."""
-    faults = RowFaults(len(array))
+    faults = EncodingErrors(len(array))
     encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
     encoded.validate(full=True)
     assert not faults, list(faults)
@@ -209,7 +209,7 @@ def test_strings_that_are_not_utf8_are_row_faults() -> None:
     bad = pa.Array.from_buffers(pa.string(), 4, names.buffers())
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 3, 4], pa.int32()), bad)
     rows = pa.StructArray.from_arrays([lists], ["names"])
-    faults = RowFaults(3)
+    faults = EncodingErrors(3)
     compile_encoder(SPEC, rows.type).encode(rows, faults)
     assert list(faults) == [
         (1, "names[]", "is not valid UTF-8"),

@@ -22,7 +22,7 @@ from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import (
     EncoderSpec,
     Framing,
@@ -109,8 +109,8 @@ def _plain(value: Any) -> Any:
 
 def try_to_encode(
     array: pa.Array[Any], schema: str, name: str
-) -> tuple[list[bytes | None], RowFaults]:
-    faults = RowFaults(len(array))
+) -> tuple[list[bytes | None], EncodingErrors]:
+    faults = EncodingErrors(len(array))
     spec = EncoderSpec(format=Format.PROTOBUF, schema=schema, message=name)
     encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
     encoded.validate(full=True)
@@ -389,7 +389,7 @@ def test_prefix_precedes_each_payload_except_tombstones() -> None:
     spec = EncoderSpec(
         format=Format.PROTOBUF, schema=derived.schema, framing=Framing(b"\0\0\0\0\1\0")
     )
-    encoded = compile_encoder(spec, array.type).encode(array, RowFaults(2))
+    encoded = compile_encoder(spec, array.type).encode(array, EncodingErrors(2))
     assert encoded.to_pylist() == [b"\0\0\0\0\1\0\x08\1", None]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
 from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
@@ -56,7 +56,7 @@ def message_of(schema: str) -> descriptor_pb2.DescriptorProto:
 
 def encoded(schema: str, type_: pa.StructType, row: Any) -> Any:
     """Return a row as a message."""
-    faults = RowFaults(1)
+    faults = EncodingErrors(1)
     spec = EncoderSpec(format=Format.PROTOBUF, schema=schema, message="p.M")
     array: Any = pa.array([row], type_)
     data = compile_encoder(spec, type_).encode(array, faults)

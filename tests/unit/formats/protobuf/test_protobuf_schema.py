@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format, PartFormat
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.decoder import decode
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
@@ -45,7 +45,7 @@ def set_in_base64(text: str, imports: Mapping[str, str] | None = None) -> str:
 
 
 def encode(schema: str, array: pa.Array[Any], message: str = "p.E") -> tuple[list[Any], list[Any]]:
-    faults = RowFaults(len(array))
+    faults = EncodingErrors(len(array))
     spec = EncoderSpec(format=Format.PROTOBUF, schema=schema, message=message)
     encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
     return encoded.to_pylist(), list(faults)

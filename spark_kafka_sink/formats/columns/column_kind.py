@@ -1,11 +1,11 @@
-"""The format-independent meaning of a column type."""
+"""The kinds of columns, which all formats distinguish."""
 
 from __future__ import annotations
 
 from enum import Enum, auto
 
 
-class Shape(Enum):
+class ColumnKind(Enum):
     """The format-independent meaning of a column's type."""
 
     STRUCT = auto()

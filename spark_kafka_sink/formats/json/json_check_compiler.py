@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.formats.columns.column import Column
+from spark_kafka_sink.formats.columns.column_type import ColumnType
 from spark_kafka_sink.formats.json.json_documents import (
     check_document,
     declares_draft,
-    drafts_of,
-    invalid_document,
+    drafts_to_try,
+    invalid_document_error,
     load_document,
 )
-from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, resolver_of
-from spark_kafka_sink.formats.json.json_rules import match, with_rules
+from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, create_resolver
+from spark_kafka_sink.formats.json.json_rules import create_validator_class, match_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,13 +49,13 @@ def compile_check(
     schema = load_document(text)
     documents = [schema, *map(load_document, references.texts)]
     errors: list[ConfigError] = []
-    for draft in drafts_of(schema):
-        invalid = _invalid_in(draft, documents, references)
+    for draft in drafts_to_try(schema):
+        invalid = _document_error(draft, documents, references)
         if invalid is not None:
             errors.append(invalid)
             continue
         try:
-            return _match_in(draft, documents, references, Column.of(type_))
+            return _match_draft(draft, documents, references, ColumnType.of(type_))
         except ConfigError as error:
             # The other drafts would ignore keywords that the declared draft has.
             if declares_draft(schema):
@@ -64,7 +64,7 @@ def compile_check(
     raise errors[0]
 
 
-def _invalid_in(
+def _document_error(
     draft: Any, documents: Sequence[Any], references: JsonReferences
 ) -> ConfigError | None:
     """Return why a document is invalid in a draft, or None."""
@@ -78,14 +78,14 @@ def _invalid_in(
             which = f"the JSON Schema of the reference {shown(names[number])}"
             check_document(validators.validator_for(other, default=draft), other)
     except SchemaError as error:
-        return invalid_document(which, error)
+        return invalid_document_error(which, error)
     except RecursionError:
-        return _endless()
+        return _endless_error()
     return None
 
 
-def _match_in(
-    draft: Any, documents: Sequence[Any], references: JsonReferences, column: Column
+def _match_draft(
+    draft: Any, documents: Sequence[Any], references: JsonReferences, column: ColumnType
 ) -> Check | None:
     """Match a column to a valid schema of a draft.
 
@@ -96,18 +96,21 @@ def _match_in(
     from referencing.exceptions import Unresolvable
 
     try:
-        targets, resolver = resolver_of(draft, documents, references.links)
-        return match(with_rules(draft, targets)(documents[MAIN], _resolver=resolver), column)
+        targets, resolver = create_resolver(draft, documents, references.links)
+        return match_column(
+            create_validator_class(draft, targets)(documents[MAIN], _resolver=resolver), column
+        )
     except Unresolvable as error:
         raise ConfigError(
-            f"the JSON Schema has the reference {_reference(error)!r}, which is not in the schema",
+            f"the JSON Schema has the reference {_reference_text(error)!r}, which is not in the "
+            "schema",
             hint="Add what it refers to, for example to `definitions`.",
         ) from None
     except RecursionError:
-        raise _endless() from None
+        raise _endless_error() from None
 
 
-def _endless() -> ConfigError:
+def _endless_error() -> ConfigError:
     return ConfigError(
         "the JSON Schema has references that lead to themselves, or the columns are nested too "
         "deeply",
@@ -115,7 +118,7 @@ def _endless() -> ConfigError:
     )
 
 
-def _reference(error: Any) -> str:
+def _reference_text(error: Any) -> str:
     """Return the reference that was not found: an anchor, a pointer, or a URI."""
     anchor = getattr(error, "anchor", None)
     if anchor is not None:

@@ -1,4 +1,4 @@
-"""Faults of rows that do not fit a schema."""
+"""Rows that cannot be encoded, and why."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class RowFault(NamedTuple):
+class EncodingError(NamedTuple):
     """A row that does not fit the schema: its number in the batch, the field, and the problem."""
 
     row: int
@@ -20,8 +20,8 @@ class RowFault(NamedTuple):
     problem: str
 
 
-class RowFaults:
-    """The faults in a batch of n rows. Only the first fault of each row is recorded."""
+class EncodingErrors:
+    """The errors in a batch of n rows. Only the first error of each row is recorded."""
 
     __slots__ = ("_causes", "_numbers")
 
@@ -32,19 +32,19 @@ class RowFaults:
     def __bool__(self) -> bool:
         return bool(self._causes)
 
-    def __iter__(self) -> Iterator[RowFault]:
-        """Yield the first fault of each faulty row, in the order of rows."""
+    def __iter__(self) -> Iterator[EncodingError]:
+        """Yield the error of each row that has one, in the order of rows."""
         for row in self.rows.tolist():
             yield self.of(row)
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        """The numbers of the faulty rows, in ascending order."""
+        """The numbers of the rows with errors, in ascending order."""
         return np.flatnonzero(self._numbers)
 
-    def of(self, row: int) -> RowFault:
-        """Return the fault of a faulty row."""
-        return RowFault(row, *self._causes[int(self._numbers[row]) - 1])
+    def of(self, row: int) -> EncodingError:
+        """Return the error of a row that has one."""
+        return EncodingError(row, *self._causes[int(self._numbers[row]) - 1])
 
     def add(self, rows: NDArray[np.intp], path: str, problem: str) -> None:
         """Record a problem of these rows. In messages, `problem` follows "column `path`"."""

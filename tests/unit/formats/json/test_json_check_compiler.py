@@ -22,10 +22,10 @@ from referencing import Registry, Resource
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import Cells
-from spark_kafka_sink.formats.columns.row_faults import RowFaults
+from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder, derive_schema
+from spark_kafka_sink.formats.json.json_check_compiler import compile_check
 from spark_kafka_sink.formats.json.json_references import JsonReferences
-from spark_kafka_sink.formats.json.json_schema import compile_check
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 
@@ -35,8 +35,8 @@ def faults_of(
     others: Mapping[str, Any] | None = None,
     *,
     writes_nulls: bool = False,
-) -> RowFaults:
-    faults = RowFaults(len(array))
+) -> EncodingErrors:
+    faults = EncodingErrors(len(array))
     texts = ((name, json.dumps(other)) for name, other in (others or {}).items())
     check = compile_check(json.dumps(schema), array.type, JsonReferences.of_main(*texts))
     if check is not None:
@@ -48,7 +48,7 @@ def faults_of(
 def invalid_rows(array: pa.StructArray, schema: Any, *, writes_nulls: bool) -> list[int]:
     """Return the rows whose JSON is invalid."""
     spec = EncoderSpec(format=Format.JSON, writes_nulls=writes_nulls)
-    encoded = compile_encoder(spec, array.type).encode(array, RowFaults(len(array)))
+    encoded = compile_encoder(spec, array.type).encode(array, EncodingErrors(len(array)))
     validator = jsonschema.Draft202012Validator(schema)
     return [
         number
@@ -592,7 +592,7 @@ def test_values_maps_and_positions(properties: dict[str, Any], *, writes_nulls: 
     }
     spec = EncoderSpec(format=Format.JSON, writes_nulls=writes_nulls)
     size = len(VALUES)
-    encoded = compile_encoder(spec, VALUES.type).encode(VALUES, RowFaults(size)).to_pylist()
+    encoded = compile_encoder(spec, VALUES.type).encode(VALUES, EncodingErrors(size)).to_pylist()
     validator = jsonschema.Draft202012Validator(schema)
     is_checked = "not" not in str(properties) and "p{L}" not in str(properties)
     expected = [
@@ -625,7 +625,7 @@ def test_names_of_map_entries(type_: pa.DataType, keys: list[Any]) -> None:
         pa.struct([pa.field("m", pa.map_(type_, pa.int64()), nullable=False)]),
     )
     encoded = compile_encoder(EncoderSpec(format=Format.JSON), array.type).encode(
-        array, RowFaults(4)
+        array, EncodingErrors(4)
     )
     (name,) = json.loads(encoded[0].as_py())["m"]
     for schema in (
