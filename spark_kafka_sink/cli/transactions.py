@@ -17,7 +17,8 @@ from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Nothing
-from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
+from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.report.tables import make_table, wide_console
 
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-    from spark_kafka_sink.exactly_once.operator import (
+    from spark_kafka_sink.exactly_once.open_transactions import (
         BlockedPartition,
         OpenTransactionView,
         Overview,
     )
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
-_STANDINGS = {
-    Standing.DECIDED: "committed by the next driver, or with `kafkaprod transactions commit`",
-    Standing.UNDECIDED: "a running driver may still decide its batch",
-    Standing.ORPHAN: "can no longer be decided; aborted by the next driver, or with "
+_STATUS_TEXTS = {
+    DecisionStatus.DECIDED: "committed by the next driver, or with `kafkaprod transactions commit`",
+    DecisionStatus.UNDECIDED: "a running driver may still decide its batch",
+    DecisionStatus.ORPHAN: "can no longer be decided; aborted by the next driver, or with "
     "`kafkaprod transactions abort`",
-    Standing.DRIVER: "used by a driver for one append to the decision log",
+    DecisionStatus.DRIVER: "used by a driver for one append to the decision log",
 }
 _OUTCOMES = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none)"}
 transactions = typer.Typer(
@@ -47,7 +48,7 @@ transactions = typer.Typer(
 
 def transactions_table(overview: Overview) -> Table:
     """Return the table of open transactions with age, and state in the decision log."""
-    columns = ("transactional id", "batch", "standing", "state", "open for", "time left")
+    columns = ("transactional id", "batch", "status", "state", "open for", "time left")
     rows = []
     for transaction in overview.transactions:
         age = _age_ms(transaction, overview.now_ms)
@@ -56,7 +57,7 @@ def transactions_table(overview: Overview) -> Table:
         texts = (
             transaction.transactional_id,
             transaction.batch,
-            transaction.standing.value,
+            transaction.status.value,
             description.state.value,
         )
         rows.append((*texts, _seconds(age), _seconds(left), str(len(description.partitions))))
@@ -109,7 +110,7 @@ def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     rows = (
         ("scope", str(view.scope)),
         ("batch", view.batch),
-        ("standing", f"{view.standing.value}: {_STANDINGS[view.standing]}"),
+        ("status", f"{view.status.value}: {_STATUS_TEXTS[view.status]}"),
         ("state", description.state.value),
         ("producer id, epoch", f"{description.producer_id}, {description.epoch}"),
         ("coordinator", f"broker {view.coordinator}"),

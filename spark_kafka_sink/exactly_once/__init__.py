@@ -19,5 +19,6 @@ In reading order:
 - `steps`: the operations on Kafka that make up planning, commit and abort
 - `shared_transaction`: a batch whose tasks share one transaction (atomicBatch=true)
 - `committer`: the entry points for planning, commit and abort of a batch
-- `operator`: functions that list, describe, commit and abort transactions for the command line
+- `open_transactions`: the open transactions of a prefix, and the partitions that they block
+- `operator_commands`: functions that list, describe, commit and abort for the command line
 """

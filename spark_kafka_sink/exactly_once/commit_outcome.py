@@ -97,5 +97,5 @@ class CommitOutcome:
     """Ids of transactions that could not be aborted; with two-phase commit they do not time out."""
     problem: str = ""
     """Why other transactions, with unknown ids, might be open; empty if no others can be open."""
-    steps: tuple[tuple[str, float], ...] = ()
-    """The name of each step and its duration in milliseconds, in order."""
+    timings: tuple[tuple[str, float], ...] = ()
+    """See `CallTimer.timings`."""

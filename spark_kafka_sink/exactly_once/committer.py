@@ -73,7 +73,7 @@ class BatchCommitter:
             BrokerUnavailableError: max.block.ms has passed.
         """
         with connected_scope_client(self._config, self._scope) as scope_client:
-            return scope_client.read().is_followed(self._scope)
+            return scope_client.log.read().is_followed(self._scope)
 
     def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
         """Do the same as `recover`, and begin the transaction that all tasks of the batch share.

@@ -29,7 +29,6 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
-from spark_kafka_sink.exactly_once.steps.torn import fate_from_markers
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,
@@ -309,7 +308,7 @@ def abort_shared(
         batch=batch,
         aborted=0 if is_written else 1,
         superseded=is_written and _is_aborted(scope_client, results),
-        steps=scope_client.stopwatch.timings,
+        timings=scope_client.timer.timings,
     )
 
 
@@ -335,7 +334,7 @@ def _commit(
     if not owners and scope_client.scope.kind is ScopeKind.RUN:
         _try_abort(scope_client, shared)  # The brokers might have rejected all rows.
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
-    record = scope_client.read_fenced()
+    record = scope_client.log.read_fenced()
     state: decision_record.ScopeState = decision_rules.Nothing() if record is None else record.state
     if isinstance(state, decision_rules.Decided):
         # A driver without atomicBatch has decided the batch since planning.
@@ -362,11 +361,11 @@ def _commit(
     second_check = check if owners and not shared.version.bumps_epoch else None
     done = decision_record.DecisionRecord(
         state=decision_rules.finished(step.decided),
-        at_ms=scope_client.client.wall_ms(),
+        at_ms=scope_client.timer.wall_ms(),
         transactions=1 if owners else 0,
         records=sum(owner.records for owner in owners.values()),
     )
-    scope_client.append(shared, done, "commit", before_commit=second_check)
+    scope_client.log.append(shared, done, "commit", before_commit=second_check)
     outcome = _outcome(
         scope_client, caller, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
     )
@@ -400,11 +399,9 @@ def _fenced(
 def _is_aborted(scope_client: ScopeClient, results: Iterable[TaskResult]) -> bool:
     """Return True if the tasks' records are followed by an abort marker."""
     tasks = [result.transaction for result in results if result.transaction is not None]
-    deadline = scope_client.deadline_in(scope_client.max_block_s)
-    return (
-        bool(tasks)
-        and fate_from_markers(scope_client.client, tasks[0], deadline) is decision_record.Fate.LOST
-    )
+    deadline = scope_client.timer.deadline_in(scope_client.timer.max_block_s)
+    fates = scope_client.fate_reader(deadline)
+    return bool(tasks) and fates.fate_of(tasks[0]) is decision_record.Fate.LOST
 
 
 def _try_abort(scope_client: ScopeClient, shared: OpenTransaction) -> None:
@@ -430,5 +427,5 @@ def _outcome(
         status=status,
         batch=caller.batch,
         aborted=len(aborted.ended),
-        steps=scope_client.stopwatch.timings,
+        timings=scope_client.timer.timings,
     )

@@ -2,12 +2,16 @@
 
 In reading order:
 
-- `scope_client`: fence, read, append, end and describe
+- `call_timer`: the time limit of one planning, commit or abort, and the durations of its parts
+- `scope_log`: reads, appends and confirms the records of a scope in the decision log
+- `scope_client`: fences, ends and describes transactions of a scope, and checks the brokers
 - `alive_checks`: whether the tasks' transactions last until they are committed
 - `commit`: the commit of a batch
+- `end_transactions`: ends the transactions of decided batches, and records the outcome
+- `fates`: the outcome of each transaction of a decided batch
+- `torn`: the error for a partially committed batch
 - `rejections`: the errors for batches that must not be written
+- `recovery`: finish decided batches of earlier drivers, of this scope and of earlier runs
 - `abort`: the abort of a batch
-- `torn`: the outcome of each transaction of a decided batch, and partially committed batches
-- `recovery`: finish decided batches, of this driver's scope and of earlier runs
 - `orphans`: find and abort transactions that can no longer be committed
 """

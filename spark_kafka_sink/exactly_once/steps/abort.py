@@ -17,7 +17,6 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
     abort_all_orphans,
     abort_orphans,
     abort_own,
-    create_abort_flags,
 )
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
@@ -41,7 +40,7 @@ _ENDED: Final = frozenset(
     }
 )
 _LOG = logging.getLogger(__name__)
-_AGAIN_S: Final = 5.0
+_DESCRIBE_TIMEOUT_S: Final = 5.0
 _DECIDING: Final = "a driver is about to decide the batch"
 _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unknown"
 
@@ -68,11 +67,11 @@ def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Abor
     decided these transactions, or may be about to; see `ScopeClient.check_alive`.
     """
     try:
-        create_abort_flags(scope_client, nonces)
-        records = scope_client.read_unfenced()
+        scope_client.create_abort_flags(nonces)
+        records = scope_client.log.read_unfenced()
     except KafkaProdError as error:
         return Aborted(problem=error.message)
-    if scope_client.is_deciding():
+    if scope_client.log.is_deciding():
         return Aborted(problem=_DECIDING)
     record = records.latest(scope_client.scope)
     return abort_all_orphans(
@@ -103,7 +102,7 @@ def abort_batch(
     if all(_is_ended(task, descriptions.get(task.transactional_id)) for task in tasks):
         return _finish_without_fence(scope_client, caller, tasks, descriptions)
     owner = scope_client.fence()
-    record = scope_client.read_fenced()
+    record = scope_client.log.read_fenced()
     logged: ScopeState = decision_rules.Nothing() if record is None else record.state
     if isinstance(logged, decision_rules.Nothing) and scope_client.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(scope_client, tasks, descriptions)
@@ -144,15 +143,15 @@ def _settle(
         step := decision_rules.next_abort_step(state, caller), decision_rules.AbortOurs
     ):
         if isinstance(step, decision_rules.RollForward):
-            known = () if record is None else record.fates
+            fates = () if record is None else record.fates
             try:
-                owner = roll_forward(scope_client, owner, step.decided, None, known)
+                owner = roll_forward(scope_client, owner, step.decided, None, fates)
             except TornTransactionError as error:
                 return state, error
             state = decision_rules.finished(step.decided)
         else:
             state = step.state
-            owner = scope_client.append(
+            owner = scope_client.log.append(
                 owner, _given_up_record(step, record, scope_client), "give up"
             )
     return state, None
@@ -174,14 +173,14 @@ def _abort_after_torn(
         TornTransactionError: the torn batch is the caller's.
     """
     try:
-        create_abort_flags(scope_client, caller.nonces)
-        record = scope_client.read_unfenced().latest(scope_client.scope)
+        scope_client.create_abort_flags(caller.nonces)
+        record = scope_client.log.read_unfenced().latest(scope_client.scope)
     except KafkaProdError as error:
         aborted = Aborted(problem=error.message)
     else:
         if record is None or record.state != read:  # commit() has decided the batch meanwhile.
             return abort_batch(scope_client, caller, tasks)
-        if scope_client.is_deciding():
+        if scope_client.log.is_deciding():
             aborted = Aborted(problem=_DECIDING)
         else:
             own_ids = decision_rules.never_decided(read, [task.transactional_id for task in tasks])
@@ -202,10 +201,8 @@ def _described_again(
 
     If this fails, return the descriptions of `before`, because only the report depends on it.
     """
-    ids, deadline = (
-        [task.transactional_id for task in tasks],
-        scope_client.deadline_in(_AGAIN_S),
-    )
+    ids = [task.transactional_id for task in tasks]
+    deadline = scope_client.timer.deadline_in(_DESCRIBE_TIMEOUT_S)
     with suppress(KafkaProdError):
         return scope_client.describe(ids, deadline) or before
     return before
@@ -261,7 +258,7 @@ def _given_up_record(
     transactions, records = (0, 0) if record is None else (record.transactions, record.records)
     return DecisionRecord(
         state=step.state,
-        at_ms=scope_client.client.wall_ms(),
+        at_ms=scope_client.timer.wall_ms(),
         transactions=transactions,
         records=records,
     )
@@ -276,5 +273,5 @@ def _outcome(
         aborted=len(aborted.ended),
         left_open=tuple(sorted(aborted.left_open)),
         problem=aborted.problem,
-        steps=scope_client.stopwatch.timings,
+        timings=scope_client.timer.timings,
     )

@@ -17,9 +17,14 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
-from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.alive_checks import is_any_committed
+from spark_kafka_sink.exactly_once.steps.end_transactions import (
+    append_done,
+    append_torn,
+    commit_all,
+)
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_own
+from spark_kafka_sink.exactly_once.steps.recovery import roll_forward
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 
-_SECOND_CHECK_S: Final = 5.0
+_SECOND_CHECK_TIMEOUT_S: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
 """With transactions V2, this error means that the driver's own transaction has timed out. Fencing
 returns a different error.
@@ -114,7 +119,7 @@ def commit_batch(
             return _commit(call)
         except _UnclearAppendError as unclear:
             call.may_be_decided = True
-            if scope_client.is_overdue:
+            if scope_client.timer.is_overdue:
                 raise unclear.error from None
             _LOG.warning(
                 "it is unclear whether batch %s of %s is decided; reading the decision log again: "
@@ -131,7 +136,7 @@ def _commit(call: _CommitCall) -> CommitOutcome:
     logged: ScopeState = decision_rules.Nothing()
     rolled: DecidedBatch | None = None
     try:
-        record = scope_client.read_fenced()
+        record = scope_client.log.read_fenced()
         if record is not None:
             logged = record.state
         state = logged
@@ -140,8 +145,8 @@ def _commit(call: _CommitCall) -> CommitOutcome:
             decision_rules.RollForward,
         ):
             rolled = step.decided
-            known = () if record is None else record.fates
-            owner = recovery.roll_forward(scope_client, owner, rolled, caller, known)
+            fates = () if record is None else record.fates
+            owner = roll_forward(scope_client, owner, rolled, caller, fates)
             state = decision_rules.finished(rolled)
         if isinstance(step, decision_rules.Decide):
             if call.is_finished():
@@ -172,7 +177,7 @@ def _append_details(
     proposed = DecisionRecord(
         state=state, at_ms=record.at_ms, transactions=record.transactions, records=record.records
     )
-    _append_decision(scope_client, owner, proposed, step="found")
+    _append_decision(scope_client, owner, proposed, label="found")
 
 
 def _already_done(
@@ -195,7 +200,7 @@ def _already_done(
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
         superseded=superseded,
-        steps=scope_client.stopwatch.timings,
+        timings=scope_client.timer.timings,
     )
 
 
@@ -211,7 +216,7 @@ def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) ->
     """Append the decision, which is irreversible, and commit its transactions."""
     scope_client = call.scope_client
     forget = scope_client.scope.kind is ScopeKind.RUN
-    done = DecisionRecord.done(decided, scope_client.client.wall_ms())
+    done = DecisionRecord.done(decided, scope_client.timer.wall_ms())
     if not decided.transactions:
         if not forget:
             _append_decision(scope_client, owner, done)
@@ -219,19 +224,19 @@ def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) ->
     check = _AliveCheck(scope_client, decided.transactions)
     try:
         check()
-        record = DecisionRecord.of(decided, scope_client.client.wall_ms())
+        record = DecisionRecord.of(decided, scope_client.timer.wall_ms())
         owner = _append_decision(scope_client, owner, record, check.repeat)
         call.may_be_decided = True
-        scope_client.confirm()
+        scope_client.log.confirm()
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
             call.abort_own(decision_rules.Nothing())
         raise
-    fates = recovery.commit_all(scope_client, decided)
+    fates = commit_all(scope_client, decided)
     if fates:
-        recovery.append_torn(scope_client, owner, decided, fates)
+        append_torn(scope_client, owner, decided, fates)
         raise torn_error(scope_client.scope, decided, fates)
-    recovery.append_done(scope_client, owner, None if forget else done)
+    append_done(scope_client, owner, None if forget else done)
     return _outcome(scope_client, decided, CommitStatus.COMMITTED)
 
 
@@ -259,7 +264,7 @@ class _AliveCheck:
 
     def repeat(self) -> None:
         """Repeat the check after the decision has been appended."""
-        self(_SECOND_CHECK_S)
+        self(_SECOND_CHECK_TIMEOUT_S)
 
 
 def _append_decision(
@@ -267,10 +272,10 @@ def _append_decision(
     owner: OpenTransaction,
     record: DecisionRecord,
     before_commit: Callable[[], None] | None = None,
-    step: str = "decide",
+    label: str = "decide",
 ) -> OpenTransaction:
     try:
-        return scope_client.append(owner, record, step, before_commit=before_commit)
+        return scope_client.log.append(owner, record, label, before_commit=before_commit)
     except BrokerUnavailableError as error:
         raise _UnclearAppendError(error) from error
     except FencedError as error:
@@ -289,5 +294,5 @@ def _outcome(
         transactions=len(decided.transactions),
         records=sum(transaction.records for transaction in decided.transactions),
         aborted=len(aborted.ended),
-        steps=scope_client.stopwatch.timings,
+        timings=scope_client.timer.timings,
     )

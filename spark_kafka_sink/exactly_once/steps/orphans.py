@@ -21,19 +21,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
-from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_rules import Decided, LogState, Nothing, T_co
-from spark_kafka_sink.exactly_once.transactional_id import (
-    abort_flag_id,
-    parse_task_id,
-    tasks_pattern,
-)
+from spark_kafka_sink.exactly_once.transactional_id import parse_task_id
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
@@ -46,8 +41,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
-_ABORT_TIMEOUT_S: Final = 15.0
-"""Time limit in seconds for each request; max.block.ms may be shorter."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -128,10 +121,9 @@ def abort_own(
     transactions = [task.transaction for task in tasks if task.transactional_id in allowed]
     if not transactions:
         return Aborted()
-    with scope_client.stopwatch.measure("abort"):
-        deadline = scope_client.deadline_in(_ABORT_TIMEOUT_S)
+    with scope_client.timer.measure("abort"):
         try:
-            return _result(scope_client.admin.end(transactions, commit=False, deadline=deadline))
+            return _result(scope_client.abort(transactions))
         except KafkaProdError as error:
             _LOG.warning(
                 "%s could not be aborted and may block readers: %s",
@@ -153,26 +145,13 @@ def abort_orphans(
         state: state of the log, already read.
         given_up: nonces of plannings that will not be decided.
     """
-    with scope_client.stopwatch.measure("orphans"):
+    with scope_client.timer.measure("orphans"):
         try:
-            create_abort_flags(scope_client, given_up)
+            scope_client.create_abort_flags(given_up)
         except KafkaProdError as error:
             _LOG.warning("delayed tasks may still begin transactions: %s", error)
             return abort_all_orphans(scope_client, state, given_up) + Aborted(problem=error.message)
         return abort_all_orphans(scope_client, state, given_up)
-
-
-def create_abort_flags(scope_client: ScopeClient, nonces: Collection[str]) -> None:
-    """Create the abort flags of these plannings; raise a KafkaProdError on failure.
-
-    Once the flags exist, no task of these plannings begins a transaction.
-    """
-    for nonce in nonces:
-        flag, deadline = (
-            abort_flag_id(scope_client.scope, nonce),
-            scope_client.deadline_in(_ABORT_TIMEOUT_S),
-        )
-        scope_client.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
 
 
 def abort_all_orphans(
@@ -187,9 +166,7 @@ def abort_all_orphans(
         while (
             orphans := _orphans(scope_client, state, given_up) - aborted.ended - aborted.left_open
         ):
-            aborted += _result(
-                scope_client.admin.fence(orphans, scope_client.deadline_in(_ABORT_TIMEOUT_S))
-            )
+            aborted += _result(scope_client.fence_tasks(orphans))
     except UnsupportedApiError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
         return aborted + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
@@ -210,11 +187,9 @@ def _orphans(
     task could still begin a transaction.
     """
     states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
-    deadline = scope_client.deadline_in(_ABORT_TIMEOUT_S)
-    listed = scope_client.admin.list(tasks_pattern(scope_client.scope), deadline, states)
     tasks = [
         task
-        for listing in listed
+        for listing in scope_client.list_tasks(states)
         if (task := OrphanCandidate.of(listing.transactional_id)) is not None
         and (listing.state is TransactionState.ONGOING or task.nonce in given_up)
     ]

@@ -1,31 +1,26 @@
-"""The driver's basic operations on Kafka: fence, read, append, end, describe."""
+"""The driver's basic operations on Kafka: fence, end, describe, and checks of the brokers."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import (
-    BrokerUnavailableError,
-    ConfigError,
-    FencedError,
-    KafkaProdError,
-    TransactionError,
-    UnknownTopicError,
-)
+from spark_kafka_sink.common.errors import ConfigError, FencedError, TransactionError
 from spark_kafka_sink.common.recreated_topics import check_current
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once import decision_messages, decision_record
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
-from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
+from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.steps.alive_checks import check_alive
+from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
+from spark_kafka_sink.exactly_once.steps.fates import FateReader
+from spark_kafka_sink.exactly_once.steps.scope_log import MARKER_TIMEOUT_S, ScopeLog
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     abort_flag_id,
     driver_id,
     nonces_of,
+    tasks_pattern,
 )
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
@@ -34,20 +29,21 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from spark_kafka_sink.common.errors import BrokerUnavailableError, KafkaProdError
     from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_handlers import (
         ActiveProducer,
+        ListedTransaction,
         TransactionDescription,
     )
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionState
 
-MARKER_S: Final = 2.0
-"""Maximum time in seconds to wait for the markers of a committed transaction."""
-MARKER_PAUSE_S: Final = 0.005
+_ABORT_TIMEOUT_S: Final = 15.0
+"""Time limit in seconds for each request of an abort; max.block.ms may be shorter."""
 _TOPIC_PAUSE_S: Final = 0.1
 _APIS: Final = (
     ApiKey.FIND_COORDINATOR,
@@ -59,41 +55,6 @@ _APIS: Final = (
 )
 """APIs without which no batch can be decided; AddPartitionsToTxn only with transactions V1."""
 _LOG = logging.getLogger(__name__)
-_UNRELIABLE: Final = (
-    "Run the write again. If it fails again, these brokers do not keep Kafka's rules for "
-    "transactions, and cannot be used with deliveryGuarantee=exactly-once."
-)
-
-
-class Stopwatch:
-    """Measures the durations of named steps; several steps may have the same name."""
-
-    __slots__ = ("_now", "_timings")
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._timings: list[tuple[str, float]] = []
-
-    @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
-        """Measure the duration of the block, even if the block raises an error."""
-        began = self._now()
-        try:
-            yield
-        finally:
-            self._timings.append((name, 1000 * (self._now() - began)))
-
-    @property
-    def timings(self) -> tuple[tuple[str, float], ...]:
-        """The name of each step so far, and its duration in milliseconds, in order."""
-        return tuple(self._timings)
-
-
-@dataclass(frozen=True, slots=True)
-class _FirstRead:
-    """The scope's latest record, as read after fencing; None if the scope had no record."""
-
-    record: decision_record.DecisionRecord | None
 
 
 class ScopeClient:
@@ -114,57 +75,35 @@ class ScopeClient:
         scope: Scope,
         deadline: float | None = None,
     ) -> None:
-        self.client = client
         self.scope = scope
+        self.timer = CallTimer(client.clock, config.producer.max_block_ms / 1000, deadline)
+        self._client = client
         self._config = config
-        self.admin = TransactionAdmin(client, acl_prefix(scope.prefix))
-        self.stopwatch = Stopwatch(client.now)
-        self._log = DecisionLog(client, self.admin, config.exactly_once)
-        self._chunks: frozenset[int] = frozenset()
-        """Numbers of the scope's chunks that this driver has read or appended."""
-        self._first: _FirstRead | None = None
-        """The record read after fencing, until an append has confirmed it."""
-        self._latest: decision_record.DecisionRecord | None = None
-        """The scope's latest record that this driver has read after fencing, or appended."""
-        self._previous: decision_record.DecisionRecord | None = None
-        """The latest record before this driver's last append."""
-        self._deadline = self._new_deadline() if deadline is None else deadline
+        self._admin = TransactionAdmin(client, acl_prefix(scope.prefix))
+        self.log = ScopeLog(client, self._admin, config.exactly_once, scope, self.timer)
 
     @property
-    def is_overdue(self) -> bool:
-        """True if max.block.ms has passed."""
-        return self.client.now() >= self._deadline
-
-    def restart(self) -> None:
-        """Restart the time limit (max.block.ms), because the earlier steps had no limit."""
-        self._deadline = self._new_deadline()
+    def bootstrap_servers(self) -> tuple[str, ...]:
+        """The addresses that the client was configured with."""
+        return self._client.config.bootstrap_servers
 
     def for_scope(self, scope: Scope, deadline: float | None = None) -> ScopeClient:
         """Return the client of another scope, with the same connections.
 
         The default deadline is max.block.ms.
         """
-        return ScopeClient(self.client, self._config, scope, deadline)
-
-    @property
-    def max_block_s(self) -> float:
-        """max.block.ms in seconds."""
-        return self._config.producer.max_block_ms / 1000
-
-    def deadline_in(self, seconds: float) -> float:
-        """Return the deadline for requests with their own time limit, at most max.block.ms."""
-        return self.client.deadline(min(seconds, self.max_block_s))
+        return ScopeClient(self._client, self._config, scope, deadline)
 
     def fence(self) -> OpenTransaction:
         """Begin a new epoch for this driver; earlier drivers of the scope can no longer append."""
-        with self.stopwatch.measure("fence"):
+        with self.timer.measure("fence"):
             name = driver_id(self.scope)
-            return self.admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self._deadline)
+            return self._admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self.timer.deadline)
 
     def begin(self, timeout_ms: int) -> OpenTransaction:
         """Fence earlier drivers and begin the transaction that the tasks write to."""
-        with self.stopwatch.measure("begin"):
-            return self.admin.init_producer_id(driver_id(self.scope), timeout_ms, self._deadline)
+        with self.timer.measure("begin"):
+            return self._admin.init_producer_id(driver_id(self.scope), timeout_ms, self.timer.deadline)
 
     def end_epoch(self, owner: OpenTransaction) -> None:
         """Abort the open transaction of an epoch, and end the epoch.
@@ -175,23 +114,72 @@ class ScopeClient:
         Raises:
             BrokerUnavailableError: the coordinator has not confirmed the abort.
         """
-        with self.stopwatch.measure("abort"):
-            codes = self.admin.end([owner], commit=False, deadline=self._deadline)
+        with self.timer.measure("abort"):
+            codes = self._admin.end([owner], commit=False, deadline=self.timer.deadline)
             code = codes[owner.transactional_id]
             if not is_ended(code):
-                raise self.client.unavailable_error(f"aborting {owner.transactional_id}", code)
+                raise self._client.unavailable_error(f"aborting {owner.transactional_id}", code)
             if not owner.version.bumps_epoch and commit_outcome(code) is not EndOutcome.FENCED:
                 with suppress(FencedError):
-                    self.admin.init_producer_id(
-                        owner.transactional_id, DRIVER_TIMEOUT_MS, self._deadline, owner
+                    self._admin.init_producer_id(
+                        owner.transactional_id, DRIVER_TIMEOUT_MS, self.timer.deadline, owner
                     )
+
+    def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
+        """Commit transactions in parallel; see `TransactionAdmin.end`."""
+        return self._admin.end(transactions, commit=True, deadline=deadline)
+
+    def abort(self, transactions: Sequence[OpenTransaction]) -> dict[str, int]:
+        """Abort transactions in parallel; see `TransactionAdmin.end`."""
+        deadline = self.timer.deadline_in(_ABORT_TIMEOUT_S)
+        return self._admin.end(transactions, commit=False, deadline=deadline)
+
+    @property
+    def is_login_failed(self) -> bool:
+        """True if the client sends no requests because its login has failed."""
+        return self._client.failures.fatal is not None
+
+    def retry_login(self) -> None:
+        """Let the client try a failed login again."""
+        self._client.failures.clear()
+
+    def rejection(self, transactional_id: str, code: int) -> KafkaProdError:
+        """Return the error for an EndTxn that a coordinator rejects after the decision."""
+        return self._admin.rejection("EndTxn of a decided transaction,", transactional_id, code)
+
+    def unavailable_error(self, action: str, code: int | None = None) -> BrokerUnavailableError:
+        """Return the error for an action that exceeded its deadline."""
+        return self._client.unavailable_error(action, code)
+
+    def fate_reader(self, deadline: float | None = None) -> FateReader:
+        """Return a reader of the outcomes of transactions; see `FateReader`."""
+        return FateReader(self._client, deadline)
+
+    def create_abort_flags(self, nonces: Collection[str]) -> None:
+        """Create the abort flags of these plannings; raise a KafkaProdError on failure.
+
+        Once the flags exist, no task of these plannings begins a transaction.
+        """
+        for nonce in nonces:
+            deadline = self.timer.deadline_in(_ABORT_TIMEOUT_S)
+            flag = abort_flag_id(self.scope, nonce)
+            self._admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
+
+    def list_tasks(self, states: Sequence[TransactionState]) -> Sequence[ListedTransaction]:
+        """Return the transactional ids of the scope's tasks that are in one of these states."""
+        deadline = self.timer.deadline_in(_ABORT_TIMEOUT_S)
+        return self._admin.list(tasks_pattern(self.scope), deadline, states)
+
+    def fence_tasks(self, transactional_ids: Collection[str]) -> dict[str, int]:
+        """Abort tasks' open transactions; see `TransactionAdmin.fence`."""
+        return self._admin.fence(transactional_ids, self.timer.deadline_in(_ABORT_TIMEOUT_S))
 
     def producers(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
         """Return the active producers of these partitions, as described by the leaders."""
-        with self.stopwatch.measure("describe"):
-            return self.admin.describe_producers(partitions, self._deadline)
+        with self.timer.measure("describe"):
+            return self._admin.describe_producers(partitions, self.timer.deadline)
 
     def check_describes_producers(self) -> None:
         """Raise an UnsupportedApiError if the decision log's leader is too old for `producers`."""
@@ -200,8 +188,8 @@ class ScopeClient:
 
     def check_apis(self) -> None:
         """Raise a ConfigError unless the brokers support all APIs of transactions."""
-        self.client.await_metadata(self._deadline)
-        for broker in self.client.brokers():
+        self._client.await_metadata(self.timer.deadline)
+        for broker in self._client.brokers():
             if not broker.is_ready:
                 continue
             version = broker.connection.transaction_version
@@ -220,146 +208,6 @@ class ScopeClient:
                         "deliveryGuarantee=at-least-once.",
                     ) from error
 
-    def read(self, *, create: bool = False) -> decision_messages.DecisionRecords:
-        """Read the decision log to its end.
-
-        Only planning may create a missing topic: later, it is a log whose decisions are lost.
-
-        Raises:
-            UnknownTopicError: the topic does not exist, and `create` is False.
-        """
-        with self.stopwatch.measure("read"):
-            records = self._log.read(self._deadline, create=create)
-        self.remember_chunks(records)
-        return records
-
-    def read_fenced(self) -> decision_record.DecisionRecord | None:
-        """Return the scope's latest record, read after fencing.
-
-        A former leader that has not yet detected its replacement may return an outdated end offset.
-        Therefore `append` reads the log again from the current leader before it commits the first
-        record of the epoch.
-
-        Raises:
-            TransactionError: the log contains an open transaction of the scope, although
-                InitProducerId ends it. It is unknown whether it will be committed.
-            UnknownTopicError: the topic does not exist.
-        """
-        record = self.read_unfenced().latest(self.scope)
-        if self._log.is_pending(self.scope):
-            self.admin.fence([driver_id(self.scope)], self.deadline_in(MARKER_S))
-            raise TransactionError(
-                f"the decision log contains an open transaction of {self.scope}, although this "
-                "driver has fenced all earlier drivers: the batch is not decided",
-                hint=_UNRELIABLE,
-            )
-        self._first = _FirstRead(record)
-        self._latest = record
-        return record
-
-    def confirm(self) -> None:
-        """Read a decision back after its append has been committed.
-
-        If the log cannot be read now, or the marker is not written yet, the response to EndTxn
-        counts. If the log was deleted, a later driver would decide the batch again.
-
-        Raises:
-            TransactionError: the log still ends with the record before the append, or does not
-                exist.
-        """
-        deadline = self.deadline_in(MARKER_S)
-        try:
-            with self.stopwatch.measure("confirm"):
-                while self._log.read(self._deadline).latest(self.scope) == self._previous:
-                    if self.client.now() >= deadline:
-                        break
-                    self.client.pause(MARKER_PAUSE_S, None)
-                else:
-                    return
-        except UnknownTopicError as error:
-            raise TransactionError(
-                f"the decision of {self.scope} cannot be read back: {error.message}; its "
-                "transactions are not committed",
-                hint=error.hint,
-            ) from None
-        except KafkaProdError as error:
-            _LOG.debug("the decision of %s cannot be read back: %s", self.scope, error)
-            return
-        if self.is_deciding():
-            return
-        raise TransactionError(
-            f"the brokers confirmed a decision of {self.scope}, but the decision log does not "
-            "contain it: its transactions are not committed",
-            hint=_UNRELIABLE,
-        )
-
-    def remember_chunks(self, records: decision_messages.DecisionRecords) -> None:
-        """Store which chunks of the scope are in the log.
-
-        The next `append` removes or replaces these chunks.
-        """
-        self._chunks |= records.chunk_keys(self.scope)
-
-    def read_unfenced(self, *, create: bool = False) -> decision_messages.DecisionRecords:
-        """Read the decision log without fencing the drivers that append to it.
-
-        If a recent append of the scope has no transaction marker yet, wait for the marker.
-        """
-        records = self.read(create=create)
-        deadline = self.deadline_in(MARKER_S)
-        while self._log.is_pending(self.scope) and self.client.now() < deadline:
-            self.client.pause(MARKER_PAUSE_S, None)
-            records = self.read()
-        return records
-
-    def is_deciding(self) -> bool:
-        """Return True if the latest read found an append of the scope without a marker."""
-        return self._log.is_pending(self.scope)
-
-    def append(
-        self,
-        owner: OpenTransaction,
-        record: decision_record.DecisionRecord | None,
-        step: str,
-        seconds: float = 0.0,
-        before_commit: Callable[[], None] | None = None,
-    ) -> OpenTransaction:
-        """Make `record` the scope's latest, or remove the scope's record if it is None.
-
-        Args:
-            owner: the driver at its epoch.
-            record: the new record, or None.
-            step: name of the step in the timings.
-            seconds: time limit that replaces the rest of max.block.ms, but at most max.block.ms; 0
-                to use the rest.
-            before_commit: see `TransactionalAppender.append`.
-
-        Returns:
-            The driver at the epoch of its next append.
-
-        Raises:
-            FencedError: a newer driver has taken over; nothing is appended, unless the error is an
-                UnclearFenceError.
-            BrokerUnavailableError: the deadline has passed, and the record may have been appended;
-                or the read after fencing was out of date, and the caller must fence and read again.
-        """
-        messages = decision_messages.replacing(self.scope, record, self._chunks)
-        deadline = self._deadline
-        if seconds:
-            deadline = self.deadline_in(seconds)
-
-        def check() -> None:
-            if before_commit is not None:
-                before_commit()
-            self._check_unchanged(owner)
-
-        with self.stopwatch.measure(step):
-            owner = self._append(owner, messages, deadline, check)
-        self._first = None
-        self._previous, self._latest = self._latest, record
-        self._chunks = decision_messages.chunks_of(messages)
-        return owner
-
     def check_topics(self, written: Sequence[WrittenTopic]) -> None:
         """Raise a DeliveryError if a topic was deleted or recreated after a task had written to it.
 
@@ -367,14 +215,14 @@ class ScopeClient:
         """
         if not written:
             return
-        with self.stopwatch.measure("topics"):
+        with self.timer.measure("topics"):
             names = sorted({written_topic.topic for written_topic in written})
-            deadline = self.deadline_in(MARKER_S)
-            current = TopicAdmin(self.client).ids(names, self._deadline)
+            deadline = self.timer.deadline_in(MARKER_TIMEOUT_S)
+            current = TopicAdmin(self._client).ids(names, self.timer.deadline)
             # A broker may not know a new topic yet.
-            while None in current.values() and self.client.now() < deadline:
-                self.client.pause(_TOPIC_PAUSE_S, None)
-                current = TopicAdmin(self.client).ids(names, self._deadline)
+            while None in current.values() and self.timer.now() < deadline:
+                self._client.pause(_TOPIC_PAUSE_S, None)
+                current = TopicAdmin(self._client).ids(names, self.timer.deadline)
             check_current(written, current)
 
     def check_alive(
@@ -388,14 +236,14 @@ class ScopeClient:
 
         `seconds` is the time limit; None means the rest of max.block.ms.
         """
-        deadline = self._deadline
+        deadline = self.timer.deadline
         if seconds is not None:
-            deadline = min(deadline, self.client.deadline(seconds))
-        with self.stopwatch.measure("describe"):
+            deadline = min(deadline, self.timer.now() + seconds)
+        with self.timer.measure("describe"):
             ids = [transaction.transactional_id for transaction in transactions]
             flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
             described = self.describe([*ids, *flags], deadline)
-            check_alive(transactions, described, self.client.wall_ms())
+            check_alive(transactions, described, self.timer.wall_ms())
             if flags.intersection(described or ()):
                 raise TransactionError(
                     "abort() was called for these tasks: the batch is not decided",
@@ -407,60 +255,14 @@ class ScopeClient:
     ) -> dict[str, TransactionDescription] | None:
         """Return the coordinators' descriptions of these ids; None if brokers predate Kafka 3.0."""
         try:
-            return self.admin.describe(ids, deadline)
+            return self._admin.describe(ids, deadline)
         except UnsupportedApiError as error:
             _LOG.debug("transactions cannot be described: %s", error)
             return None
 
-    def _new_deadline(self) -> float:
-        return self.client.deadline(self.max_block_s)
-
     def describe_or_empty(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
         """Return descriptions of these ids within max.block.ms; empty before Kafka 3.0."""
-        return self.describe(ids, self._deadline) or {}
-
-    def _check_unchanged(self, owner: OpenTransaction) -> None:
-        """Raise an error if the latest record has changed, or the own records are not in the log.
-
-        Raises:
-            BrokerUnavailableError: the read after fencing was out of date.
-            TransactionError: the leader confirmed the owner's records, but does not return them.
-        """
-        first = self._first
-        if first is None:
-            return
-        if self.read().latest(self.scope) == first.record:
-            if self._log.has_appended(owner):
-                return
-            raise TransactionError(
-                f"the decision log does not contain the records that {self.scope} has just "
-                "written: the batch is not decided",
-                hint=_UNRELIABLE,
-            )
-        raise BrokerUnavailableError(
-            f"the decision log's leader returned an outdated end offset, before the latest record "
-            f"of {self.scope}",
-            hint="Run the write again: the batch is not decided.",
-        )
-
-    def _append(
-        self,
-        owner: OpenTransaction,
-        messages: Sequence[decision_messages.Message],
-        deadline: float,
-        before_commit: Callable[[], None],
-    ) -> OpenTransaction:
-        try:
-            return self._log.append(owner, messages, deadline, before_commit)
-        except FencedError as error:
-            raise type(error)(
-                f"a newer driver of {self.scope} has taken over, or the driver's transaction timed "
-                "out while the brokers did not respond; this driver must stop",
-                kafka_error=error.kafka_error,
-                hint="If no other run uses this transactionalIdPrefix, run the write again. "
-                "Otherwise, stop this driver or the other one: only one may run at a time, and "
-                "the remaining driver finishes all decided batches.",
-            ) from error
+        return self.describe(ids, self.timer.deadline) or {}
 
 
 @contextmanager

@@ -152,6 +152,7 @@ class BlockingClient:
         self._client = Client(quiet, connect=connect, logins=logins)
         self._network = self._client.network
         self._network.name_client(ADMIN_CLIENT_ID)
+        self.clock = self._client.clock
         self.metadata = self._client.metadata
         self.random = self._client.random
         self.coordinators = Coordinators()
@@ -192,7 +193,7 @@ class BlockingClient:
 
     def now(self) -> float:
         """Return the current time in seconds of the clock to which deadlines refer."""
-        return self._client.clock.monotonic()
+        return self.clock.monotonic()
 
     def deadline(self, seconds: float) -> float:
         """Return the deadline `seconds` from now."""
@@ -200,7 +201,7 @@ class BlockingClient:
 
     def wall_ms(self) -> int:
         """Return the current time in milliseconds since 1970."""
-        return self._client.clock.wall_ms()
+        return self.clock.wall_ms()
 
     def submit(self, call: Call) -> None:
         """Queue a request. `run_once` sends it as soon as its broker is connected."""
@@ -223,7 +224,7 @@ class BlockingClient:
             self._send_queued(node, now)
         self.metadata.maybe_send(self._network, now)
         waits = (wait, self._network.seconds_until_due(now), self.metadata.seconds_until_due(now))
-        for completion in self._network.poll(min(waits), self._client.clock.monotonic):
+        for completion in self._network.poll(min(waits), self.clock.monotonic):
             self._complete(completion)
         self._fail_unreachable()
         if self.metadata.failure is not None:

@@ -212,7 +212,7 @@ def batch_job(bootstrap_servers: str, topic: str, scope: Scope) -> Writes:
 
 def _planned(writes: Writes) -> Writes:
     with connected_scope_client(writes.config, writes.scope) as scope_client:
-        scope_client.read(create=True)
+        scope_client.log.read(create=True)
     return writes
 
 

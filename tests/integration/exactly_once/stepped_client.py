@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
 
 import pytest
 
@@ -10,9 +12,10 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Caller
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
+from spark_kafka_sink.exactly_once.steps.scope_log import ScopeLog
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import Writes, transactions_of
@@ -30,16 +33,18 @@ STEPS = (
 )
 DECIDED = STEPS[STEPS.index("after decide") :]
 """The steps after the decision."""
+Log = TypeVar("Log", bound=ScopeLog)
 
 
 class CrashError(Exception):
     """Simulates a process crash."""
 
 
-class SteppedClient(ScopeClient):
-    """Calls `action` at one step of `STEPS`."""
+@dataclass
+class _Breakpoint:
+    """A step, and the action that runs when a driver reaches it."""
 
-    step = ""
+    step: str
     action: Callable[[], None]
 
     def reach(self, step: str) -> None:
@@ -47,58 +52,58 @@ class SteppedClient(ScopeClient):
         if step == self.step:
             self.action()
 
-    def fence(self) -> OpenTransaction:
-        """See `ScopeClient`."""
-        self.reach("before fence")
-        owner = super().fence()
-        self.reach("after fence")
-        return owner
+
+class _SteppedLog(ScopeLog):
+    """Calls the action after a read, or before or after an append."""
+
+    breakpoint: _Breakpoint
 
     def read(self, *, create: bool = True) -> DecisionRecords:
-        """See `ScopeClient`."""
+        """See `ScopeLog`."""
         records = super().read(create=create)
-        self.reach("after read")
+        self.breakpoint.reach("after read")
         return records
+
+    def append(
+        self,
+        owner: OpenTransaction,
+        record: DecisionRecord | None,
+        label: str,
+        seconds: float = 0.0,
+        before_commit: Callable[[], None] | None = None,
+    ) -> OpenTransaction:
+        """See `ScopeLog`."""
+        self.breakpoint.reach(f"before {label}")
+        owner = super().append(owner, record, label, seconds, before_commit)
+        self.breakpoint.reach(f"after {label}")
+        return owner
+
+
+class _SteppedClient(ScopeClient):
+    """Calls the action at one step of `STEPS`."""
+
+    breakpoint: _Breakpoint
+
+    def fence(self) -> OpenTransaction:
+        """See `ScopeClient`."""
+        self.breakpoint.reach("before fence")
+        owner = super().fence()
+        self.breakpoint.reach("after fence")
+        return owner
 
     def check_alive(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None
     ) -> None:
         """See `ScopeClient`."""
         super().check_alive(transactions, seconds)
-        self.reach("after describe")
+        self.breakpoint.reach("after describe")
 
-    def append(
-        self,
-        owner: OpenTransaction,
-        record: DecisionRecord | None,
-        step: str,
-        seconds: float = 0.0,
-        before_commit: Callable[[], None] | None = None,
-    ) -> OpenTransaction:
-        """See `ScopeClient`."""
-        self.reach(f"before {step}")
-        owner = super().append(owner, record, step, seconds, before_commit)
-        self.reach(f"after {step}")
-        return owner
-
-
-class _SteppedAdmin(TransactionAdmin):
-    """Calls the action after the first EndTxn request, or after all of them."""
-
-    def __init__(self, scope_client: SteppedClient) -> None:
-        super().__init__(scope_client.client)
-        self._scope_client = scope_client
-
-    def end(
-        self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
-    ) -> dict[str, int]:
-        """See `TransactionAdmin`."""
-        if not commit:
-            return super().end(transactions, commit=False, deadline=deadline)
-        codes = super().end(transactions[:1], commit=True, deadline=deadline)
-        self._scope_client.reach("between two EndTxns")
-        codes |= super().end(transactions[1:], commit=True, deadline=deadline)
-        self._scope_client.reach("after commit")
+    def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
+        """Send the first EndTxn request before the others."""
+        codes = super().commit(transactions[:1], deadline)
+        self.breakpoint.reach("between two EndTxns")
+        codes |= super().commit(transactions[1:], deadline)
+        self.breakpoint.reach("after commit")
         return codes
 
 
@@ -106,10 +111,25 @@ class _SteppedAdmin(TransactionAdmin):
 def stepped_client(writes: Writes, step: str, action: Callable[[], None]) -> Iterator[ScopeClient]:
     """Yield a scope client that calls `action` at a step."""
     with borrowed_client(writes.config.producer) as client:
-        scope_client = SteppedClient(client, writes.config, writes.scope)
-        scope_client.step, scope_client.action = step, action
-        scope_client.admin = _SteppedAdmin(scope_client)
+        scope_client = _SteppedClient(client, writes.config, writes.scope)
+        log = scope_log(client, writes, scope_client, _SteppedLog)
+        scope_client.breakpoint = log.breakpoint = _Breakpoint(step, action)
         yield scope_client
+
+
+def scope_log(
+    client: BlockingClient, writes: Writes, scope_client: ScopeClient, type_: type[Log]
+) -> Log:
+    """Replace the log of a scope client with one of another class, and return it."""
+    log = type_(
+        client,
+        TransactionAdmin(client),
+        writes.config.exactly_once,
+        writes.scope,
+        scope_client.timer,
+    )
+    scope_client.log = log
+    return log
 
 
 def crash(

@@ -41,7 +41,7 @@ def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
 
         def take_over() -> None:
             owners.append(scope_client.fence())
-            assert scope_client.read_fenced() is None
+            assert scope_client.log.read_fenced() is None
 
         fenced = stepped_client(query, "before decide", take_over)
         with fenced as other, pytest.raises(FencedError):
@@ -49,8 +49,8 @@ def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
         outcome = query.committer.abort("0", older, complete=True)
         assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
         decided = Decided(QUERY, "0", transactions_of(newer))
-        scope_client.append(
-            owners[0], DecisionRecord.of(decided, scope_client.client.wall_ms()), "decide"
+        scope_client.log.append(
+            owners[0], DecisionRecord.of(decided, scope_client.timer.wall_ms()), "decide"
         )
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.visible() == rows_of("0")

@@ -10,7 +10,8 @@ import pytest
 from spark_kafka_sink.common.errors import DeliveryError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Done, Nothing
-from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
+from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session_pool import (
@@ -220,9 +221,9 @@ def test_operator_lists_and_aborts_undecided_batch(query: Writes) -> None:
     operator = TransactionOperator(query.config)
     overview = operator.overview()
     (view,) = overview.transactions  # claims are not listed
-    assert (view.transactional_id, view.standing) == (
+    assert (view.transactional_id, view.status) == (
         batch.shared.transactional_id,
-        Standing.UNDECIDED,
+        DecisionStatus.UNDECIDED,
     )
     assert len(overview.partitions) == TASKS
     assert operator.abort((), undecided=False) == {}

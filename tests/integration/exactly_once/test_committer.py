@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing
-from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
@@ -62,7 +62,7 @@ def test_batch_is_visible_after_commit(query: Writes) -> None:
         3,
         60,
     )
-    assert [name for name, _ in outcome.steps] == [
+    assert [name for name, _ in outcome.timings] == [
         "fence", "read", "describe", "describe", "read", "decide", "confirm", "commit", "done",
         "orphans",
     ]  # fmt: skip
@@ -188,7 +188,7 @@ def test_commit_a_thousand_transactions(query: Writes) -> None:
     with pace() as machine:
         outcome = many.committer.commit("0", results)
     assert (outcome.transactions, outcome.records) == (1_000, 1_000 * ROWS)
-    assert sum(duration_ms for _, duration_ms in outcome.steps) < 3_000 + 1_000 * machine.slack_s
+    assert sum(duration_ms for _, duration_ms in outcome.timings) < 3_000 + 1_000 * machine.slack_s
 
 
 def test_abort_ends_all_transactions_of_the_batch(query: Writes) -> None:
@@ -381,7 +381,7 @@ def test_abort_does_not_need_the_second_description(query: Writes, is_decided: b
         crash(query, "0", "after decide", tasks)
 
     def fail() -> None:
-        scope_client.admin.describe = Mock(side_effect=BrokerUnavailableError("it is overdue"))  # type: ignore[method-assign]
+        scope_client.describe = Mock(side_effect=BrokerUnavailableError("it is overdue"))  # type: ignore[method-assign]
 
     with stepped_client(query, "after fence", fail) as scope_client:
         outcome = abort_batch(scope_client, caller, tasks)
@@ -439,7 +439,7 @@ def test_commit_does_not_wait_for_a_decision_log_deleted_after_the_decision(quer
         outcome = commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
         seconds = time.monotonic() - began
     assert outcome.status is CommitStatus.COMMITTED
-    assert seconds < scope_client.max_block_s
+    assert seconds < scope_client.timer.max_block_s
     assert query.visible() == rows_of("0")
 
 

@@ -129,8 +129,8 @@ def test_open_transaction_of_a_crashed_driver_is_not_overlooked(
     record = DecisionRecord(state=Done(QUERY, "0"), at_ms=0, transactions=0, records=0)
     with suppress(CrashError), borrowed_client(query.config.producer) as client:
         scope_client = ScopeClient(client, query.config, query.scope)
-        scope_client.read()
-        scope_client.append(scope_client.fence(), record, "decide", before_commit=crash)
+        scope_client.log.read()
+        scope_client.log.append(scope_client.fence(), record, "decide", before_commit=crash)
     if request.node.callspec.params["kfake"] == "empty-markers":  # InitProducerId does not end it.
         results = query.tasks("0")
         with pytest.raises(TransactionError, match="contains an open transaction"):

@@ -17,9 +17,9 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS
@@ -80,26 +80,24 @@ def test_each_end_txn_is_retried(
     assert query.visible() == rows_of("0", "1", "2")
 
 
-class _UnresponsiveAdmin(TransactionAdmin):
+class _UnresponsiveClient(ScopeClient):
     """Receives no response to the first EndTxn requests."""
 
     deaf = True
 
-    def end(
-        self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
-    ) -> dict[str, int]:
-        """See `TransactionAdmin`."""
+    def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
+        """See `ScopeClient`."""
         if self.deaf:
             self.deaf = False
             late = ErrorCode.coordinator_load_in_progress
             return {transaction.transactional_id: late for transaction in transactions}
-        return super().end(transactions, commit=commit, deadline=deadline)
+        return super().commit(transactions, deadline)
 
 
 def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptureFixture) -> None:
     tasks = [task.transaction for task in query.tasks("1") if task.transaction is not None]
-    with connected_scope_client(query.config, query.scope) as scope_client:
-        scope_client.admin = _UnresponsiveAdmin(scope_client.client)
+    with borrowed_client(query.config.producer) as client:
+        scope_client = _UnresponsiveClient(client, query.config, query.scope)
         commit_batch(scope_client, Caller(query=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but EndTxn has not succeeded for 3 of 3 "
@@ -108,18 +106,16 @@ def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptu
     assert query.visible() == rows_of("0", "1")
 
 
-class _LoginFailingAdmin(TransactionAdmin):
+class _LoginFailingClient(ScopeClient):
     """The login fails for some time before EndTxn; between failures, requests are not sent."""
 
     failures = 3
     error: KafkaProdError = AuthenticationError("the password is wrong")
 
-    def end(
-        self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
-    ) -> dict[str, int]:
-        """See `TransactionAdmin`."""
+    def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
+        """See `ScopeClient`."""
         if self.failures == 0:
-            return super().end(transactions, commit=commit, deadline=deadline)
+            return super().commit(transactions, deadline)
         self.failures -= 1
         if self.failures % 2:
             unsent = int(ClientErrorCode.not_sent)
@@ -136,9 +132,9 @@ def test_failed_login_after_the_decision_is_retried(
     query: Writes, caplog: pytest.LogCaptureFixture, error: KafkaProdError
 ) -> None:
     tasks = transactions_of(query.tasks("1"))
-    with connected_scope_client(query.config, query.scope) as scope_client:
-        scope_client.admin = admin = _LoginFailingAdmin(scope_client.client)
-        admin.error = error
+    with borrowed_client(query.config.producer) as client:
+        scope_client = _LoginFailingClient(client, query.config, query.scope)
+        scope_client.error = error
         commit_batch(scope_client, Caller(query=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but the login fails. It is tried again: {error}"
@@ -155,12 +151,12 @@ def test_failing_login_after_the_decision_ends_the_commit(query: Writes) -> None
         **QUICK | {"kafka.max.block.ms": "1000"},
     )
     results = limited.tasks("1")
-    with connected_scope_client(limited.config, limited.scope) as scope_client:
-        scope_client.admin = admin = _LoginFailingAdmin(scope_client.client)
-        admin.failures = 60
+    with borrowed_client(limited.config.producer) as client:
+        scope_client = _LoginFailingClient(client, limited.config, limited.scope)
+        scope_client.failures = 60
         with pytest.raises(AuthenticationError):
             commit_batch(scope_client, Caller(query=QUERY, batch="1"), transactions_of(results))
-    assert 30 < admin.failures < 60
+    assert 30 < scope_client.failures < 60
     assert query.committer.abort("1", results, complete=True).status is CommitStatus.ROLLED_FORWARD
     assert query.visible() == rows_of("0", "1")
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.exactly_once.decision_rules import Done
-from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
@@ -116,8 +116,8 @@ def test_abort_of_one_scope_does_not_fence_others(query: Writes) -> None:
         assert invoke(query, "abort", "--undecided", "nothing").exit_code == 1
         name = transactional_id_of(undecided)
         assert output(query, "abort", "--undecided", name) == f"{name}: aborted\n"
-        scope_client.read_fenced()
-        scope_client.append(owner, None, "done")  # A newer epoch would reject it.
+        scope_client.log.read_fenced()
+        scope_client.log.append(owner, None, "done")  # A newer epoch would reject it.
 
 
 def test_invalid_arguments_are_rejected(query: Writes) -> None:

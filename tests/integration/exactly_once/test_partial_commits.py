@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import TornTransactionError, TransactionErro
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done
-from spark_kafka_sink.exactly_once.operator import TransactionOperator, accept_loss
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator, accept_loss
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.alive_checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
@@ -136,7 +136,7 @@ def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
         query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
     with connected_scope_client(query.config, query.scope) as scope_client:
         scope_client.fence()  # waits until the markers of the previous append are written
-        record = scope_client.read().latest(query.scope)
+        record = scope_client.log.read().latest(query.scope)
     assert record is not None
     assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)
 
@@ -144,11 +144,11 @@ def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
 def record_unknown_fates(query: Writes) -> None:
     """Record that no topic could be read when the fates were determined."""
     with connected_scope_client(query.config, query.scope) as scope_client:
-        owner, record = scope_client.fence(), scope_client.read_fenced()
+        owner, record = scope_client.fence(), scope_client.log.read_fenced()
         assert record is not None
         assert isinstance(record.state, Decided)
         torn = DecisionRecord.of(record.state, record.at_ms, (Fate.UNKNOWN,) * 3)
-        scope_client.append(owner, torn, "torn")
+        scope_client.log.append(owner, torn, "torn")
 
 
 def test_batch_with_unknown_fates_that_is_committed_is_not_torn(query: Writes) -> None:
@@ -167,7 +167,7 @@ def test_unknown_fates_are_determined_again(query: Writes) -> None:
         query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
     with connected_scope_client(query.config, query.scope) as scope_client:
         scope_client.fence()
-        record = scope_client.read().latest(query.scope)
+        record = scope_client.log.read().latest(query.scope)
     assert record is not None
     assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)
 

@@ -21,8 +21,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import Decided
-from spark_kafka_sink.exactly_once.operator import TransactionOperator
-from spark_kafka_sink.exactly_once.steps.orphans import create_abort_flags
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
@@ -250,9 +249,9 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
         stopped.completion.config, stream_scope(stopped.completion.config)
     ) as scope_client:
         owner = scope_client.fence()
-        scope_client.read_fenced()
-        scope_client.append(
-            owner, DecisionRecord.of(decided, scope_client.client.wall_ms()), "decide"
+        scope_client.log.read_fenced()
+        scope_client.log.append(
+            owner, DecisionRecord.of(decided, scope_client.timer.wall_ms()), "decide"
         )
     stopped.completion.give_up(stopped.completion.origin.planning_file.read())
     assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
@@ -304,7 +303,7 @@ def test_tasks_of_an_aborted_write_are_never_decided(
     assert isinstance(writer.task, TransactionalTaskWriter)
     plan = writer.task.plan
     with connected_scope_client(writer.task.config, plan.scope) as scope_client:
-        create_abort_flags(scope_client, [plan.nonce])
+        scope_client.create_abort_flags([plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
         writer.completion.commit([message])
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])

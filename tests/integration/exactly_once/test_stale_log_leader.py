@@ -13,6 +13,7 @@ from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
+from spark_kafka_sink.exactly_once.steps.scope_log import ScopeLog
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import (
@@ -22,45 +23,46 @@ from tests.integration.exactly_once.simulated_writes import (
     stream_to,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_client import crash
+from tests.integration.exactly_once.stepped_client import crash, scope_log
 
 CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
 
 
-class MisledClient(ScopeClient):
-    """A scope client for which one read of the log, by default the first, returns nothing."""
+class MisledLog(ScopeLog):
+    """A log of which one read, by default the first, returns nothing."""
 
     misled_at = 1
     reads = 0
 
     def read(self, *, create: bool = True) -> DecisionRecords:
-        """See `ScopeClient`."""
+        """See `ScopeLog`."""
         records = super().read(create=create)
         self.reads += 1
         return DecisionRecords("decisions") if self.reads == self.misled_at else records
 
 
-class UnansweredClient(MisledClient):
-    """A scope client whose decision gets no response before a newer driver fences it."""
+class UnansweredLog(MisledLog):
+    """A log whose decision gets no response before a newer driver fences it."""
 
     misled_at = 3
-    decided = False
+    is_decided = False
+    fence: Callable[[], object]
 
     def append(
         self,
         owner: OpenTransaction,
         record: DecisionRecord | None,
-        step: str,
+        label: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
-        """See `ScopeClient`."""
-        if self.decided:
-            self.for_scope(self.scope).fence()
-        owner = super().append(owner, record, step, seconds, before_commit)
-        if self.decided:
+        """See `ScopeLog`."""
+        if self.is_decided:
+            self.fence()
+        owner = super().append(owner, record, label, seconds, before_commit)
+        if self.is_decided:
             return owner
-        self.decided = True
+        self.is_decided = True
         raise BrokerUnavailableError("EndTxn got no answer")
 
 
@@ -74,7 +76,9 @@ def query(embedded_broker: EmbeddedBroker, unique_topic: str) -> Writes:
 def misled(query: Writes) -> Iterator[ScopeClient]:
     """Yield a scope client of the stream."""
     with borrowed_client(query.config.producer) as client:
-        yield MisledClient(client, query.config, query.scope)
+        scope_client = ScopeClient(client, query.config, query.scope)
+        scope_log(client, query, scope_client, MisledLog)
+        yield scope_client
 
 
 def test_batch_is_not_decided_twice(query: Writes, misled: ScopeClient) -> None:
@@ -96,7 +100,9 @@ def test_decided_batch_is_not_aborted(query: Writes, misled: ScopeClient) -> Non
 def test_fenced_driver_does_not_abort_a_possibly_decided_batch(query: Writes) -> None:
     tasks = transactions_of(query.tasks("0"))
     with borrowed_client(query.config.producer) as client:
-        scope_client = UnansweredClient(client, query.config, query.scope)
+        scope_client = ScopeClient(client, query.config, query.scope)
+        log = scope_log(client, query, scope_client, UnansweredLog)
+        log.fence = scope_client.for_scope(query.scope).fence
         with pytest.raises(FencedError):
             commit_batch(scope_client, CALLER, tasks)
     assert query.committer.recover() == Done(QUERY, "0")

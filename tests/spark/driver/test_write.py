@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink import DeliveryReport, KafkaProdError, WriteStatus, last_report, write
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from tests.spark.support.sink import Sink
 from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent

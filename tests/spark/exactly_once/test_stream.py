@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker, WriteStatus, last_report
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from tests.spark.exactly_once.exactly_once_writes import options
 from tests.spark.support.stream import Stream
 from tests.support.waiting import wait_until, wait_until_equal

@@ -27,9 +27,10 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
     abort_own,
     is_orphan,
 )
-from spark_kafka_sink.exactly_once.steps.recovery import APPEND_S
+from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
+from spark_kafka_sink.exactly_once.steps.end_transactions import APPEND_TIMEOUT_S
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
-from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient, Stopwatch
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
 from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
@@ -56,7 +57,7 @@ COORDINATOR_INTERVAL_MS = 10_000
 """Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 
 MAX_BLOCK_S = 0.1
-LIMIT_S = 0.9 * APPEND_S
+LIMIT_S = 0.9 * APPEND_TIMEOUT_S
 """Less than every time limit of one request without max.block.ms."""
 
 CALLER = Caller(query="new", batch="3")
@@ -146,13 +147,24 @@ def test_impossible_age_suggests_comparing_clocks() -> None:
         assert "clocks" not in str(caught.value)
 
 
-def test_steps_are_timed_in_their_order() -> None:
+def test_blocks_are_timed_in_their_order() -> None:
     clock = ManualClock()
-    stopwatch = Stopwatch(clock.monotonic)
+    timer = CallTimer(clock, 60)
     for name, seconds in (("fence", 0.25), ("read", 0.5), ("fence", 1.0)):
-        with stopwatch.measure(name):
+        with timer.measure(name):
             clock.advance(seconds)
-    assert stopwatch.timings == (("fence", 250.0), ("read", 500.0), ("fence", 1000.0))
+    assert timer.timings == (("fence", 250.0), ("read", 500.0), ("fence", 1000.0))
+
+
+def test_time_limits_are_at_most_max_block_ms() -> None:
+    clock = ManualClock()
+    timer = CallTimer(clock, 60)
+    assert timer.deadline == timer.deadline_in(90) == clock.monotonic() + 60
+    assert timer.deadline_in(10) == clock.monotonic() + 10
+    clock.advance(60)
+    assert timer.is_overdue
+    timer.restart()
+    assert not timer.is_overdue
 
 
 @pytest.fixture
@@ -175,18 +187,18 @@ def driver() -> Iterator[ScopeClient]:
 
 
 def test_aborts_end_after_max_block_ms(driver: ScopeClient) -> None:
-    began, tasks = driver.client.now(), task_transactions(2)
+    began, tasks = driver.timer.now(), task_transactions(2)
     names = {task.transactional_id for task in tasks}
     assert abort_own(driver, tasks, names).left_open == names
     assert abort_orphans(driver, Nothing(), frozenset({"0123456789abcdef"})).problem
-    assert driver.client.now() - began < LIMIT_S
+    assert driver.timer.now() - began < LIMIT_S
 
 
 def test_append_with_its_own_limit_ends_after_max_block_ms(driver: ScopeClient) -> None:
-    began, (task,) = driver.client.now(), task_transactions(1)
+    began, (task,) = driver.timer.now(), task_transactions(1)
     with pytest.raises(BrokerUnavailableError):
-        driver.append(task.transaction, decided(1), "done", APPEND_S)
-    assert driver.client.now() - began < LIMIT_S
+        driver.log.append(task.transaction, decided(1), "done", APPEND_TIMEOUT_S)
+    assert driver.timer.now() - began < LIMIT_S
 
 
 @dataclass(frozen=True)

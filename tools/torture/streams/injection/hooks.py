@@ -77,7 +77,7 @@ def _any_query(original: Function) -> Function:
 
 def _fence_after_reading(original: Function) -> Function:
     def fence(self: Any) -> Any:
-        self.read_early = type(self).read(self)
+        self.log.read_early = self.log.read()
         return original(self)
 
     return fence
@@ -106,7 +106,7 @@ def _abort_all(_: Function) -> Function:
 
 def _end_first(original: Function) -> Function:
     def decide(call: Any, owner: Any, decided: Any) -> Any:
-        from spark_kafka_sink.exactly_once.steps.recovery import commit_all
+        from spark_kafka_sink.exactly_once.steps.end_transactions import commit_all
 
         if decided.transactions:
             commit_all(call.scope_client, decided)
@@ -133,7 +133,7 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
     Bug.QUERY_NOT_COMPARED: (Patch(_DECISION_RULES, "judge", _any_query),),
     Bug.READ_BEFORE_FENCE: (
         Patch(f"{_EXACTLY_ONCE}.steps.scope_client", "ScopeClient.fence", _fence_after_reading),
-        Patch(f"{_EXACTLY_ONCE}.steps.scope_client", "ScopeClient.read", _read_once),
+        Patch(f"{_EXACTLY_ONCE}.steps.scope_log", "ScopeLog.read", _read_once),
     ),
     Bug.ABORT_DOES_NOT_READ: (
         Patch(_DECISION_RULES, "next_abort_step", _always_abort),
@@ -172,7 +172,8 @@ class Point:
 
 _TRANSACTIONS = "spark_kafka_sink.producer.transactions"
 
-_DRIVER = f"{_EXACTLY_ONCE}.steps.scope_client"
+_SCOPE_CLIENT = f"{_EXACTLY_ONCE}.steps.scope_client"
+_SCOPE_LOG = f"{_EXACTLY_ONCE}.steps.scope_log"
 
 POINTS = (
     Point(
@@ -211,11 +212,11 @@ POINTS = (
         before=Step.APPENDED_UNCOMMITTED,
     ),
     Point(_ADMIN, "TransactionAdmin.end_all", before=Step.ENDING),
-    Point(_DRIVER, "ScopeClient.begin", Step.BEGINNING, Step.BEGUN, scope=JOB),
+    Point(_SCOPE_CLIENT, "ScopeClient.begin", Step.BEGINNING, Step.BEGUN, scope=JOB),
     Point(f"{_EXACTLY_ONCE}.shared_transaction", "claim", after=Step.TASK_CLAIMED),
     Point(f"{_EXACTLY_ONCE}.shared_transaction", "check_producers", after=Step.CHECKED),
-    Point(_DRIVER, "ScopeClient.read", after=Step.LOG_READ),
-    Point(_DRIVER, "ScopeClient.append", Step.APPENDING, Step.APPENDED),
+    Point(_SCOPE_LOG, "ScopeLog.read", after=Step.LOG_READ),
+    Point(_SCOPE_LOG, "ScopeLog.append", Step.APPENDING, Step.APPENDED),
 )
 
 

@@ -1,0 +1,221 @@
+"""The open transactions of a prefix, and the partitions in which they block readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.config.exactly_once import acl_prefix
+from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.decision_rules import Decided, Nothing
+from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    parse_driver_id,
+    parse_task_id,
+    prefix_pattern,
+)
+from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
+from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
+    from spark_kafka_sink.exactly_once.decision_record import ScopeState
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.admin.transaction_handlers import (
+        ActiveProducer,
+        ListedTransaction,
+        TransactionDescription,
+    )
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+
+_REQUEST_TIMEOUT_S: Final = 30.0
+"""Time limit in seconds for each request."""
+
+
+class DecisionStatus(StrEnum):
+    """The status of an open transaction according to the decision log."""
+
+    DECIDED = "decided"
+    """The next driver, or `commit`, will commit the transaction."""
+    UNDECIDED = "undecided"
+    """A running driver may still commit the transaction."""
+    ORPHAN = "orphan"
+    """The transaction can no longer be committed, and may be aborted."""
+    DRIVER = "driver"
+    """The transaction of a driver, for one append to the decision log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransactionView:
+    """An open transaction, according to its coordinator and the decision log."""
+
+    description: TransactionDescription
+    scope: Scope
+    batch: str
+    """Number or name of the batch; empty for the driver's transactions, including a transaction
+    that all tasks share.
+    """
+    status: DecisionStatus
+    coordinator: int
+    """Node id of the broker."""
+
+    @property
+    def transactional_id(self) -> str:
+        """Id of a task attempt or a driver."""
+        return self.description.transactional_id
+
+
+def _view(
+    records: DecisionRecords, description: TransactionDescription, coordinator: int
+) -> OpenTransactionView | None:
+    """Return the view, or None if the id does not belong to a scope."""
+    task = parse_task_id(description.transactional_id)
+    scope = task.scope if task is not None else parse_driver_id(description.transactional_id)
+    if scope is None:
+        return None
+    record = records.latest(scope)
+    return OpenTransactionView(
+        description=description,
+        scope=scope,
+        batch="" if task is None else task.batch,
+        status=_status(Nothing() if record is None else record.state, description),
+        coordinator=coordinator,
+    )
+
+
+def _status(state: ScopeState, description: TransactionDescription) -> DecisionStatus:
+    """Return the status of a transaction, given the earlier state of its scope."""
+    candidate = OrphanCandidate.of(description.transactional_id)
+    if candidate is None:
+        # Any other timeout is that of the transaction of all tasks (atomicBatch=true).
+        is_append = description.timeout_ms == DRIVER_TIMEOUT_MS
+        return DecisionStatus.DRIVER if is_append else DecisionStatus.UNDECIDED
+    if isinstance(state, Decided) and candidate.transactional_id in state.transactional_ids:
+        return DecisionStatus.DECIDED
+    return DecisionStatus.ORPHAN if is_orphan(state, candidate) else DecisionStatus.UNDECIDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedPartition:
+    """A partition in which an open transaction blocks read_committed consumers."""
+
+    topic: str
+    partition: int
+    stable_offset: int
+    """The last stable offset, at which read_committed readers stop."""
+    end_offset: int
+    """The partition's high watermark."""
+    transactional_id: str | None
+    """Id of the transaction that blocks readers; None if a different application has opened it."""
+
+    @property
+    def records(self) -> int:
+        """Number of blocked offsets, including those of markers and aborted records."""
+        return self.end_offset - self.stable_offset
+
+
+def _blocked_partition(
+    topic_partition: TopicPartition,
+    producers: Sequence[ActiveProducer],
+    end: int,
+    own_ids: Mapping[int, str],
+) -> BlockedPartition | None:
+    """Return the blocked partition, or None if it no longer has an open transaction."""
+    starts = [
+        (producer.transaction_start, producer.producer_id)
+        for producer in producers
+        if producer.transaction_start is not None
+    ]
+    if not starts:
+        return None
+    start, producer_id = min(starts)
+    return BlockedPartition(
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        stable_offset=start,
+        end_offset=max(start, end),
+        transactional_id=own_ids.get(producer_id),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The open transactions under a prefix, and the partitions in which they block readers."""
+
+    transactions: tuple[OpenTransactionView, ...]
+    partitions: tuple[BlockedPartition, ...]
+    now_ms: int
+    """Time of the snapshot in milliseconds since 1970."""
+
+
+class OpenTransactions:
+    """The open transactions of a prefix's drivers and tasks, as the brokers return them.
+
+    Args:
+        client: sends the requests.
+        prefix: the transactionalIdPrefix.
+    """
+
+    def __init__(self, client: BlockingClient, prefix: str) -> None:
+        self._client = client
+        self._admin = TransactionAdmin(client, acl_prefix(prefix))
+        self._pattern = prefix_pattern(prefix)
+
+    def listed(self) -> Sequence[ListedTransaction]:
+        """Return the open transactions, sorted by id."""
+        return self._admin.list(self._pattern, self._deadline())
+
+    def views(self, read_records: Callable[[], DecisionRecords]) -> list[OpenTransactionView]:
+        """Return the open transactions with their statuses, sorted by id.
+
+        The decision log is read after they are listed: it contains every earlier decision. Without
+        transactions, it is not needed, and before the first write it does not exist.
+        """
+        listed = self.listed()
+        if not listed:
+            return []
+        records = read_records()
+        coordinators = {listing.transactional_id: listing.coordinator for listing in listed}
+        described = self._admin.describe(coordinators.keys(), self._deadline())
+        # A listed transaction may have ended before it was described.
+        still_open = [
+            listing for _, listing in sorted(described.items()) if listing.state in OPEN_STATES
+        ]
+        views = (
+            _view(records, listing, coordinators[listing.transactional_id])
+            for listing in still_open
+        )
+        return [view for view in views if view is not None]
+
+    def blocked_partitions(
+        self, views: Sequence[OpenTransactionView]
+    ) -> Iterator[BlockedPartition]:
+        """Yield the blocked partitions of these transactions, sorted by topic and number."""
+        own_ids = {view.description.producer_id: view.transactional_id for view in views}
+        keys = {key for view in views for key in view.description.partitions}
+        if not keys:
+            return
+        deadline = self._deadline()
+        producers = self._admin.describe_producers(keys, deadline)
+        offsets = ApiDriver(self._client, ListOffsetsHandler(self._client, LATEST), keys)
+        offsets.run(deadline)
+        ends = {
+            key: result.value for key, result in offsets.results.items() if result.value is not None
+        }
+        for key in sorted(keys):
+            blocked = _blocked_partition(key, producers[key], ends.get(key, 0), own_ids)
+            if blocked is not None:
+                yield blocked
+
+    def abort(self, transactional_ids: Collection[str]) -> dict[str, int]:
+        """Abort transactions; return Kafka's error code for each id, 0 for success."""
+        return self._admin.fence(transactional_ids, self._deadline())
+
+    def _deadline(self) -> float:
+        return self._client.deadline(_REQUEST_TIMEOUT_S)

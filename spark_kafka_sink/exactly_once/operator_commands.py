@@ -1,0 +1,287 @@
+"""Commands for an operator: list, describe, commit and abort transactions with a prefix."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import (
+    KafkaProdError,
+    TornTransactionError,
+    TransactionError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
+from spark_kafka_sink.exactly_once.decision_rules import Decided, Done
+from spark_kafka_sink.exactly_once.open_transactions import (
+    DecisionStatus,
+    OpenTransactions,
+    OpenTransactionView,
+    Overview,
+)
+from spark_kafka_sink.exactly_once.steps.end_transactions import (
+    APPEND_TIMEOUT_S,
+    commit_others,
+    final_fates,
+)
+from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
+from spark_kafka_sink.exactly_once.steps.torn import torn_error
+from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_id, parse_driver_id
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from spark_kafka_sink.config.sink_config import SinkConfig
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+
+_SHOW_RECORDS = "Run `kafkaprod transactions describe` to show the latest batch of each scope."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedDecision:
+    """A decided batch that an operator has committed or marked as written."""
+
+    scope: str
+    batch: str
+    transactions: int
+    records: int
+    lost: int
+    """Number of transactions that are not committed; 0 unless the batch is torn."""
+
+
+def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[EndedDecision]:
+    """Commit all decided batches under the prefix of the driver's scope.
+
+    No driver is fenced: a running driver can safely commit the same batches at the same time.
+
+    Raises:
+        TornTransactionError: rows of a decided batch are lost; the other batches are committed.
+        KafkaProdError: a batch could not be committed; the other batches are committed.
+    """
+    latest = {scope: records.latest(scope) for scope in records.scopes(scope_client.scope.prefix)}
+    unfinished = {
+        scope: record
+        for scope, record in sorted(latest.items(), key=str)
+        if record is not None and isinstance(record.state, Decided)
+    }
+    unknown = {
+        scope: record.state
+        for scope, record in unfinished.items()
+        if not record.fates and isinstance(record.state, Decided)
+    }
+    deadline = scope_client.timer.deadline_in(scope_client.timer.max_block_s)
+    results = commit_others(scope_client, unknown, deadline)
+    finished, errors = [], []
+    for scope, record in unfinished.items():
+        assert isinstance(record.state, Decided)
+        result = record.fates or results[scope]
+        if isinstance(result, KafkaProdError):
+            errors.append(result)
+        elif result:
+            errors.append(torn_error(scope, record.state, result))
+        else:
+            finished.append(_finished(str(scope), record, record.state.batch, result))
+    if errors:
+        raise next(
+            (error for error in errors if isinstance(error, TornTransactionError)), errors[0]
+        )
+    return finished
+
+
+def accept_loss(scope_client: ScopeClient) -> EndedDecision:
+    """Mark the latest batch of a scope as written, so that the scope can continue.
+
+    Either the batch is torn, and the operator has handled its lost rows; or the driver rejects the
+    batch because its rows differ from the written rows. Drivers of the scope are fenced, so none
+    should be running.
+
+    Raises:
+        TransactionError: neither is true for the latest batch of the scope.
+    """
+    owner = scope_client.fence()
+    record = scope_client.log.read_fenced()
+    if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
+        uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
+        scope_client.log.append(owner, uncounted, "done", APPEND_TIMEOUT_S)
+        return _finished(str(scope_client.scope), uncounted, record.state.batch, ())
+    if record is None or not isinstance(record.state, Decided):
+        raise TransactionError(
+            f"{scope_client.scope} does not have a torn batch", hint=_SHOW_RECORDS
+        )
+    fates = final_fates(scope_client, record.state, record.fates)
+    if not fates:
+        raise TransactionError(
+            f"batch {record.state.batch} of {scope_client.scope} is not torn: all its "
+            "transactions are committed",
+            hint=_SHOW_RECORDS,
+        )
+    done = DecisionRecord.done(record.state, scope_client.timer.wall_ms())
+    scope_client.log.append(owner, done, "done", APPEND_TIMEOUT_S)
+    return _finished(str(scope_client.scope), record, record.state.batch, fates)
+
+
+def _to_abort(
+    views: Sequence[OpenTransactionView], chosen: Collection[str], *, undecided: bool
+) -> list[str]:
+    """Return the ids of the transactions to abort; raise an error if a chosen one must not be."""
+    allowed = {DecisionStatus.ORPHAN} | ({DecisionStatus.UNDECIDED} if undecided else set())
+    abortable = {view.transactional_id for view in views if view.status in allowed}
+    statuses = {view.transactional_id: view.status for view in views}
+    for name in chosen:
+        if name not in statuses:
+            raise TransactionError(
+                f"{name} is not open",
+                hint="Run `kafkaprod transactions list` to show open transactions.",
+            )
+        if name not in abortable:
+            raise _not_abortable_error(name, statuses[name])
+    return sorted(abortable & set(chosen) if chosen else abortable)
+
+
+def _not_abortable_error(name: str, status: DecisionStatus) -> TransactionError:
+    hints = {
+        DecisionStatus.DECIDED: "Its rows would be lost: commit the transaction instead.",
+        DecisionStatus.UNDECIDED: "A running driver may still commit the transaction. If no driver is "
+        "running, use --undecided.",
+        DecisionStatus.DRIVER: "The transaction lasts for one append to the decision log and ends "
+        "without intervention.",
+    }
+    text = "a driver's transaction" if status is DecisionStatus.DRIVER else status.value
+    return TransactionError(f"{name} is {text}", hint=hints.get(status))
+
+
+def _finished(
+    scope: str, record: DecisionRecord, batch: str, fates: tuple[Fate, ...]
+) -> EndedDecision:
+    return EndedDecision(
+        scope=scope,
+        batch=batch,
+        transactions=record.transactions,
+        records=record.records,
+        lost=sum(fate is not Fate.COMMITTED for fate in fates),
+    )
+
+
+class TransactionOperator:
+    """Lists and ends transactions on behalf of an operator.
+
+    A running query is not affected unless the method's description says so.
+
+    Args:
+        config: connection settings, with the transactionalIdPrefix and the decision log's topic.
+    """
+
+    def __init__(self, config: SinkConfig) -> None:
+        self._config = config
+        self._prefix = config.exactly_once.transactional_id_prefix
+
+    def overview(self) -> Overview:
+        """Return the open transactions and the partitions that they block.
+
+        Raises:
+            ProtocolError: the brokers are older than Kafka 3.0.
+        """
+        with self._connected() as (scope_client, transactions):
+            views = transactions.views(scope_client.log.read_unfenced)
+            partitions = tuple(transactions.blocked_partitions(views))
+            now_ms = scope_client.timer.wall_ms()
+        return Overview(transactions=tuple(views), partitions=partitions, now_ms=now_ms)
+
+    def records(self) -> dict[str, DecisionRecord]:
+        """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
+        with self._connected() as (scope_client, transactions):
+            records = self._records(scope_client, transactions)
+            latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
+        named = ((driver_id(scope), record) for scope, record in latest.items())
+        return {name: record for name, record in sorted(named) if record is not None}
+
+    def fates(self, task: TaskTransaction) -> list[Fate]:
+        """Return the outcome of a decided transaction in each of its listed partitions."""
+        with self._connected() as (scope_client, _):
+            return [fate for _, fate in scope_client.fate_reader().by_partition(task)]
+
+    def commit(self) -> list[EndedDecision]:
+        """Commit all decided batches that are not yet committed.
+
+        Raises:
+            TornTransactionError: rows of a decided batch are lost.
+        """
+        with self._connected() as (scope_client, transactions):
+            return commit_decided(scope_client, self._records(scope_client, transactions))
+
+    def accept_loss(self, scope_id: str) -> EndedDecision:
+        """Mark the latest batch of a scope as written; a running driver of the scope is fenced.
+
+        Args:
+            scope_id: the id of the scope's driver, such as "orders/stream".
+
+        Raises:
+            TransactionError: the scope has a different prefix, or its latest batch does not need to
+                be marked.
+        """
+        scope = parse_driver_id(scope_id)
+        if scope is None or scope.prefix != self._prefix:
+            raise TransactionError(
+                f"{scope_id} is not a scope of {self._prefix}",
+                hint="Use a name that `kafkaprod transactions describe` shows, for example "
+                f"{driver_id(Scope.stream(self._prefix))}",
+            )
+        with self._connected() as (scope_client, _):
+            return accept_loss(scope_client.for_scope(scope))
+
+    def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
+        """Abort all orphans, or only the chosen open transactions.
+
+        Args:
+            chosen: ids to abort; if empty, all transactions that may be aborted.
+            undecided: also abort transactions whose batch a driver may still decide; no driver may
+                be running. The drivers of their scopes are fenced first, so that they cannot decide
+                a transaction that is about to be aborted.
+
+        Returns:
+            Kafka's error code for each id, 0 if the transaction was aborted.
+
+        Raises:
+            TransactionError: a chosen transaction is not open, is decided, or may still be decided.
+        """
+        with self._connected() as (scope_client, transactions):
+            read_records = scope_client.log.read_unfenced
+            views = transactions.views(read_records)
+            if undecided:
+                _to_abort(views, chosen, undecided=True)  # before any driver is fenced
+                tasks = [view for view in views if parse_driver_id(view.transactional_id) is None]
+                scopes = {
+                    task.scope
+                    for task in tasks
+                    if task.status is DecisionStatus.UNDECIDED
+                    and (not chosen or task.transactional_id in chosen)
+                }
+                for scope in sorted(scopes, key=str):
+                    scope_client.for_scope(scope).fence()
+                listed = {view.transactional_id for view in views}
+                views = [
+                    view
+                    for view in transactions.views(read_records)
+                    if view.transactional_id in listed
+                ]
+            return transactions.abort(_to_abort(views, chosen, undecided=undecided))
+
+    @contextmanager
+    def _connected(self) -> Iterator[tuple[ScopeClient, OpenTransactions]]:
+        with borrowed_client(self._config.producer) as client:
+            scope_client = ScopeClient(client, self._config, Scope.stream(self._prefix))
+            yield scope_client, OpenTransactions(client, self._prefix)
+
+    def _records(
+        self, scope_client: ScopeClient, transactions: OpenTransactions
+    ) -> DecisionRecords:
+        """Read the decision log; it counts as empty if neither it nor a transaction exists."""
+        try:
+            return scope_client.log.read_unfenced()
+        except UnknownTopicError:
+            if transactions.listed():
+                raise
+            return DecisionRecords(self._config.exactly_once.decision_log_topic)
