@@ -16,9 +16,9 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.exactly_once.decision_rules import Decided, Nothing
 from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
+from spark_kafka_sink.exactly_once.scope_state import Decided, Nothing
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.report.tables import make_table, wide_console
 

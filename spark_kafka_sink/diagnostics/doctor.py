@@ -149,12 +149,12 @@ class Doctor:
             outcome = outcomes.get(node)
             if outcome is not None and outcome.response is not None:
                 continue
-            known = client.failures.diagnosis(str(node))
-            if known is None and node in states:
-                known = connection_checks.no_response(states[node], self.seconds)
-            if known is not None:
+            diagnosis = client.failures.diagnosis(str(node))
+            if diagnosis is None and node in states:
+                diagnosis = connection_checks.no_response(states[node], self.seconds)
+            if diagnosis is not None:
                 failures[f"broker {node.node_id}"] = connection_checks.judge_connection(
-                    str(node), known
+                    str(node), diagnosis
                 )
         client.abandon()
         return connection_checks.judge_brokers(failures, len(nodes))

@@ -151,8 +151,8 @@ class DecisionLog:
         Each topic is checked once per process.
         """
         with _cached_records_lock:
-            known = self._key in _compacted
-        if known:
+            is_checked = self._key in _compacted
+        if is_checked:
             return
         self._topics.check_compacted(self._config.decision_log_topic, self._cleanup(), deadline)
         with _cached_records_lock:

@@ -26,9 +26,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, from_text, to_text
 from spark_kafka_sink.exactly_once.json_fields import VERSION, malformed, parse_object
+from spark_kafka_sink.exactly_once.scope_state import Nothing
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     ScopeKind,
@@ -121,7 +121,7 @@ def _number_of(scope: Scope) -> int | None:
 
 def _is_of_foreach_batch(record: DecisionRecord | None) -> bool:
     """Return True if foreachBatch has written the batch, and its run is known."""
-    if record is None or isinstance(record.state, decision_rules.Nothing):
+    if record is None or isinstance(record.state, Nothing):
         return False
     return bool(record.state.plannings)
 

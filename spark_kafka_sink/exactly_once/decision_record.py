@@ -47,6 +47,7 @@ from spark_kafka_sink.exactly_once.json_fields import (
     parse_object,
     text_of,
 )
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, LogState, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 
@@ -54,9 +55,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-DecidedBatch = decision_rules.Decided[TaskTransaction]
+DecidedBatch = Decided[TaskTransaction]
 """The decision that a batch consists of exactly these transactions."""
-ScopeState = decision_rules.LogState[TaskTransaction]
+ScopeState = LogState[TaskTransaction]
 """State of a scope according to the log."""
 
 
@@ -92,7 +93,7 @@ class DecisionRecord:
     """If the batch is torn, the fate of each transaction in the order of the decision."""
 
     def __post_init__(self) -> None:
-        decided = self.state.transactions if isinstance(self.state, decision_rules.Decided) else ()
+        decided = self.state.transactions if isinstance(self.state, Decided) else ()
         if self.fates and len(self.fates) != len(decided):
             raise ValueError("each transaction of a torn batch must have one fate")
 
@@ -123,6 +124,11 @@ class DecisionRecord:
         return bool(self.fates)
 
 
+def state_of(record: DecisionRecord | None) -> ScopeState:
+    """Return the state of a scope, given its latest record."""
+    return Nothing() if record is None else record.state
+
+
 def to_text(record: DecisionRecord) -> str:
     """Return the record as JSON in ASCII, so that the text can be split at any position."""
     return json.dumps({"version": VERSION, **_to_json(record)}, separators=(",", ":"))
@@ -139,7 +145,7 @@ def from_text(text: str) -> DecisionRecord:
 
 def _to_json(record: DecisionRecord) -> dict[str, object]:
     state = record.state
-    if isinstance(state, decision_rules.Nothing):
+    if isinstance(state, Nothing):
         return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
     common = {
         "query": state.query,
@@ -150,7 +156,7 @@ def _to_json(record: DecisionRecord) -> dict[str, object]:
         **({} if state.topics is None else {"topics": state.topics}),
         **({"plannings": _plannings_to_json(state.plannings)} if state.plannings else {}),
     }
-    if isinstance(state, decision_rules.Done):
+    if isinstance(state, Done):
         counts = {"transactions": record.transactions, "records": record.records}
         marks = {"given_up": state.given_up} if state.given_up else {}
         return {"type": "done", **common, **counts, **marks}
@@ -159,7 +165,7 @@ def _to_json(record: DecisionRecord) -> dict[str, object]:
     return {"type": "decided", **common, **fates, "transactions": transactions}
 
 
-def _plannings_to_json(plannings: tuple[decision_rules.Planning, ...]) -> list[list[str]]:
+def _plannings_to_json(plannings: tuple[Planning, ...]) -> list[list[str]]:
     return [[planning.run, planning.nonce] for planning in plannings]
 
 
@@ -191,9 +197,7 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
     if kind == "nothing":
         at_ms = fields.number("at")
-        return DecisionRecord(
-            state=decision_rules.Nothing(given_up), at_ms=at_ms, transactions=0, records=0
-        )
+        return DecisionRecord(state=Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
     retired = tuple(_text_or_none(value) for value in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
@@ -201,7 +205,7 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
     if kind == "done":
         return DecisionRecord(
-            state=decision_rules.Done(query, batch, retired, given_up, rows, plannings, topics),
+            state=Done(query, batch, retired, given_up, rows, plannings, topics),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
@@ -212,7 +216,7 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     fates = tuple(_fate(value) for value in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
         raise malformed("the numbers of fates and transactions differ")
-    decided = decision_rules.Decided(query, batch, transactions, retired, rows, plannings, topics)
+    decided = Decided(query, batch, transactions, retired, rows, plannings, topics)
     return DecisionRecord.of(decided, at_ms, fates)
 
 
@@ -220,14 +224,11 @@ def _texts(values: list[object], name: str) -> tuple[str, ...]:
     return tuple(text_of(value, name) for value in values)
 
 
-def _plannings(values: list[object]) -> tuple[decision_rules.Planning, ...]:
+def _plannings(values: list[object]) -> tuple[Planning, ...]:
     pairs = [list_of(value, "a planning") for value in values]
     if any(len(pair) != 2 for pair in pairs):
         raise malformed("a planning does not consist of a run and a nonce")
-    return tuple(
-        decision_rules.Planning(text_of(run, "a run"), text_of(nonce, "a nonce"))
-        for run, nonce in pairs
-    )
+    return tuple(Planning(text_of(run, "a run"), text_of(nonce, "a nonce")) for run, nonce in pairs)
 
 
 def _transaction(fields: JsonObject) -> TaskTransaction:

@@ -1,43 +1,37 @@
-"""The exactly-once protocol as pure functions over the decision log's state.
+"""The rules of the exactly-once protocol, as pure functions over the decision log's state.
 
-The log has one state per scope: nothing yet, a decided batch, or a done batch.
+What happens to a batch, by the state of the log and by the caller, which is a task or a driver:
 
-    Nothing --decide--> Decided --finish--> Done --decide--> Decided ...
+    the log has                    the caller has                         verdict
 
-A query that was replaced by another query (resetTransactionalState=true) is retired: the records of
-the new query contain its id, so that a query with its old checkpoint cannot rewrite a batch that
-the log no longer contains.
+    nothing                        batch 0, or a batch job                WRITE
+    nothing                        a later batch                          LOG_IS_EMPTY
+    nothing                        the batch of resetTransactionalState   WRITE
+    the previous batch             the next batch of the query            WRITE
+    the same batch                 the same rows                          SKIP
+    the same batch                 different rows                         OTHER_ROWS
+    a later batch                  an earlier batch of the query          BATCH_IS_BEHIND
+    an earlier batch               a batch of the query after the next    BATCH_IS_AHEAD
+    an earlier batch               the batch of resetTransactionalState   WRITE
+    another query                  any batch                              OTHER_QUERY
+    another query                  batch 0, resetTransactionalState=true  WRITE
+    a query that has replaced it   any batch of the replaced query        RETIRED_QUERY
+    the one batch of a job         the same rows                          SKIP
+    the one batch of a job         different rows                         OTHER_JOBS_ROWS
+    a batch of foreachBatch        another query                          OTHER_QUERYS_BATCH
+    a batch of foreachBatch        a different write in the same run      ANOTHER_WRITE
+    a batch of foreachBatch        a later batch, and no query id         EARLIER_BATCH
+    plannings given up by abort()  one of these plannings                 GIVEN_UP
+    nothing                        tasks that skipped the batch           SKIPPED
 
-The action for a caller with (query, batch), by the state of the log:
+A query repeats only its latest batch. Therefore, with EARLIER_BATCH, another query has written the
+batch, or the checkpoint was rolled back.
 
-    nothing                             write batch 0, or the batch job
-    nothing, batch > 0                  reject: the log is lost, or newer than the query, unless
-                                        resetTransactionalState specifies this batch
-    the previous batch, same query      write
-    the same batch, same query          skip: it is already written
-    the same, with other rows           reject: the checkpoint was rolled back, and the batch was
-                                        planned again
-    a later batch, same query           reject: the checkpoint was rolled back, or another driver
-                                        is running
-    an earlier batch, same query        reject: records of the log are missing, unless
-                                        resetTransactionalState specifies this batch
-    another query                       reject, except batch 0 with resetTransactionalState=true
-    another query, which has replaced   reject
-    the caller's
-    the one batch of a batch job        skip, unless it has other rows, or the foreachBatch of
-                                        another query has written it: reject
-    the same, and this run of the       reject: it is a different write of the same function
-    query has written or skipped it
-    the same, of an unknown query, and  reject: a query repeats only its latest batch, so another
-    a later batch is in the log         query has written it, or the checkpoint was rolled back
-    abort() has given up the tasks      reject
-    tasks skipped a batch that has      reject
-    to be written
-
-`judge` implements this table. Tasks evaluate it with the state that planning has read, to avoid
-needless writes. The driver evaluates it again after fencing (`next_commit_step`), and only that
-evaluation is final. A caller that finds an unfinished decision finishes it first, even if it
-belongs to another query: committing a decided transaction again changes nothing.
+`judge` implements this table, except for the last two rows. Tasks evaluate it with the state that
+planning has read, to avoid needless writes. The driver evaluates the whole table again after
+fencing (`next_commit_step`), and only that evaluation is final. A caller that finds an unfinished
+decision finishes it first, even if it belongs to another query: committing a decided transaction
+again changes nothing.
 
 The driver calls InitProducerId with the scope's own transactional id, reads the log to its end, and
 executes a step. After RollForward or GiveUp, it executes the next step. It appends all records in
@@ -48,8 +42,17 @@ InitProducerId.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Generic
+
+from spark_kafka_sink.exactly_once.scope_state import (
+    Decided,
+    Done,
+    LogState,
+    Nothing,
+    Planning,
+    T_co,
+)
 
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 
@@ -65,90 +68,6 @@ MAX_PLANNINGS = 20
 """Maximum number of plannings in a batch's record; the oldest are dropped. This assumes that fewer
 drivers of one query run at the same time.
 """
-
-
-class Transaction(Protocol):
-    """The part of a task's transaction that the protocol needs."""
-
-    @property
-    def transactional_id(self) -> str:
-        """The id of one task attempt; it is never reused."""
-
-
-T_co = TypeVar("T_co", bound=Transaction, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Planning:
-    """The planning of a write in foreachBatch.
-
-    Two plannings in one run of a query belong to two different writes of its foreachBatch function.
-    Plannings in different runs can belong to the same write, which is repeated in each run.
-    """
-
-    run: str
-    """Run id of the query; every start of the query gets a new run id."""
-    nonce: str
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """No batch has been decided yet."""
-
-    given_up: tuple[str, ...] = ()
-    """Nonces of plannings that abort() has given up since the last decision; these
-    plannings are never decided.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Decided(Generic[T_co]):
-    """The batch consists of these transactions, all of which must be committed.
-
-    `query` is None for a batch job, whose scope has only one batch.
-    """
-
-    query: str | None
-    batch: str
-    transactions: tuple[T_co, ...]
-    retired: tuple[str | None, ...] = ()
-    rows: int | None = None
-    """Number of rows that Spark passed to the tasks, including dead letters and dropped rows; None
-    if they were not counted.
-    """
-    plannings: tuple[Planning, ...] = ()
-    """For a batch written by foreachBatch: the planning that wrote it, and all plannings
-    that found it written.
-    """
-    topics: tuple[str, ...] | None = None
-    """Topics that the rows specify, sorted; None if the rows do not specify topics, or specify too
-    many.
-    """
-
-    @property
-    def transactional_ids(self) -> frozenset[str]:
-        """The ids of the batch's transactions."""
-        return frozenset(transaction.transactional_id for transaction in self.transactions)
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """All rows of the batch are visible to read_committed consumers."""
-
-    query: str | None
-    batch: str
-    retired: tuple[str | None, ...] = ()
-    given_up: tuple[str, ...] = ()
-    """See `Nothing`."""
-    rows: int | None = None
-    """See `Decided`."""
-    plannings: tuple[Planning, ...] = ()
-    """See `Decided`."""
-    topics: tuple[str, ...] | None = None
-    """See `Decided`."""
-
-
-LogState = Nothing | Decided[T_co] | Done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,8 +136,8 @@ def judge(state: LogState[T_co], caller: Caller) -> BatchVerdict | BatchRejectio
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
         is_first = caller.query is None or caller.batch == _FIRST_BATCH
-        is_known = is_first or caller.batch == caller.reset_batch
-        return BatchVerdict.WRITE if is_known else BatchRejection.LOG_IS_EMPTY
+        is_expected = is_first or caller.batch == caller.reset_batch
+        return BatchVerdict.WRITE if is_expected else BatchRejection.LOG_IS_EMPTY
     if caller.query in state.retired:
         return BatchRejection.RETIRED_QUERY
     if state.query != caller.query:
@@ -277,8 +196,8 @@ def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
 def _judge_order(distance: int, caller: Caller) -> BatchVerdict | BatchRejection:
     if distance < 0:
         return BatchRejection.BATCH_IS_BEHIND
-    is_known = distance == 1 or caller.batch == caller.reset_batch
-    return BatchVerdict.WRITE if is_known else BatchRejection.BATCH_IS_AHEAD
+    is_expected = distance == 1 or caller.batch == caller.reset_batch
+    return BatchVerdict.WRITE if is_expected else BatchRejection.BATCH_IS_AHEAD
 
 
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
@@ -435,20 +354,20 @@ def _decided(
     )
 
 
-def is_superseded(state: LogState[T_co], ours: Collection[str]) -> bool:
+def is_superseded(state: LogState[T_co], own_ids: Collection[str]) -> bool:
     """Return True if the caller has transactions, and the log does not list any of them as decided.
 
-    For `state` and `ours`, see `never_decided`. The record of a done batch lists no transactions,
-    so the result is True even if the batch consists of the caller's transactions.
+    For the arguments, see `never_decided`. The record of a done batch lists no transactions, so the
+    result is True even if the batch consists of the caller's transactions.
     """
-    return bool(ours) and len(never_decided(state, ours)) == len(ours)
+    return bool(own_ids) and len(never_decided(state, own_ids)) == len(own_ids)
 
 
-def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:
+def never_decided(state: LogState[T_co], own_ids: Iterable[str]) -> frozenset[str]:
     """Return the caller's transactional ids that are not decided and may be aborted.
 
     `state` was read after fencing. If it contains some of the ids, an earlier call for the same
     tasks has decided them and then failed.
     """
     kept = state.transactional_ids if isinstance(state, Decided) else frozenset()
-    return frozenset(ours) - kept
+    return frozenset(own_ids) - kept

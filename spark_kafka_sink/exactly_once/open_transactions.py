@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.decision_rules import Decided, Nothing
+from spark_kafka_sink.exactly_once.decision_record import ScopeState, state_of
+from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
-    from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_handlers import (
         ActiveProducer,
@@ -79,12 +79,11 @@ def _view(
     scope = task.scope if task is not None else parse_driver_id(description.transactional_id)
     if scope is None:
         return None
-    record = records.latest(scope)
     return OpenTransactionView(
         description=description,
         scope=scope,
         batch="" if task is None else task.batch,
-        status=_status(Nothing() if record is None else record.state, description),
+        status=_status(state_of(records.latest(scope)), description),
         coordinator=coordinator,
     )
 

@@ -14,13 +14,13 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
-from spark_kafka_sink.exactly_once.decision_rules import Decided, Done
 from spark_kafka_sink.exactly_once.open_transactions import (
     DecisionStatus,
     OpenTransactions,
     OpenTransactionView,
     Overview,
 )
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
     APPEND_TIMEOUT_S,
     commit_others,
@@ -144,8 +144,8 @@ def _to_abort(
 def _not_abortable_error(name: str, status: DecisionStatus) -> TransactionError:
     hints = {
         DecisionStatus.DECIDED: "Its rows would be lost: commit the transaction instead.",
-        DecisionStatus.UNDECIDED: "A running driver may still commit the transaction. If no driver is "
-        "running, use --undecided.",
+        DecisionStatus.UNDECIDED: "A running driver may still commit the transaction. If no "
+        "driver is running, use --undecided.",
         DecisionStatus.DRIVER: "The transaction lasts for one append to the decision log and ends "
         "without intervention.",
     }

@@ -26,6 +26,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import decision_record, decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.scope_state import Decided, Nothing
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
@@ -176,24 +177,24 @@ def _problem(
 ) -> str | None:
     """Return how the leader's state differs from the records that the task wrote, or None."""
     name = f"{written.topic}-{written.partition}"
-    known = next(
-        (producer for producer in producers if producer.producer_id == shared.producer_id), None
+    producer = next(
+        (active for active in producers if active.producer_id == shared.producer_id), None
     )
-    if known is None:
+    if producer is None:
         return f"{name} contains none of {plural(written.records, 'record')}"
-    if known.epoch != shared.epoch:
-        return f"{name} has epoch {known.epoch} of the producer instead of {shared.epoch}"
-    if known.transaction_start is None:
+    if producer.epoch != shared.epoch:
+        return f"{name} has epoch {producer.epoch} of the producer instead of {shared.epoch}"
+    if producer.transaction_start is None:
         return f"{name} has no open transaction of the producer"
     last = next_sequence(0, written.records - 1) if written.records else NO_SEQUENCE
-    if known.last_sequence != last:
-        return f"{name} has {known.last_sequence:,} as its last sequence instead of {last:,}"
+    if producer.last_sequence != last:
+        return f"{name} has {producer.last_sequence:,} as its last sequence instead of {last:,}"
     # With transactions V1, an epoch can be reused after an abort, which discards all earlier
     # records.
-    if written.first_offset != known.transaction_start:
+    if written.first_offset != producer.transaction_start:
         return (
-            f"{name} has a transaction that starts at offset {known.transaction_start} instead of "
-            f"{written.first_offset}"
+            f"{name} has a transaction that starts at offset {producer.transaction_start} "
+            f"instead of {written.first_offset}"
         )
     return None
 
@@ -233,9 +234,7 @@ def begin_shared(
         TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
     state = recover_scope(scope_client, lambda _: reset, create=True)
-    if scope_client.scope.kind is not ScopeKind.STREAM and not isinstance(
-        state, decision_rules.Nothing
-    ):
+    if scope_client.scope.kind is not ScopeKind.STREAM and not isinstance(state, Nothing):
         return state, None
     _check_brokers(scope_client)
     shared = scope_client.begin(timeout_ms)
@@ -335,8 +334,8 @@ def _commit(
         _try_abort(scope_client, shared)  # The brokers might have rejected all rows.
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
     record = scope_client.log.read_fenced()
-    state: decision_record.ScopeState = decision_rules.Nothing() if record is None else record.state
-    if isinstance(state, decision_rules.Decided):
+    state = decision_record.state_of(record)
+    if isinstance(state, Decided):
         # A driver without atomicBatch has decided the batch since planning.
         state = recover_scope(
             scope_client, lambda decided: decision_rules.takes_over(decided, caller)

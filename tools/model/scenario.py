@@ -20,12 +20,11 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     BatchVerdict,
     Caller,
     Decide,
-    Decided,
     GiveUp,
-    Nothing,
     RejectBatch,
     RollForward,
 )
+from spark_kafka_sink.exactly_once.scope_state import Decided, Nothing
 from spark_kafka_sink.exactly_once.steps import orphans
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from tools.model.world import (

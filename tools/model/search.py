@@ -12,16 +12,14 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     BatchVerdict,
     Caller,
     Decide,
-    Decided,
-    Done,
     GiveUp,
-    Nothing,
     RejectBatch,
     RollForward,
     judge,
     next_abort_step,
     next_commit_step,
 )
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tools.model.scenario import (

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple, TypeVar
 
-from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, LogState, Nothing, Planning
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, LogState, Nothing, Planning
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 T = TypeVar("T")

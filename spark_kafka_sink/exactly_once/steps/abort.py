@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, ScopeState
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, ScopeState, state_of
+from spark_kafka_sink.exactly_once.scope_state import Decided, Nothing
 from spark_kafka_sink.exactly_once.steps.alive_checks import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
@@ -74,9 +75,7 @@ def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Abor
     if scope_client.log.is_deciding():
         return Aborted(problem=_DECIDING)
     record = records.latest(scope_client.scope)
-    return abort_all_orphans(
-        scope_client, decision_rules.Nothing() if record is None else record.state, nonces
-    )
+    return abort_all_orphans(scope_client, state_of(record), nonces)
 
 
 def abort_batch(
@@ -103,8 +102,8 @@ def abort_batch(
         return _finish_without_fence(scope_client, caller, tasks, descriptions)
     owner = scope_client.fence()
     record = scope_client.log.read_fenced()
-    logged: ScopeState = decision_rules.Nothing() if record is None else record.state
-    if isinstance(logged, decision_rules.Nothing) and scope_client.scope.kind is ScopeKind.RUN:
+    logged = state_of(record)
+    if isinstance(logged, Nothing) and scope_client.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(scope_client, tasks, descriptions)
         if _is_finished_run(scope_client, tasks, descriptions):
             return _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
@@ -116,7 +115,7 @@ def abort_batch(
     aborted += abort_orphans(scope_client, logged, caller.nonces)
     status = CommitStatus.ABORTED
     if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
-        rolled = isinstance(logged, decision_rules.Decided)
+        rolled = isinstance(logged, Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     outcome = _outcome(scope_client, status, caller.batch, aborted)
     if status is CommitStatus.ABORTED or not decision_rules.is_superseded(logged, own_ids):
@@ -138,7 +137,7 @@ def _settle(
     Returns:
         The new state, and the error if the batch in the log is torn.
     """
-    state: ScopeState = decision_rules.Nothing() if record is None else record.state
+    state = state_of(record)
     while not isinstance(
         step := decision_rules.next_abort_step(state, caller), decision_rules.AbortOurs
     ):
@@ -186,7 +185,7 @@ def _abort_after_torn(
             own_ids = decision_rules.never_decided(read, [task.transactional_id for task in tasks])
             aborted = abort_own(scope_client, tasks, own_ids)
             aborted += abort_all_orphans(scope_client, read, caller.nonces)
-    if isinstance(read, decision_rules.Decided) and decision_rules.is_same_batch(read, caller):
+    if isinstance(read, Decided) and decision_rules.is_same_batch(read, caller):
         raise torn
     _LOG.warning("%s", torn)
     return _outcome(scope_client, CommitStatus.ABORTED, caller.batch, aborted)

@@ -101,8 +101,8 @@ def is_any_committed(
     tasks: Sequence[TaskTransaction], descriptions: Mapping[str, TransactionDescription]
 ) -> bool:
     """Return True if a task's transaction was committed, so that it must have been decided."""
-    ours = {task.transactional_id: task.transaction.producer_id for task in tasks}
+    producer_ids = {task.transactional_id: task.transaction.producer_id for task in tasks}
     return any(
-        description.state in _COMMITTED and description.producer_id == ours.get(name)
+        description.state in _COMMITTED and description.producer_id == producer_ids.get(name)
         for name, description in descriptions.items()
     )

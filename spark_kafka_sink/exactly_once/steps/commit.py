@@ -17,6 +17,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
+from spark_kafka_sink.exactly_once.scope_state import Nothing
 from spark_kafka_sink.exactly_once.steps.alive_checks import is_any_committed
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
     append_done,
@@ -133,7 +134,7 @@ def commit_batch(
 def _commit(call: _CommitCall) -> CommitOutcome:
     scope_client, caller = call.scope_client, call.caller
     owner = scope_client.fence()
-    logged: ScopeState = decision_rules.Nothing()
+    logged: ScopeState = Nothing()
     rolled: DecidedBatch | None = None
     try:
         record = scope_client.log.read_fenced()
@@ -195,7 +196,7 @@ def _already_done(
     aborted += abort_orphans(scope_client, rolled or state)
     return CommitOutcome(
         status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
-        batch=state.batch if not isinstance(state, decision_rules.Nothing) else "",
+        batch=state.batch if not isinstance(state, Nothing) else "",
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
@@ -230,7 +231,7 @@ def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) ->
         scope_client.log.confirm()
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
-            call.abort_own(decision_rules.Nothing())
+            call.abort_own(Nothing())
         raise
     fates = commit_all(scope_client, decided)
     if fates:

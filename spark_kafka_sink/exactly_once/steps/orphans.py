@@ -27,7 +27,7 @@ from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
-from spark_kafka_sink.exactly_once.decision_rules import Decided, LogState, Nothing, T_co
+from spark_kafka_sink.exactly_once.scope_state import Decided, LogState, Nothing, T_co
 from spark_kafka_sink.exactly_once.transactional_id import parse_task_id
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState

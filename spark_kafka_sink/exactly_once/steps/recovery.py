@@ -13,7 +13,9 @@ from spark_kafka_sink.exactly_once.decision_record import (
     DecisionRecord,
     Fate,
     ScopeState,
+    state_of,
 )
+from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
     APPEND_TIMEOUT_S,
     append_torn,
@@ -96,7 +98,7 @@ def recover_scope(
         TornTransactionError: rows of a decided batch are lost.
     """
     record = scope_client.log.read_unfenced(create=create).latest(scope_client.scope)
-    state: ScopeState = decision_rules.Nothing() if record is None else record.state
+    state = state_of(record)
     step = decision_rules.next_planning_step(state)
     if step is None or record is None:
         return state
@@ -148,7 +150,7 @@ def _other_runs(
             continue
         if record is None or record.is_torn:
             continue
-        if isinstance(record.state, decision_rules.Decided):
+        if isinstance(record.state, Decided):
             decided[scope] = record.state
         elif scope_client.timer.wall_ms() - record.at_ms > RUN_KEPT_MS:
             finished.append(scope)

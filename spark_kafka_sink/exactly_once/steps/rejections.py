@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.exactly_once import decision_rules
-from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
+from spark_kafka_sink.exactly_once.decision_rules import BatchRejection
+from spark_kafka_sink.exactly_once.scope_state import Done, Nothing
+from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_id
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once import decision_rules
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.exactly_once.transactional_id import Scope
 
@@ -21,28 +23,21 @@ def rejection_error(
     rejection: BatchRejection, scope: Scope, state: ScopeState, caller: decision_rules.Caller
 ) -> TransactionError:
     """Return the error for a batch that must not be written, given the state of the log."""
-    known = (
+    log_text = (
         "the decision log has no record"
-        if isinstance(state, decision_rules.Nothing)
+        if isinstance(state, Nothing)
         else f"the decision log has {_batch(state.batch, state.query)}"
     )
-    if (
-        caller.rows is not None
-        and isinstance(state, decision_rules.Done)
-        and state.rows is not None
-    ):
-        known += f" with {plural(state.rows, 'row')}, but now has {caller.rows:,}"
-    if (
-        caller.topics is not None
-        and isinstance(state, decision_rules.Done)
-        and state.topics != caller.topics
-    ):
-        known += f", for topics {_topics(state.topics)}, now for {_topics(caller.topics)}"
+    if caller.rows is not None and isinstance(state, Done) and state.rows is not None:
+        log_text += f" with {plural(state.rows, 'row')}, but now has {caller.rows:,}"
+    if caller.topics is not None and isinstance(state, Done) and state.topics != caller.topics:
+        log_text += f", for topics {_topics(state.topics)}, now for {_topics(caller.topics)}"
     if rejection is BatchRejection.ANOTHER_WRITE:
-        known += _plannings(state, caller)
+        log_text += _plannings(state, caller)
     return TransactionError(
-        f"{_batch(caller.batch, caller.query)} is rejected: {rejection.problem} ({scope}: {known})",
-        hint=rejection.hint_for(scope, caller.batch),
+        f"{_batch(caller.batch, caller.query)} is rejected: {rejection.value} "
+        f"({scope}: {log_text})",
+        hint=_HINTS[rejection] + _remedy(rejection, scope, caller),
     )
 
 
@@ -61,8 +56,8 @@ def _topics(names: tuple[str, ...] | None) -> str:
 
 def _plannings(state: ScopeState, caller: decision_rules.Caller) -> str:
     """Describe both writes by the nonces of their plannings."""
-    known = () if isinstance(state, decision_rules.Nothing) else state.plannings
-    first = next((planning.nonce for planning in known if planning.run == caller.run), None)
+    plannings = () if isinstance(state, Nothing) else state.plannings
+    first = next((planning.nonce for planning in plannings if planning.run == caller.run), None)
     if first is None or caller.planning is None:
         return ""
     return f", by planning {first}; this planning is {caller.planning.nonce}"

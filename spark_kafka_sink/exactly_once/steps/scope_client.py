@@ -103,7 +103,9 @@ class ScopeClient:
     def begin(self, timeout_ms: int) -> OpenTransaction:
         """Fence earlier drivers and begin the transaction that the tasks write to."""
         with self.timer.measure("begin"):
-            return self._admin.init_producer_id(driver_id(self.scope), timeout_ms, self.timer.deadline)
+            return self._admin.init_producer_id(
+                driver_id(self.scope), timeout_ms, self.timer.deadline
+            )
 
     def end_epoch(self, owner: OpenTransaction) -> None:
         """Abort the open transaction of an epoch, and end the epoch.

@@ -252,9 +252,9 @@ class ScopeLog:
             return self._log.append(owner, messages, deadline, before_commit)
         except FencedError as error:
             raise type(error)(
-                f"a newer driver of {self._scope} has taken over, or the driver's transaction timed "
-                "out while the brokers did not respond; this driver must stop",
-                kafka_error=error.kafka_error,
+                f"a newer driver of {self._scope} has taken over, or the driver's transaction "
+                "timed out while the brokers did not respond; this driver must stop",
+                error=error.error,
                 hint="If no other run uses this transactionalIdPrefix, run the write again. "
                 "Otherwise, stop this driver or the other one: only one may run at a time, and "
                 "the remaining driver finishes all decided batches.",

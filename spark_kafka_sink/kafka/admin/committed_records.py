@@ -80,12 +80,12 @@ class CommittedRecords:
         if not header.is_transactional:
             self._committed.extend(records)
             return
-        known = self._pending.get(header.producer_id)
+        earlier = self._pending.get(header.producer_id)
         self._pending[header.producer_id] = PendingTransaction(
             producer_id=header.producer_id,
             epoch=header.producer_epoch,
-            first_offset=header.base_offset if known is None else known.first_offset,
-            records=records if known is None else known.records + records,
+            first_offset=header.base_offset if earlier is None else earlier.first_offset,
+            records=records if earlier is None else earlier.records + records,
         )
 
     def _end(self, batch: memoryview, header: BatchHeader) -> None:

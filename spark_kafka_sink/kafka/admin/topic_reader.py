@@ -133,15 +133,15 @@ class TopicReader:
         Raises:
             UnknownTopicError: also if the partition does not exist.
         """
-        known = self.partitions()
-        if partition is not None and partition not in known:
+        existing = self.partitions()
+        if partition is not None and partition not in existing:
             raise UnknownTopicError(
                 "the partition does not exist",
                 topic=self._topic,
                 partition=partition,
-                hint=f"The topic has partitions 0 to {len(known) - 1}.",
+                hint=f"The topic has partitions 0 to {len(existing) - 1}.",
             )
-        partitions = known if partition is None else (partition,)
+        partitions = existing if partition is None else (partition,)
         return tuple(_starting_at(self.bounds(number), offset) for number in partitions)
 
     def records(self, offsets: OffsetRange) -> Iterator[ConsumerRecord]:

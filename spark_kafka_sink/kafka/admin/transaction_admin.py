@@ -91,11 +91,10 @@ class TransactionAdmin:
             TransactionError: the coordinator rejects the request for a different reason.
             BrokerUnavailableError: the deadline has passed.
         """
-        known = None if current is None else {transactional_id: current}
-        handler, action = (
-            InitProducerIdHandler(timeout_ms, known),
-            f"InitProducerId of {transactional_id}",
+        handler = InitProducerIdHandler(
+            timeout_ms, None if current is None else {transactional_id: current}
         )
+        action = f"InitProducerId of {transactional_id}"
         result = request_one(self._client, handler, transactional_id, deadline, action)
         if result.value is not None:
             return result.value

@@ -41,11 +41,11 @@ class CountedRows:
             yield batch
 
 
-def _with_topics(known: frozenset[str], column: pa.Array[Any]) -> frozenset[str] | None:
+def _with_topics(earlier: frozenset[str], column: pa.Array[Any]) -> frozenset[str] | None:
     from spark_kafka_sink.kafka.records.columns import read_bytes  # The driver does not need Arrow.
 
     names = read_bytes(column.unique()).to_pylist()
     # A name that is not UTF-8 is an error of its row, which is found later.
-    topics = known.union(name.decode(errors="replace") for name in names if name is not None)
+    topics = earlier.union(name.decode(errors="replace") for name in names if name is not None)
     is_small = len(topics) <= MAX_TOPICS and all(len(name) <= _MAX_NAME_CHARS for name in topics)
     return topics if is_small else None

@@ -22,7 +22,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
-from spark_kafka_sink.exactly_once.decision_rules import Nothing
+from spark_kafka_sink.exactly_once.scope_state import Nothing
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, WriteTarget, new_nonce
 from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
 from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionalTaskWriter

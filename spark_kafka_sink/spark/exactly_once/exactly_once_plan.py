@@ -6,13 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
-from spark_kafka_sink.exactly_once.decision_rules import (
-    BatchVerdict,
-    Caller,
-    LogState,
-    judge,
-)
+from spark_kafka_sink.exactly_once.decision_rules import BatchRejection, BatchVerdict, Caller, judge
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
@@ -26,6 +20,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
 )
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.scope_state import LogState
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.task_report import TaskInfo

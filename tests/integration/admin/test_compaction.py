@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Decided
+from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender

@@ -5,7 +5,8 @@ import pytest
 from spark_kafka_sink.common.errors import FencedError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import (

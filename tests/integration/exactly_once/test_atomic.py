@@ -9,9 +9,9 @@ import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_rules import Done, Nothing
 from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
+from spark_kafka_sink.exactly_once.scope_state import Done, Nothing
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session_pool import (

@@ -14,8 +14,9 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Caller
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
+from spark_kafka_sink.exactly_once.scope_state import Done, Nothing
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient

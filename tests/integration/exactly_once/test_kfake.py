@@ -13,7 +13,7 @@ from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Done
+from spark_kafka_sink.exactly_once.scope_state import Done
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce, prefix_pattern

@@ -15,7 +15,8 @@ from spark_kafka_sink.common.errors import (
     KafkaProdError,
 )
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.scope_state import Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_rules import Done
+from spark_kafka_sink.exactly_once.scope_state import Done
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from tests.integration.exactly_once.simulated_writes import (

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spark_kafka_sink.cli.main import app
-from spark_kafka_sink.exactly_once.decision_rules import Done
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
+from spark_kafka_sink.exactly_once.scope_state import Done
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce

@@ -7,8 +7,8 @@ import pytest
 from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
-from spark_kafka_sink.exactly_once.decision_rules import Decided, Done
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator, accept_loss
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.alive_checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch

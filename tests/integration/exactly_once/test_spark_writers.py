@@ -20,8 +20,8 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
+from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient

@@ -9,7 +9,8 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
+from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.scope_state import Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
-from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion

@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.decision_messages import (
     replacing,
 )
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
 from tests.unit.exactly_once.decisions import ORDERS, decided, records

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate, from_text, to_text
-from spark_kafka_sink.exactly_once.decision_rules import Decided
+from spark_kafka_sink.exactly_once.scope_state import Decided
 from tests.unit.exactly_once.decisions import decided, records, task_transactions
 
 ANY_JSON = st.recursive(

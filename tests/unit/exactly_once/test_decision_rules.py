@@ -1,10 +1,11 @@
 """The decisions of drivers and tasks, case by case."""
 
+import re
 from dataclasses import dataclass, replace
 
 import pytest
 
-from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
+from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.decision_rules import (
     MAX_GIVEN_UP,
     AbortOurs,
@@ -12,12 +13,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     BatchVerdict,
     Caller,
     Decide,
-    Decided,
-    Done,
     GiveUp,
-    LogState,
-    Nothing,
-    Planning,
     RejectBatch,
     RollForward,
     abort_needs_fence,
@@ -29,6 +25,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     next_planning_step,
     takes_over,
 )
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, LogState, Nothing, Planning
 
 QUERY, OTHER = "query-1", "query-2"
 
@@ -98,6 +95,105 @@ def test_each_state_has_a_verdict_for_a_batch(
     state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | BatchRejection
 ) -> None:
     assert judge(state, who) is verdict
+
+
+def job(query: str | None = None, rows: int | None = None) -> Caller:
+    return Caller(query=query, batch="7", is_single_batch=True, rows=rows)
+
+
+AFTER_7 = Done(QUERY, "7", rows=10)
+FUNCTION = Done(QUERY, "7", rows=10, plannings=(Planning("r", "n"),))
+TABLE: tuple[tuple[str, str, Nothing | Done, Caller], ...] = (
+    ("nothing", "batch 0, or a batch job", Nothing(), caller("0")),
+    ("nothing", "a later batch", Nothing(), caller("3")),
+    (
+        "nothing",
+        "the batch of resetTransactionalState",
+        Nothing(),
+        replace(caller("3"), reset_batch="3"),
+    ),
+    ("the previous batch", "the next batch of the query", AFTER_7, caller("8", rows=20)),
+    ("the same batch", "the same rows", AFTER_7, caller("7", rows=10)),
+    ("the same batch", "different rows", AFTER_7, caller("7", rows=20)),
+    ("a later batch", "an earlier batch of the query", AFTER_7, caller("6")),
+    ("an earlier batch", "a batch of the query after the next", AFTER_7, caller("9")),
+    (
+        "an earlier batch",
+        "the batch of resetTransactionalState",
+        AFTER_7,
+        replace(caller("9"), reset_batch="9"),
+    ),
+    ("another query", "any batch", AFTER_7, caller("8", OTHER)),
+    (
+        "another query",
+        "batch 0, resetTransactionalState=true",
+        AFTER_7,
+        caller("0", OTHER, reset=True),
+    ),
+    (
+        "a query that has replaced it",
+        "any batch of the replaced query",
+        Done(OTHER, "0", (QUERY,)),
+        caller("0", reset=True),
+    ),
+    ("the one batch of a job", "the same rows", Done(None, "7", rows=10), job(rows=10)),
+    ("the one batch of a job", "different rows", Done(None, "7", rows=10), job(rows=20)),
+    ("a batch of foreachBatch", "another query", FUNCTION, job(OTHER, rows=10)),
+    (
+        "a batch of foreachBatch",
+        "a different write in the same run",
+        FUNCTION,
+        replace(job(QUERY, rows=10), run="r", nonces=frozenset({"m"})),
+    ),
+    (
+        "a batch of foreachBatch",
+        "a later batch, and no query id",
+        FUNCTION,
+        replace(job(rows=10), run="s", nonces=frozenset({"m"}), is_followed=True),
+    ),
+    (
+        "plannings given up by abort()",
+        "one of these plannings",
+        Nothing(("n",)),
+        replace(caller("0"), nonces=frozenset({"n"})),
+    ),
+    (
+        "nothing",
+        "tasks that skipped the batch",
+        Nothing(),
+        replace(caller("0"), has_skipped=True),
+    ),
+)
+
+
+def documented_rows() -> list[list[str]]:
+    """Return the rows of the table in the module's docstring, as lists of columns."""
+    table = (decision_rules.__doc__ or "").split("verdict\n\n", 1)[1].split("\n\n", 1)[0]
+    return [re.split(r"\s{2,}", line.strip()) for line in table.splitlines()]
+
+
+def test_documented_table_is_complete() -> None:
+    rows = documented_rows()
+    assert [row[:2] for row in rows] == [[log, batch] for log, batch, *_ in TABLE]
+    verdicts = {verdict for _, _, verdict in rows}
+    assert verdicts == {*BatchVerdict.__members__, *BatchRejection.__members__}
+
+
+@pytest.mark.parametrize(
+    ("row", "case"),
+    zip(documented_rows(), TABLE, strict=True),
+    ids=[f"{log}; {batch}" for log, batch, *_ in TABLE],
+)
+def test_each_row_of_the_documented_table(
+    row: list[str], case: tuple[str, str, Nothing | Done, Caller]
+) -> None:
+    _, _, state, who = case
+    step = next_commit_step(state, who, OURS)
+    if isinstance(step, RejectBatch):
+        assert step.rejection.name == row[2]
+    else:
+        expected = {"WRITE": Decide, "SKIP": AlreadyDone}[row[2]]
+        assert isinstance(step, expected)
 
 
 def test_existing_decision_is_completed_first() -> None:
@@ -187,10 +283,6 @@ def test_number_of_marks_is_limited() -> None:
 def test_abort_fences_only_after_a_possible_commit() -> None:
     assert abort_needs_fence(complete=True)
     assert not abort_needs_fence(complete=False)
-
-
-def job(query: str | None = None, rows: int | None = None) -> Caller:
-    return Caller(query=query, batch="7", is_single_batch=True, rows=rows)
 
 
 TO_A = Done(None, "7", rows=10, topics=("a",))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.exactly_once.decision_rules import Decided
+from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.fates import FateReader, fates_from_codes
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
 from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
@@ -113,9 +113,7 @@ def test_topic_that_cannot_be_read_is_read_once() -> None:
     )
     tasks = tuple(replace(task, partitions=places) for task in task_transactions(20))
     with blocking_client(cluster) as client:
-        FateReader(client).resolve_unknown(
-            Decided("q", "17", tasks), (Fate.UNKNOWN,) * len(tasks)
-        )
+        FateReader(client).resolve_unknown(Decided("q", "17", tasks), (Fate.UNKNOWN,) * len(tasks))
     assert len(cluster.fetched()) == 1
 
 

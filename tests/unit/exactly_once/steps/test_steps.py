@@ -9,26 +9,21 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError, TransactionEr
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.decision_rules import (
-    Caller,
-    Decided,
-    Done,
-    Nothing,
-    Planning,
-)
+from spark_kafka_sink.exactly_once.decision_rules import BatchRejection, Caller
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.steps.alive_checks import (
     MIN_LEFT_MS,
     MIN_TIMEOUT_MS,
     check_alive,
 )
+from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
+from spark_kafka_sink.exactly_once.steps.end_transactions import APPEND_TIMEOUT_S
 from spark_kafka_sink.exactly_once.steps.orphans import (
     OrphanCandidate,
     abort_orphans,
     abort_own,
     is_orphan,
 )
-from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
-from spark_kafka_sink.exactly_once.steps.end_transactions import APPEND_TIMEOUT_S
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget

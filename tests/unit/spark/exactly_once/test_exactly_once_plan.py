@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, LogState, Nothing
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, LogState, Nothing
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, parse_task_id
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
