@@ -89,7 +89,7 @@ def plan_batch(
     roles, config = _with_schemas(roles, schema, config, run_id=run_id)
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
-        from spark_kafka_sink.spark.exactly_once.exactly_once_driver import plan_write
+        from spark_kafka_sink.spark.exactly_once.planning import plan_write
 
         job = plan_write(config, roles, origin)
     else:
@@ -131,12 +131,12 @@ def plan_stream(
     config = replace(config, formats=None)
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
-        from spark_kafka_sink.spark.exactly_once import exactly_once_driver
+        from spark_kafka_sink.spark.exactly_once import completion, planning
 
-        exactly_once_driver.check_stream_options(config, options)
-        task = exactly_once_driver.plan_micro_batch(config, roles, origin) if is_planning else None
-        scope = exactly_once_driver.stream_scope(config)
-        return task, exactly_once_driver.ExactlyOnceCompletion(config, origin, scope)
+        planning.check_stream_options(config, options)
+        task = planning.plan_micro_batch(config, roles, origin) if is_planning else None
+        scope = planning.stream_scope(config)
+        return task, completion.ExactlyOnceCompletion(config, origin, scope)
     return TaskWriter(config, roles, origin), WriteCompletion(config, origin)
 
 

@@ -2,11 +2,13 @@
 
 In reading order:
 
-- `exactly_once_plan`: which batches the tasks write, and in which transactions
+- `batch_plan`: which batches the tasks write, and in which transactions
 - `running_query`: the query, micro-batch and run of the current task
 - `counted_rows`: counts a task's rows and collects their topics
 - `transaction_commit_messages`: the tasks' commit messages, and what the driver reads from them
-- `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
+- `transactional_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `transaction_timeouts`: the timeout of the tasks' transactions
-- `exactly_once_driver`: planning, commit and abort of exactly-once writes
+- `outcome_text`: what a failed batch reports
+- `completion`: commit and abort of exactly-once writes on the driver
+- `planning`: planning of exactly-once writes on the driver
 """

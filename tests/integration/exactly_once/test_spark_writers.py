@@ -27,15 +27,11 @@ from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.exactly_once import exactly_once_task
-from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
-    ExactlyOnceCompletion,
-    plan_micro_batch,
-    plan_write,
-    stream_scope,
-)
-from spark_kafka_sink.spark.exactly_once.exactly_once_task import TransactionalTaskWriter
+from spark_kafka_sink.spark.exactly_once import transactional_task
+from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
+from spark_kafka_sink.spark.exactly_once.planning import plan_micro_batch, plan_write, stream_scope
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
+from spark_kafka_sink.spark.exactly_once.transactional_task import TransactionalTaskWriter
 from spark_kafka_sink.spark.reports.abort_files import PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime import internals
@@ -89,7 +85,7 @@ def micro_batch(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Set the query and the micro-batch of each task; each task is a different attempt."""
     attempts = count()
     monkeypatch.setattr(
-        exactly_once_task, "task_info", lambda: TaskInfo(task_attempt_id=next(attempts))
+        transactional_task, "task_info", lambda: TaskInfo(task_attempt_id=next(attempts))
     )
     settings = {QUERY_ID: "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e", BATCH_ID: "0"}
     monkeypatch.setattr(internals, "local_property", settings.get)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
+    from spark_kafka_sink.spark.exactly_once.batch_plan import ExactlyOncePlan
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 

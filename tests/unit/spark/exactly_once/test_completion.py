@@ -26,11 +26,9 @@ from spark_kafka_sink.report.packed_report import PackedReport
 from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.report.write_status import WriteStatus
-from spark_kafka_sink.spark.exactly_once import exactly_once_driver as writers
-from spark_kafka_sink.spark.exactly_once.exactly_once_driver import (
-    ExactlyOnceCompletion,
-    stream_scope,
-)
+from spark_kafka_sink.spark.exactly_once import completion
+from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
+from spark_kafka_sink.spark.exactly_once.planning import stream_scope
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.reports.abort_files import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
@@ -92,7 +90,7 @@ class Committer:
 @pytest.fixture
 def committer(monkeypatch: pytest.MonkeyPatch) -> Committer:
     fake_committer = Committer()
-    monkeypatch.setattr(writers, "BatchCommitter", fake_committer)
+    monkeypatch.setattr(completion, "BatchCommitter", fake_committer)
     return fake_committer
 
 
