@@ -11,7 +11,6 @@ Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.transactions import init_producer_id
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -35,8 +35,6 @@ _CLUSTERS_WITHOUT_OWN_EPOCHS: set[tuple[str, ...]] = set()
 
 All producers of the process share it, and only add to it: no lock is needed.
 """
-
-_VALUES = {"transactional_id": None, "transaction_timeout": timedelta(milliseconds=2**31 - 1)}
 
 
 class ProducerIdState(Enum):
@@ -150,8 +148,8 @@ class ProducerIdRequester:
         if node is None:
             return
         version = network.broker(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
-        self.identity.transition_to(ProducerIdState.REQUESTED)
-        request = Request.of(ApiKey.INIT_PRODUCER_ID, version, _VALUES, self)
+        self.producer_state.transition_to(ProducerIdState.REQUESTED)
+        request = Request.of(ApiKey.INIT_PRODUCER_ID, version, init_producer_id(None), self)
         network.send(node.node_id, request, now)
 
     def handle_response(self, completion: Completion, now: float) -> None:

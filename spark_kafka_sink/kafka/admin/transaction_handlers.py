@@ -28,6 +28,7 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     by_topic,
     end_txn,
     init_producer_id,
+    producer_in,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
@@ -192,13 +193,7 @@ def _producer(
     """Return the producer id and epoch of a response, or its error code."""
     if code := int(response.error_code):
         return KeyResult(code=code)
-    producer = OpenTransaction(
-        transactional_id=transactional_id,
-        producer_id=int(getattr(response, "producer_id", -1)),
-        epoch=int(getattr(response, "producer_epoch", -1)),
-        version=version,
-    )
-    return KeyResult(code=0, value=producer)
+    return KeyResult(code=0, value=producer_in(response, transactional_id, version))
 
 
 class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):

@@ -35,6 +35,8 @@ _LEVEL = 2
 """The minimum finalized level of the feature that enables transactions V2."""
 _NEEDED = {ApiKey.PRODUCE: PRODUCE_ADDS_PARTITIONS, ApiKey.END_TXN: 5}
 """The minimum API versions of transactions V2; lower versions use V1."""
+NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of two-phase-commit transactions, as reported by brokers (KIP-939)."""
 _KEY_TYPE = 1
 """FindCoordinator's key type for transactional ids."""
 
@@ -167,8 +169,8 @@ def partition_errors(response: Any) -> dict[tuple[str, int], int]:
 
 
 def init_producer_id(
-    transactional_id: str,
-    timeout_ms: int,
+    transactional_id: str | None,
+    timeout_ms: int = NO_TIMEOUT_MS,
     *,
     current: OpenTransaction | None = None,
     two_phase: bool = False,
@@ -176,26 +178,36 @@ def init_producer_id(
     """Return the values of InitProducerId.
 
     Args:
-        transactional_id: the transactional id.
+        transactional_id: the transactional id; None for an idempotent producer.
         timeout_ms: transaction.timeout.ms.
         current: the producer whose epoch to bump (KIP-360), since version 3.
         two_phase: True if the producer's transactions never time out (KIP-939), since version 6.
     """
-    known = {}
+    producer = {}
     if current is not None:
-        known = {"producer_id": current.producer_id, "producer_epoch": current.epoch}
+        producer = {"producer_id": current.producer_id, "producer_epoch": current.epoch}
     return {
         "transactional_id": transactional_id,
         "transaction_timeout": timedelta(milliseconds=timeout_ms),
         "enable2_pc": two_phase,
         "keep_prepared_txn": False,
-        **known,
+        **producer,
     }
 
 
-def add_partitions(
-    transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]
-) -> FieldValues:
+def producer_in(
+    response: Any, transactional_id: str, version: TransactionVersion
+) -> OpenTransaction:
+    """Return the producer in a response to InitProducerId or EndTxn; -1 for missing fields."""
+    return OpenTransaction(
+        transactional_id=transactional_id,
+        producer_id=int(getattr(response, "producer_id", -1)),
+        epoch=int(getattr(response, "producer_epoch", -1)),
+        version=version,
+    )
+
+
+def add_partitions(transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]) -> Values:
     """Return the values of AddPartitionsToTxn up to version 3. Partitions are (topic, number)."""
     return {
         "v3_and_below_transactional_id": transaction.transactional_id,

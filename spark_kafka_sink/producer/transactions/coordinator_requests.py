@@ -30,7 +30,6 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import error_codes, transactions
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange, negotiate
 from spark_kafka_sink.producer.transactions.producer_transaction import RUN_AGAIN
 
@@ -62,7 +61,6 @@ _HINTS: Mapping[int, str] = {
 }
 _TWO_PHASE = VersionRange(6, 6)
 """The version of InitProducerId that supports two-phase commit (KIP-939)."""
-_NO_TIMEOUT = 2**31 - 1
 
 
 class CoordinatorAction(Enum):
@@ -258,7 +256,7 @@ def init_producer_id_request(
     """
     api = ApiKey.INIT_PRODUCER_ID
     version = _two_phase(connection) if settings.two_phase else connection.version(api)
-    timeout_ms = _NO_TIMEOUT if settings.two_phase else settings.timeout_ms
+    timeout_ms = transactions.NO_TIMEOUT_MS if settings.two_phase else settings.timeout_ms
     values = transactions.init_producer_id(
         settings.first_id, timeout_ms, two_phase=settings.two_phase
     )
@@ -300,15 +298,3 @@ def flag_error_code(response: Any | None) -> int:
     if response is not None and not response.transaction_states:
         raise ProtocolError("a response to DescribeTransactions contains no transactional id")
     return error_code(None if response is None else response.transaction_states[0])
-
-
-def to_open_transaction(
-    response: Any, settings: TransactionSettings, connection: ConnectionProtocol
-) -> OpenTransaction:
-    """Return the producer that InitProducerId has granted."""
-    return OpenTransaction(
-        transactional_id=settings.transactional_id,
-        producer_id=int(response.producer_id),
-        epoch=int(response.producer_epoch),
-        version=connection.transaction_version,
-    )

@@ -411,7 +411,9 @@ class TransactionManager:
         joined = self.settings.joined
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
-            return coordinator_requests.to_open_transaction(response, self.settings, connection)
+            return transactions.producer_in(
+                response, self.settings.transactional_id, connection.transaction_version
+            )
         if int(response.producer_epoch) != FIRST_EPOCH:
             self._identity.transition_to(ProducerIdState.MISSING)
             raise second_attempt_error(joined.claim_id)

@@ -15,6 +15,7 @@ from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.exactly_once.steps.alive_checks import MIN_TIMEOUT_MS
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.protocol.transactions import NO_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("spark_kafka_sink")
 MAX_TIMEOUT = "transaction.max.timeout.ms"
-NEVER_MS = 2**31 - 1
-"""Timeout in milliseconds that brokers report for a two-phase-commit transaction (KIP-939)."""
 _KAFKAS_DEFAULT_MS = 900_000
 _NEAR: Final = 0.5
 """Elapsed fraction of the timeout after which a warning is logged."""
@@ -75,7 +74,7 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
     """
     options = config.exactly_once
     if options.two_phase_commit:
-        return NEVER_MS
+        return NO_TIMEOUT_MS
     cap = broker_cap_ms(config.producer)
     requested = options.transaction_timeout_ms
     if requested is not None and requested > cap:

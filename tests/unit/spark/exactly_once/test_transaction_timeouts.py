@@ -10,10 +10,13 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import (
+    NO_TIMEOUT_MS,
+    OpenTransaction,
+    TransactionVersion,
+)
 from spark_kafka_sink.spark.exactly_once import transaction_timeouts as timeouts
 from spark_kafka_sink.spark.exactly_once.transaction_timeouts import (
-    NEVER_MS,
     broker_cap_ms,
     oldest,
     transaction_timeout_ms,
@@ -76,7 +79,7 @@ def test_timeout_too_short_for_a_safe_decision_is_rejected(
     short = {"kafka__transaction__timeout__ms": "20000", "atomicBatch": "true"}
     assert transaction_timeout_ms(_config(**short)) == 20_000  # a single EndTxn is the decision
     monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 30_000)
-    assert transaction_timeout_ms(_config(twoPhaseCommit="true")) == NEVER_MS
+    assert transaction_timeout_ms(_config(twoPhaseCommit="true")) == NO_TIMEOUT_MS
     for more in ({}, {"kafka__transaction__timeout__ms": "20000"}):
         with pytest.raises(ConfigError, match=r"transaction\.max\.timeout\.ms"):
             transaction_timeout_ms(_config(**more))
