@@ -19,8 +19,8 @@ from spark_kafka_sink.cli.transactions import transactions
 from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import Intent
-from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S, Doctor, Produce
+from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
+from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S, Doctor, ProduceCheck
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.key_figures import compare
@@ -118,10 +118,12 @@ def doctor(
     Exits with status 0 if a write would work, even with warnings, and with 1 if it would fail.
     """
     with kafka_options.exit_on_error():
-        intent = Intent(config=_config(bootstrap_servers, topic, option, config))
-    produce_step = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
+        write = PlannedWrite(config=_config(bootstrap_servers, topic, option, config))
+    produce_step = {None: ProduceCheck.PROBE, True: ProduceCheck.RECORD, False: ProduceCheck.NONE}[
+        produce
+    ]
     with quiet_log("spark_kafka_sink"):
-        findings = Doctor(intent=intent, produce=produce_step, seconds=timeout).examine()
+        findings = Doctor(write=write, produce=produce_step, seconds=timeout).examine()
         shown = list(findings) if as_json else list(_print_each(findings))
     failed = worst(shown) is Severity.ERROR
     if as_json:

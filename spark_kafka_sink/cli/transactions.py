@@ -18,7 +18,7 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
-from spark_kafka_sink.exactly_once.scope_state import Decided, Nothing
+from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.report.tables import make_table, wide_console
 
@@ -90,9 +90,9 @@ def records_table(records: Mapping[str, DecisionRecord]) -> Table:
     rows = (
         (
             scope,
-            "" if isinstance(record.state, Nothing) else record.state.batch,
+            "" if isinstance(record.state, NoDecision) else record.state.batch,
             _status(record),
-            "" if isinstance(record.state, Nothing) else record.state.query or "",
+            "" if isinstance(record.state, NoDecision) else record.state.query or "",
             _utc_time(record.at_ms),
             f"{record.transactions:,}",
             f"{record.records:,}",
@@ -151,7 +151,7 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
 def _status(record: DecisionRecord) -> str:
     if record.is_torn:
         return "torn"
-    if isinstance(record.state, Nothing):
+    if isinstance(record.state, NoDecision):
         return "given up"
     return "decided" if isinstance(record.state, Decided) else "done"
 

@@ -42,7 +42,7 @@ _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mappi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class PlannedWrite:
     """The planned write. `has_key` is True if the rows have a column `key`, or None if unknown."""
 
     config: SinkConfig
@@ -78,8 +78,8 @@ def connect(
     except errors.KafkaProdError as error:
         tried = error.broker and client.failures.diagnosis(error.broker)
         if tried:
-            return connection_checks.judge_connection(str(error.broker), tried)
-        return Finding.failure(connection_checks.step_of_error(error), error, local=True)
+            return connection_checks.check_connection(str(error.broker), tried)
+        return Finding.failure(connection_checks.step_of_error(error), error, is_local=True)
     return None
 
 
@@ -99,8 +99,8 @@ def _unreachable(client: BlockingClient, seconds: float) -> Finding:
     for server in servers:
         diagnosis = client.failures.diagnosis(server) or under_way.get(server)
         if diagnosis is not None:
-            findings.append(connection_checks.judge_connection(server, diagnosis))
-    return connection_checks.judge_unreachable(findings, len(servers))
+            findings.append(connection_checks.check_connection(server, diagnosis))
+    return connection_checks.check_unreachable(findings, len(servers))
 
 
 def create_topics(client: BlockingClient, config: SinkConfig) -> None:
@@ -117,27 +117,27 @@ def create_topics(client: BlockingClient, config: SinkConfig) -> None:
         TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
 
 
-def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list[Finding]:
+def check_topics(client: BlockingClient, write: PlannedWrite, seconds: float) -> list[Finding]:
     """Check that the known topics exist and accept the planned write."""
-    topics = intent.topics
+    topics = write.topics
     if not topics:
         return []
     deadline = client.deadline(seconds)
     try:
-        facts = _ask(client, intent, topics, deadline)
-        if any(_fails(topic, intent) for topic in facts):
+        facts = _ask(client, write, topics, deadline)
+        if any(_fails(topic, write) for topic in facts):
             client.pause(_PROPAGATION_S, None)
-            facts = _with_similar(client, _ask(client, intent, topics, deadline), deadline)
+            facts = _with_similar(client, _ask(client, write, topics, deadline), deadline)
     except errors.KafkaProdError as error:
-        return [Finding.warning(connection_checks.step_of_error(error), error, local=True)]
-    return [finding for topic in facts for finding in _judge(topic, intent)]
+        return [Finding.warning(connection_checks.step_of_error(error), error, is_local=True)]
+    return [finding for topic in facts for finding in _check(topic, write)]
 
 
-def _fails(facts: TopicFacts, intent: Intent) -> bool:
+def _fails(facts: TopicFacts, write: PlannedWrite) -> bool:
     """Return True if the topic is missing and the write would not create it."""
     if not facts.is_missing:
         return False
-    return any(finding.severity is Severity.ERROR for finding in _judge(facts, intent))
+    return any(finding.severity is Severity.ERROR for finding in _check(facts, write))
 
 
 def _with_similar(
@@ -156,26 +156,26 @@ def _with_similar(
     ]
 
 
-def _judge(facts: TopicFacts, intent: Intent) -> list[Finding]:
-    producer = intent.config.producer
+def _check(facts: TopicFacts, write: PlannedWrite) -> list[Finding]:
+    producer = write.config.producer
     if (
         facts.is_missing
-        and intent.config.dry_run
-        and facts.name not in dict(intent.config.assumed_topics)
+        and write.config.dry_run
+        and facts.name not in dict(write.config.assumed_topics)
     ):
         return [topic_checks.missing_in_dry_run(facts)]
-    findings = [topic_checks.judge_topic(facts, producer)]
-    if facts.name == intent.config.topic:
-        findings += topic_checks.judge_partitions(facts, intent.config.topic_creation.partitions)
-        findings += topic_settings.judge_buffer(facts, producer, intent.has_key)
+    findings = [topic_checks.check_topic_facts(facts, producer)]
+    if facts.name == write.config.topic:
+        findings += topic_checks.check_partitions(facts, write.config.topic_creation.partitions)
+        findings += topic_settings.check_buffer(facts, producer, write.has_key)
     if facts.exists:
-        findings += topic_settings.judge_settings(facts, intent.config, intent.has_key)
-        findings.append(topic_checks.judge_permissions(facts, producer))
+        findings += topic_settings.check_settings(facts, write.config, write.has_key)
+        findings.append(topic_checks.check_permissions(facts, producer))
     return findings
 
 
 def _ask(
-    client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
+    client: BlockingClient, write: PlannedWrite, topics: Sequence[str], deadline: float
 ) -> list[TopicFacts]:
     """Query the descriptions and the settings of topics concurrently."""
     described = ApiDriver(client, DescribeTopicsHandler(operations=True), topics)
@@ -185,19 +185,19 @@ def _ask(
     if not configs.run(deadline) or not described.run(deadline):
         raise client.unavailable_error("describing the topics", described.latest_code)
     all_facts = []
-    created_by_sink = {topic.name: topic for topic in topics_to_create(intent.config)}
+    created_by_sink = {topic.name: topic for topic in topics_to_create(write.config)}
     for name in topics:
         by_sink = created_by_sink.get(name)
         topic, settings = described.results[name], configs.results[name]
         missing = topic.code == ErrorCode.unknown_topic_or_partition
-        may_be_created = by_sink is not None or intent.config.producer.allow_auto_create_topics
+        may_be_created = by_sink is not None or write.config.producer.allow_auto_create_topics
         all_facts.append(
             TopicFacts(
                 name=name,
                 code=topic.code,
                 description=topic.value,
                 settings=settings.value,
-                of_dead_letters=name == intent.config.dead_letters.dead_letter_topic,
+                of_dead_letters=name == write.config.dead_letters.dead_letter_topic,
                 creation=(
                     _creation(client, name, by_sink, deadline)
                     if missing and may_be_created
@@ -226,7 +226,7 @@ def _creation(
     )
 
 
-def judge_transactional_ids(
+def check_transactional_ids(
     client: BlockingClient, config: SinkConfig, seconds: float
 ) -> list[Finding]:
     """Check that the client may use transactional ids with the prefix, as exactly-once requires.
@@ -254,7 +254,7 @@ def judge_transactional_ids(
     try:
         code = TransactionAdmin(client).end([nobody], commit=False, deadline=deadline)[name]
     except errors.KafkaProdError as error:
-        return [Finding.warning(connection_checks.step_of_error(error), error, local=True)]
+        return [Finding.warning(connection_checks.step_of_error(error), error, is_local=True)]
     acl = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
     if code in _ALLOWED:
         principal = topic_checks.guide_of(config.producer).principal

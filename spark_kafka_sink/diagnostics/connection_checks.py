@@ -66,7 +66,7 @@ def no_response(state: ChannelState, seconds: float) -> Diagnosis:
     return Diagnosis(f"no response within {seconds:g} s", state=state, is_unanswered=True)
 
 
-def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
+def check_connection(server: str, diagnosis: Diagnosis) -> Finding:
     """Return the finding for a failed connection attempt."""
     error = diagnosis.error
     step = STEP_OF[diagnosis.state]
@@ -75,7 +75,7 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
         step = CheckStep.LOGIN
     if error is None:
         error = errors.BrokerUnavailableError(f"{server}: {diagnosis.reason}", hint=_HINTS[step])
-    return Finding.failure(step, error, local=not _is_rejected(diagnosis))
+    return Finding.failure(step, error, is_local=not _is_rejected(diagnosis))
 
 
 def _is_rejected(diagnosis: Diagnosis) -> bool:
@@ -90,10 +90,10 @@ def _is_rejected(diagnosis: Diagnosis) -> bool:
     return error.kafka_error is not None or isinstance(error, errors.BrokerUnavailableError)
 
 
-def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
+def check_unreachable(findings: list[Finding], servers: int) -> Finding:
     """Return one finding for all bootstrap servers if none of them could be reached.
 
-    The finding is `local` if a server did not respond at all, or if no server was tried.
+    The finding is `is_local` if a server did not respond at all, or if no server was tried.
 
     Args:
         findings: one finding for each server that was tried.
@@ -105,9 +105,9 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
             errors.BrokerUnavailableError(
                 "no bootstrap server responded", hint=_HINTS[CheckStep.CONNECT]
             ),
-            local=True,
+            is_local=True,
         )
-    first, local = findings[0], any(finding.local for finding in findings)
+    first, is_local = findings[0], any(finding.is_local for finding in findings)
     if len(findings) == 1 and first.error is not None:
         error = copy(first.error)
     else:
@@ -116,10 +116,10 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
             f"none of {plural(servers, 'bootstrap server')} can be used: {reasons}",
             hint=_HINTS[first.step],
         )
-    return Finding.failure(first.step, error, local=local)
+    return Finding.failure(first.step, error, is_local=is_local)
 
 
-def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
+def check_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
     """Return the finding for the brokers' advertised addresses, to which tasks connect.
 
     Args:
@@ -136,5 +136,5 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
         hint="Set advertised.listeners on the brokers to addresses that clients can reach, or "
         "make these names and ports reachable from here and from the executors.",
     )
-    local = all(finding.local for finding in failures.values())
-    return Finding.failure(CheckStep.BROKERS, error, local=local)
+    is_local = all(finding.is_local for finding in failures.values())
+    return Finding.failure(CheckStep.BROKERS, error, is_local=is_local)

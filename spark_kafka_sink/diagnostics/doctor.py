@@ -17,7 +17,11 @@ from spark_kafka_sink.formats.registry.schemas_and_subjects import (
     message_of,
     subject_of,
 )
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call, CallOutcome
+from spark_kafka_sink.kafka.admin.blocking_client import (
+    BlockingClient,
+    QueuedRequest,
+    RequestOutcome,
+)
 from spark_kafka_sink.kafka.protocol.messages import encode_request
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.security.acl_commands import principal_of
@@ -36,7 +40,7 @@ STEP_TIMEOUT_S: Final = 5.0
 _MAX_POLL_S: Final = 1.0
 
 
-class Produce(Enum):
+class ProduceCheck(Enum):
     """The action of the last step."""
 
     PROBE = auto()
@@ -51,13 +55,13 @@ class Doctor:
     """Checks all requirements of a write.
 
     Args:
-        intent: the planned write.
+        write: the planned write.
         produce: the action of the last step.
         seconds: time limit of each step.
     """
 
-    intent: broker_queries.Intent
-    produce: Produce = Produce.PROBE
+    write: broker_queries.PlannedWrite
+    produce: ProduceCheck = ProduceCheck.PROBE
     seconds: float = STEP_TIMEOUT_S
 
     def examine(self) -> Iterator[Finding]:
@@ -66,9 +70,9 @@ class Doctor:
         After a failed step, later steps that use Kafka are not run.
         """
         yield from self._examine_kafka()
-        formats = self.intent.config.formats
+        formats = self.write.config.formats
         if formats is not None and formats.registry is not None:
-            yield from judge_schemas(self.intent.config)
+            yield from check_schemas(self.write.config)
 
     def _examine_kafka(self) -> Iterator[Finding]:
         failures: list[Finding] = []
@@ -83,7 +87,7 @@ class Doctor:
             return
         for failure in failures:  # The servers that can be reached are sufficient.
             assert failure.error is not None
-            yield Finding.warning(failure.step, failure.error, local=failure.local)
+            yield Finding.warning(failure.step, failure.error, is_local=failure.is_local)
         try:
             yield from self._examine_cluster()
         except KafkaProdError as error:
@@ -91,7 +95,7 @@ class Doctor:
 
     @property
     def _producer(self) -> ProducerConfig:
-        return self.intent.config.producer
+        return self.write.config.producer
 
     def _examine_server(self, server: str) -> Iterator[Finding]:
         alone = replace(self._producer, bootstrap_servers=(server,))
@@ -104,7 +108,7 @@ class Doctor:
             diagnosis = _reach(client, server, self.seconds)
             broker = next(iter(client.brokers()), None)
             failure = (
-                None if diagnosis is None else connection_checks.judge_connection(server, diagnosis)
+                None if diagnosis is None else connection_checks.check_connection(server, diagnosis)
             )
             reached = CheckStep.METADATA if failure is None else failure.step
             for step in connection_checks.passed_before(reached):
@@ -127,9 +131,7 @@ class Doctor:
             yield brokers
             if brokers.severity is Severity.ERROR:
                 return
-            of_ids = broker_queries.judge_transactional_ids(
-                client, self.intent.config, self.seconds
-            )
+            of_ids = broker_queries.check_transactional_ids(client, self.write.config, self.seconds)
             yield from of_ids
             if all(finding.severity is not Severity.ERROR for finding in of_ids):
                 yield from self._examine_topics(client)
@@ -137,7 +139,7 @@ class Doctor:
     def _examine_brokers(self, client: BlockingClient) -> Finding:
         """Check that every broker responds at its advertised address."""
         nodes = tuple(client.cluster.nodes.values())
-        outcomes: dict[Node, CallOutcome] = {}
+        outcomes: dict[Node, RequestOutcome] = {}
         for node in nodes:
             client.submit(_ask_metadata(node, outcomes))
         deadline = client.deadline(self.seconds)
@@ -153,24 +155,24 @@ class Doctor:
             if diagnosis is None and node in states:
                 diagnosis = connection_checks.no_response(states[node], self.seconds)
             if diagnosis is not None:
-                failures[f"broker {node.node_id}"] = connection_checks.judge_connection(
+                failures[f"broker {node.node_id}"] = connection_checks.check_connection(
                     str(node), diagnosis
                 )
         client.abandon()
-        return connection_checks.judge_brokers(failures, len(nodes))
+        return connection_checks.check_brokers(failures, len(nodes))
 
     def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
-        topic = self.intent.config.topic
+        topic = self.write.config.topic
         if topic is None:
             yield Finding.note(CheckStep.TOPIC, "no topic is given: add --topic to check a topic")
-        findings = broker_queries.judge_topics(client, self.intent, self.seconds)
+        findings = broker_queries.check_topics(client, self.write, self.seconds)
         yield from findings
         if topic is None or any(finding.severity is Severity.ERROR for finding in findings):
             return
         exists = any(finding.step is CheckStep.PERMISSIONS for finding in findings)
-        if self.produce is Produce.RECORD:
+        if self.produce is ProduceCheck.RECORD:
             yield produce_one(self._producer, topic, 2 * self.seconds)
-        elif self.produce is Produce.PROBE and exists:
+        elif self.produce is ProduceCheck.PROBE and exists:
             yield probe(client, topic, client.deadline(self.seconds))
 
 
@@ -216,11 +218,11 @@ def _passed(step: CheckStep, broker: BrokerConnection, config: ProducerConfig) -
     return f"{security.sasl.mechanism.value} as {principal_of(security)}"
 
 
-def _ask_metadata(node: Node, outcomes: dict[Node, CallOutcome]) -> Call:
-    def done(outcome: CallOutcome) -> None:
+def _ask_metadata(node: Node, outcomes: dict[Node, RequestOutcome]) -> QueuedRequest:
+    def done(outcome: RequestOutcome) -> None:
         outcomes[node] = outcome
 
-    return Call(
+    return QueuedRequest(
         node=node,
         api=ApiKey.METADATA,
         body=lambda version: encode_request(ApiKey.METADATA, version, {"topics": ()}),
@@ -228,7 +230,7 @@ def _ask_metadata(node: Node, outcomes: dict[Node, CallOutcome]) -> Call:
     )
 
 
-def judge_schemas(config: SinkConfig) -> Iterator[Finding]:
+def check_schemas(config: SinkConfig) -> Iterator[Finding]:
     """Yield a finding for the key and for the value if they use the registry.
 
     A schema in the options is checked as in a dry run. A schema that is derived from columns is not

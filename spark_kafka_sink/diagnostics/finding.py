@@ -44,15 +44,15 @@ class Severity(StrEnum):
 class Finding:
     """The result of one check.
 
-    `error` is set if the severity is WARNING or ERROR; it is the exception to raise. If `local` is
-    True, the result might be different on other hosts.
+    `error` is set if the severity is WARNING or ERROR; it is the exception to raise. If `is_local`
+    is True, the result might be different on other hosts.
     """
 
     step: CheckStep
     severity: Severity
     text: str
     error: KafkaProdError | None = None
-    local: bool = False
+    is_local: bool = False
 
     @property
     def hint(self) -> str | None:
@@ -75,16 +75,26 @@ class Finding:
         return cls(step=step, severity=Severity.NOTE, text=text)
 
     @classmethod
-    def warning(cls, step: CheckStep, error: KafkaProdError, *, local: bool = False) -> Self:
+    def warning(cls, step: CheckStep, error: KafkaProdError, *, is_local: bool = False) -> Self:
         """Create a finding for a possible problem."""
         return cls(
-            step=step, severity=Severity.WARNING, text=error.message, error=error, local=local
+            step=step,
+            severity=Severity.WARNING,
+            text=error.message,
+            error=error,
+            is_local=is_local,
         )
 
     @classmethod
-    def failure(cls, step: CheckStep, error: KafkaProdError, *, local: bool = False) -> Self:
+    def failure(cls, step: CheckStep, error: KafkaProdError, *, is_local: bool = False) -> Self:
         """Create a finding for a problem that makes every task fail."""
-        return cls(step=step, severity=Severity.ERROR, text=error.message, error=error, local=local)
+        return cls(
+            step=step,
+            severity=Severity.ERROR,
+            text=error.message,
+            error=error,
+            is_local=is_local,
+        )
 
     def to_json(self) -> dict[str, str | None]:
         """Return the JSON object for `kafkaprod doctor --json`."""

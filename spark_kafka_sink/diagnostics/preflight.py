@@ -48,7 +48,7 @@ _TASKS_CONTINUE: Final = (
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
-def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | None:
+def first_fatal_error(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | None:
     """Return the first error that fails the write, or None.
 
     With mode `fail`, errors are the findings of severity ERROR. With mode `auto`, they are only the
@@ -57,7 +57,10 @@ def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | N
     if mode not in {Preflight.AUTO, Preflight.FAIL}:
         return None
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    return next((e.error for e in errors if mode is Preflight.FAIL or not e.local), None)
+    return next(
+        (finding.error for finding in errors if mode is Preflight.FAIL or not finding.is_local),
+        None,
+    )
 
 
 def describe_finding(finding: Finding) -> str:
@@ -70,13 +73,13 @@ def describe_finding(finding: Finding) -> str:
     return " ".join(text if text.endswith((".", "?")) else f"{text}." for text in sentences)
 
 
-def examine(intent: broker_queries.Intent) -> list[Finding]:
+def examine(write: broker_queries.PlannedWrite) -> list[Finding]:
     """Run the checks within a few seconds. With topic.create, also create missing topics.
 
     Raises:
         KafkaProdError: a topic cannot be created.
     """
-    config = intent.config
+    config = write.config
     mode, creates = config.preflight, config.topic_creation.create
     with _client(config) as client:
         if mode is Preflight.OFF:
@@ -87,15 +90,15 @@ def examine(intent: broker_queries.Intent) -> list[Finding]:
             failure = broker_queries.connect(
                 client, seconds, seconds if mode is Preflight.FAIL else REFUSED_S
             )
-        if failure is not None and (mode is Preflight.FAIL or not creates or not failure.local):
+        if failure is not None and (mode is Preflight.FAIL or not creates or not failure.is_local):
             return [_with_preflight_hint(failure)]
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         broker_queries.create_topics(client, config)
-        findings = broker_queries.judge_topics(client, intent, left)
+        findings = broker_queries.check_topics(client, write, left)
         if not config.exactly_once.is_enabled:
             return findings
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
-        return findings + broker_queries.judge_transactional_ids(client, config, left)
+        return findings + broker_queries.check_transactional_ids(client, config, left)
 
 
 def _with_preflight_hint(failure: Finding) -> Finding:
@@ -118,9 +121,9 @@ def _client(config: SinkConfig) -> Iterator[BlockingClient]:
             yield client
 
 
-def _subject(intent: broker_queries.Intent) -> Hashable:
-    """Return the parts of an intent on which the findings depend."""
-    config = intent.config
+def _subject(write: broker_queries.PlannedWrite) -> Hashable:
+    """Return the parts of a write on which the findings depend."""
+    config = write.config
     return (
         config.producer,
         config.preflight,
@@ -130,7 +133,7 @@ def _subject(intent: broker_queries.Intent) -> Hashable:
         config.dead_letters,
         config.use_timestamp_column,
         config.exactly_once.transactional_id_prefix,
-        intent.has_key,
+        write.has_key,
     )
 
 
@@ -144,14 +147,14 @@ class PreflightCheck:
     """
 
     clock: Clock = field(default_factory=SystemClock)
-    examine: Callable[[broker_queries.Intent], list[Finding]] = examine
+    examine: Callable[[broker_queries.PlannedWrite], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
-    _known: dict[Hashable, float] = field(default_factory=dict)
+    _valid_until: dict[Hashable, float] = field(default_factory=dict)
     """Time until which a check is not repeated, in seconds of the clock. Guarded by the lock."""
 
     def check(
         self,
-        intent: broker_queries.Intent,
+        write: broker_queries.PlannedWrite,
         *,
         of_stream: bool = False,
         start: Hashable = None,
@@ -160,23 +163,23 @@ class PreflightCheck:
         """Run the checks and log problems. With topic.create, also create missing topics.
 
         Args:
-            intent: the planned write.
+            write: the planned write.
             of_stream: True if the write is a micro-batch of a stream.
             start: identifies the start of the stream; None if unknown.
             only_errors: True to log only errors, and no warnings.
 
         Raises:
-            KafkaProdError: a finding fails the write (see `stopping`), or a topic cannot be
-                created.
+            KafkaProdError: a finding fails the write (see `first_fatal_error`), or a topic cannot
+                be created.
         """
-        mode, creates = intent.config.preflight, intent.config.topic_creation.create
+        mode, creates = write.config.preflight, write.config.topic_creation.create
         if mode is Preflight.OFF and not creates:
             return
-        subject = _subject(intent), start
-        if self._is_known(subject, of_stream=of_stream):
+        subject = _subject(write), start
+        if self._is_checked(subject, of_stream=of_stream):
             return
-        findings = self._examine(intent)
-        error = stopping(findings, mode)
+        findings = self._examine(write)
+        error = first_fatal_error(findings, mode)
         if error is not None:
             raise copy(error)
         for finding in findings:
@@ -185,35 +188,35 @@ class PreflightCheck:
             elif finding.severity is Severity.WARNING and not only_errors:
                 _LOG.warning("preflight: %s", describe_finding(finding))
         failed = any(finding.severity is Severity.ERROR for finding in findings)
-        self._keep(subject, FAILED_CHECK_VALID_S if failed else CHECK_VALID_S)
+        self._remember(subject, FAILED_CHECK_VALID_S if failed else CHECK_VALID_S)
 
-    def _examine(self, intent: broker_queries.Intent) -> list[Finding]:
+    def _examine(self, write: broker_queries.PlannedWrite) -> list[Finding]:
         """Run the checks and return the findings.
 
         Unless preflight=fail, a check that cannot run is only a warning. For example, the driver
         might not have a truststore that exists on the executors.
         """
         try:
-            return self.examine(intent)
+            return self.examine(write)
         except Exception as error:
-            mode = intent.config.preflight
-            if mode is Preflight.FAIL or intent.config.topic_creation.create:
+            mode = write.config.preflight
+            if mode is Preflight.FAIL or write.config.topic_creation.create:
                 raise
             if not isinstance(error, KafkaProdError):  # The text might contain a secret.
                 error = KafkaProdError(f"the check failed: {type(error).__name__}")
-            return [Finding.warning(CheckStep.OPTIONS, error, local=True)]
+            return [Finding.warning(CheckStep.OPTIONS, error, is_local=True)]
 
-    def _is_known(self, subject: Hashable, *, of_stream: bool) -> bool:
+    def _is_checked(self, subject: Hashable, *, of_stream: bool) -> bool:
         with self._lock:
-            until = self._known.get(subject)
+            until = self._valid_until.get(subject)
         return until is not None and (of_stream or self.clock.monotonic() < until)
 
-    def _keep(self, subject: Hashable, seconds: float) -> None:
+    def _remember(self, subject: Hashable, seconds: float) -> None:
         with self._lock:
-            self._known.pop(subject, None)
-            self._known[subject] = self.clock.monotonic() + seconds
-            while len(self._known) > MAX_CACHED:
-                del self._known[next(iter(self._known))]
+            self._valid_until.pop(subject, None)
+            self._valid_until[subject] = self.clock.monotonic() + seconds
+            while len(self._valid_until) > MAX_CACHED:
+                del self._valid_until[next(iter(self._valid_until))]
 
 
 PREFLIGHT = PreflightCheck()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 INVALID_ACKS: Final = 2
@@ -54,14 +54,14 @@ class ProducerIdHandler(ApiHandler[str, None]):
     """A request for a producer id without a transactional id, as sent by idempotent producers."""
 
     api = ApiKey.INIT_PRODUCER_ID
-    retried = LeaderHandler.retried | error_codes.COORDINATOR_UNAVAILABLE
-    looked_up = LeaderHandler.looked_up
+    retriable_codes = LeaderHandler.retriable_codes | error_codes.COORDINATOR_UNAVAILABLE
+    lookup_codes = LeaderHandler.lookup_codes
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return init_producer_id(None)
 
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
         return KeyResult(code=int(outcome.response.error_code))
 
@@ -73,17 +73,17 @@ def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
         if not ids.run(deadline):
             return _too_late(client, "InitProducerId", ids.latest_code)
         if code := ids.results[topic].code:
-            return judge_producer_id(topic, code, client.config)
+            return check_producer_id(topic, code, client.config)
     topic_partition = TopicPartition(topic, 0)
     handler = ProduceHandler(client, _batch(client.wall_ms()), acks=INVALID_ACKS)
     driver = ApiDriver(client, handler, (topic_partition,), LeaderLookup(client))
     if not driver.run(deadline):
         return _too_late(client, f"Produce to {topic}-0", driver.latest_code)
     result = driver.results[topic_partition]
-    return judge_probe(topic, result.code, str(result.node), client.config)
+    return check_probe(topic, result.code, str(result.node), client.config)
 
 
-def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
+def check_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     """Return the finding for an error code from InitProducerId."""
     guide = guide_of(config)
     if code not in error_codes.AUTHORIZATION_FAILED:
@@ -101,7 +101,7 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     return Finding.failure(CheckStep.PERMISSIONS, error)
 
 
-def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
+def check_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
     """Return the finding for the leader's response to the batch."""
     if code == error_codes.ErrorCode.invalid_required_acks:
         text = (

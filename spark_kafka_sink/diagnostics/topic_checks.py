@@ -21,7 +21,7 @@ _MAY_WRITE_IDEMPOTENTLY: Final = 1 << AclOperation.IDEMPOTENT_WRITE | 1 << AclOp
 """Bits of authorized operations (KIP-430), of which one is enough."""
 
 
-def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
+def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     """Check that this client may write to an existing topic.
 
     Since Kafka 2.8, Write on any topic is sufficient for an idempotent producer (KIP-679). Earlier
@@ -70,7 +70,7 @@ def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = Non
     return Finding.failure(CheckStep.PERMISSIONS, error)
 
 
-def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
+def check_topic_facts(facts: TopicFacts, config: ProducerConfig) -> Finding:
     """Check that the topic exists or will be created, and that it has leaders."""
     code, name = facts.code, facts.name
     if facts.exists:
@@ -99,7 +99,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
     return Finding.warning(CheckStep.TOPIC, rejected)
 
 
-def judge_partitions(facts: TopicFacts, expected: int | None) -> list[Finding]:
+def check_partitions(facts: TopicFacts, expected: int | None) -> list[Finding]:
     """Warn if an existing topic does not have the number of partitions in topic.partitions."""
     existing = 0 if facts.description is None else len(facts.description.partitions)
     if not facts.exists or expected in {None, existing}:

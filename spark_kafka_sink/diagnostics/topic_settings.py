@@ -43,7 +43,7 @@ _STEP: Final = CheckStep.SETTINGS
 """Batch size in bytes below which a write is slow."""
 
 
-def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> list[Finding]:
+def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> list[Finding]:
     """Compare a topic's settings with the sink's settings.
 
     Args:
@@ -198,7 +198,7 @@ def _number(facts: TopicFacts, name: str) -> int | None:
     return int(text) if text is not None and text.lstrip("-").isdecimal() else None
 
 
-def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None) -> list[Finding]:
+def check_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None) -> list[Finding]:
     """Check that buffer.memory can hold a full batch of each partition.
 
     Rows with keys can open a batch for every partition at the same time.

@@ -10,6 +10,7 @@ In reading order:
 - `transactional_id`: scopes, and functions that build, parse and match transactional ids
 - `task_transaction`: the open transaction that a task reports to the driver
 - `scope_state`: the state of a scope: no batch yet, a decided batch, or a done batch
+- `batch_rejection`: the reasons why a batch must not be written, with their texts and hints
 - `decision_rules`: the next step of planning, a task and the driver, given the state of a scope
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
 - `json_fields`: reads JSON objects and checks their fields

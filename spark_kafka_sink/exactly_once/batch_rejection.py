@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_kafka_sink.exactly_once.transactional_id import driver_id
+from spark_kafka_sink.exactly_once.transactional_id import driver_transactional_id
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.transactional_id import Scope
@@ -104,4 +104,6 @@ class BatchRejection(Enum):
 
     def hint_for(self, scope: Scope, batch: str) -> str:
         """Return the hint for a batch."""
-        return self.value.hint.format(batch=batch, prefix=scope.prefix, driver_id=driver_id(scope))
+        return self.value.hint.format(
+            batch=batch, prefix=scope.prefix, driver_id=driver_transactional_id(scope)
+        )

@@ -51,14 +51,14 @@ _OUTCOMES: dict[int, EndOutcome] = {
 }
 
 
-def commit_outcome(code: int) -> EndOutcome:
+def end_txn_outcome(code: int) -> EndOutcome:
     """Return the outcome of EndTxn(commit) for a decided transaction, given the error code."""
     return _OUTCOMES.get(code, EndOutcome.FAILED)
 
 
 def is_ended(code: int) -> bool:
     """Return True if a transaction is no longer open after EndTxn(abort) with this error code."""
-    return commit_outcome(code) in {EndOutcome.COMMITTED, EndOutcome.TORN, EndOutcome.FENCED}
+    return end_txn_outcome(code) in {EndOutcome.COMMITTED, EndOutcome.TORN, EndOutcome.FENCED}
 
 
 class CommitStatus(StrEnum):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once import shared_transaction
-from spark_kafka_sink.exactly_once.decision_rules import Caller, abort_needs_fence
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite, abort_needs_fence
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.recovery import recover_runs, recover_scope
@@ -51,7 +51,7 @@ class BatchCommitter:
 
         Returns: The state of the scope: nothing yet, or the latest batch, which is committed. The
             state contains no transactions, so it is small enough to be sent to every task; tasks
-            pass it to `decision_rules.judge`.
+            pass it to `decision_rules.batch_verdict`.
 
         Raises:
             ConfigError: the brokers do not support transactions.
@@ -119,12 +119,12 @@ class BatchCommitter:
         """
         tasks = _transactions(results)
         shared = shared_transaction.shared_of(results)
-        caller = self._caller(_query_of(results), batch, results, nonce)
+        write = self._batch_write(_query_of(results), batch, results, nonce)
         with connected_scope_client(self._config, self._scope) as scope_client:
             scope_client.check_topics(written)
             if shared is None or shared_transaction.are_all_skipped(results):
-                return commit_batch(scope_client, caller, tasks)
-            return shared_transaction.commit_shared(scope_client, caller, shared, results)
+                return commit_batch(scope_client, write, tasks)
+            return shared_transaction.commit_shared(scope_client, write, shared, results)
 
     def abort(
         self, batch: str, results: Sequence[TaskResult], *, complete: bool, nonce: str | None = None
@@ -147,7 +147,7 @@ class BatchCommitter:
                 return abort_undecided(scope_client, batch, transactions, _nonces(nonce))
             query = results[0].query_id if results else None
             return abort_batch(
-                scope_client, self._caller(query, batch, results, nonce), transactions
+                scope_client, self._batch_write(query, batch, results, nonce), transactions
             )
 
     def abort_shared(
@@ -160,17 +160,17 @@ class BatchCommitter:
         nonce: str | None = None,
     ) -> CommitOutcome:
         """Abort the shared transaction unless it was committed; see `abort` for the arguments."""
-        caller = None
+        write = None
         if results:
-            caller = self._caller(results[0].query_id, batch, results, nonce)
-            caller = replace(caller, rows=caller.rows if complete else None, topics=None)
+            write = self._batch_write(results[0].query_id, batch, results, nonce)
+            write = replace(write, rows=write.rows if complete else None, topics=None)
         with connected_scope_client(self._config, self._scope) as scope_client:
-            return shared_transaction.abort_shared(scope_client, caller, shared, batch, results)
+            return shared_transaction.abort_shared(scope_client, write, shared, batch, results)
 
-    def _caller(
+    def _batch_write(
         self, query: str | None, batch: str, results: Sequence[TaskResult], nonce: str | None
-    ) -> Caller:
-        return Caller(
+    ) -> BatchWrite:
+        return BatchWrite(
             query=query,
             batch=batch,
             resets_state=self._reset,

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, from_text, to_text
 from spark_kafka_sink.exactly_once.json_fields import VERSION, malformed, parse_object
-from spark_kafka_sink.exactly_once.scope_state import Nothing
+from spark_kafka_sink.exactly_once.scope_state import NoDecision
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     ScopeKind,
-    driver_id,
+    driver_transactional_id,
     parse_driver_id,
 )
 
@@ -58,7 +58,7 @@ def messages_of(scope: Scope, record: DecisionRecord, limit: int = MAX_VALUE) ->
         record: the new record of the scope.
         limit: maximum size of a value in bytes.
     """
-    key, text = driver_id(scope), to_text(record)
+    key, text = driver_transactional_id(scope), to_text(record)
     if len(text) <= limit:
         return [(key.encode(), text.encode())]
     step = (limit - _ENVELOPE) // 2  # JSON escapes a quotation mark as two bytes.
@@ -82,7 +82,7 @@ def replacing(
             that the new record does not use is set to null; otherwise compaction would never remove
             the chunk.
     """
-    key = driver_id(scope)
+    key = driver_transactional_id(scope)
     messages = [(key.encode(), None)] if record is None else messages_of(scope, record)
     used = {name for name, _ in messages}
     unused = (f"{key}#{chunk}".encode() for chunk in sorted(chunks))
@@ -121,7 +121,7 @@ def _number_of(scope: Scope) -> int | None:
 
 def _is_of_foreach_batch(record: DecisionRecord | None) -> bool:
     """Return True if foreachBatch has written the batch, and its run is known."""
-    if record is None or isinstance(record.state, Nothing):
+    if record is None or isinstance(record.state, NoDecision):
         return False
     return bool(record.state.plannings)
 

@@ -37,7 +37,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.json_fields import (
     VERSION,
     JsonObject,
@@ -47,7 +46,13 @@ from spark_kafka_sink.exactly_once.json_fields import (
     parse_object,
     text_of,
 )
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, LogState, Nothing, Planning
+from spark_kafka_sink.exactly_once.scope_state import (
+    Decided,
+    Done,
+    NoDecision,
+    Planning,
+    ScopeStateOf,
+)
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 
@@ -57,7 +62,7 @@ if TYPE_CHECKING:
 
 DecidedBatch = Decided[TaskTransaction]
 """The decision that a batch consists of exactly these transactions."""
-ScopeState = LogState[TaskTransaction]
+ScopeState = ScopeStateOf[TaskTransaction]
 """State of a scope according to the log."""
 
 
@@ -112,7 +117,7 @@ class DecisionRecord:
     def done(cls, decided: DecidedBatch, at_ms: int) -> DecisionRecord:
         """Return the record that marks all transactions in a decision as committed."""
         return cls(
-            state=decision_rules.finished(decided),
+            state=decided.to_done(),
             at_ms=at_ms,
             transactions=len(decided.transactions),
             records=sum(transaction.records for transaction in decided.transactions),
@@ -126,7 +131,7 @@ class DecisionRecord:
 
 def state_of(record: DecisionRecord | None) -> ScopeState:
     """Return the state of a scope, given its latest record."""
-    return Nothing() if record is None else record.state
+    return NoDecision() if record is None else record.state
 
 
 def to_text(record: DecisionRecord) -> str:
@@ -145,7 +150,7 @@ def from_text(text: str) -> DecisionRecord:
 
 def _to_json(record: DecisionRecord) -> dict[str, object]:
     state = record.state
-    if isinstance(state, Nothing):
+    if isinstance(state, NoDecision):
         return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
     common = {
         "query": state.query,
@@ -197,7 +202,7 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
     if kind == "nothing":
         at_ms = fields.number("at")
-        return DecisionRecord(state=Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
+        return DecisionRecord(state=NoDecision(given_up), at_ms=at_ms, transactions=0, records=0)
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
     retired = tuple(_text_or_none(value) for value in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None

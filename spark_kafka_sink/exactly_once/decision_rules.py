@@ -1,8 +1,8 @@
 """The rules of the exactly-once protocol, as pure functions over the decision log's state.
 
-What happens to a batch, by the state of the log and by the caller, which is a task or a driver:
+What happens to a batch, by the state of the log and by the write that a task or driver plans:
 
-    the log has                    the caller has                         verdict
+    the log has                    the write has                          verdict
 
     nothing                        batch 0, or a batch job                WRITE
     nothing                        a later batch                          LOG_IS_EMPTY
@@ -27,11 +27,11 @@ What happens to a batch, by the state of the log and by the caller, which is a t
 A query repeats only its latest batch. Therefore, with EARLIER_BATCH, another query has written the
 batch, or the checkpoint was rolled back.
 
-`judge` implements this table, except for the last two rows. Tasks evaluate it with the state that
-planning has read, to avoid needless writes. The driver evaluates the whole table again after
-fencing (`next_commit_step`), and only that evaluation is final. A caller that finds an unfinished
-decision finishes it first, even if it belongs to another query: committing a decided transaction
-again changes nothing.
+`batch_verdict` implements this table, except for the last two rows. Tasks evaluate it with the
+state that planning has read, to avoid needless writes. The driver evaluates the whole table again
+after fencing (`next_commit_step`), and only that evaluation is final. A driver that finds an
+unfinished decision finishes it first, even if it belongs to another query: committing a decided
+transaction again changes nothing.
 
 The driver calls InitProducerId with the scope's own transactional id, reads the log to its end, and
 executes a step. After RollForward or GiveUp, it executes the next step. It appends all records in
@@ -42,19 +42,18 @@ InitProducerId.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import TYPE_CHECKING, Generic
 
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.scope_state import (
     Decided,
     Done,
-    LogState,
-    Nothing,
+    NoDecision,
     Planning,
+    ScopeStateOf,
     T_co,
 )
-
-from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -71,8 +70,8 @@ drivers of one query run at the same time.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """The caller of the protocol: a task or a driver. `query` is None outside of streams.
+class BatchWrite:
+    """One write of a batch, by a task or a driver. `query` is None outside of streams.
 
     `resets_state` is True if resetTransactionalState=true; if the option is a batch number instead,
     `reset_batch` is that number. `is_single_batch` is True if the scope has only one batch, as for
@@ -130,104 +129,106 @@ it.
 """
 
 
-def judge(state: LogState[T_co], caller: Caller) -> BatchVerdict | BatchRejection:
-    """Return the action for the caller's batch, or the reason why it is rejected."""
-    if caller.is_single_batch:
-        return _judge_single(state, caller)
-    if isinstance(state, Nothing):
-        is_first = caller.query is None or caller.batch == _FIRST_BATCH
-        is_expected = is_first or caller.batch == caller.reset_batch
+def batch_verdict(state: ScopeStateOf[T_co], write: BatchWrite) -> BatchVerdict | BatchRejection:
+    """Return what happens to the batch of a write, or the reason why it is rejected."""
+    if write.is_single_batch:
+        return _single_batch_verdict(state, write)
+    if isinstance(state, NoDecision):
+        is_first = write.query is None or write.batch == _FIRST_BATCH
+        is_expected = is_first or write.batch == write.reset_batch
         return BatchVerdict.WRITE if is_expected else BatchRejection.LOG_IS_EMPTY
-    if caller.query in state.retired:
+    if write.query in state.retired:
         return BatchRejection.RETIRED_QUERY
-    if state.query != caller.query:
-        return BatchVerdict.WRITE if takes_over(state, caller) else BatchRejection.OTHER_QUERY
-    if state.batch == caller.batch:
-        return BatchRejection.OTHER_ROWS if _differ(state, caller) else BatchVerdict.SKIP
-    return _judge_order(int(caller.batch) - int(state.batch), caller)
+    if state.query != write.query:
+        return BatchVerdict.WRITE if replaces_query(state, write) else BatchRejection.OTHER_QUERY
+    if state.batch == write.batch:
+        return BatchRejection.OTHER_ROWS if _differ(state, write) else BatchVerdict.SKIP
+    return _order_verdict(int(write.batch) - int(state.batch), write)
 
 
-def _judge_single(state: LogState[T_co], caller: Caller) -> BatchVerdict | BatchRejection:
-    """Judge a batch of a scope with only one batch.
+def _single_batch_verdict(
+    state: ScopeStateOf[T_co], write: BatchWrite
+) -> BatchVerdict | BatchRejection:
+    """Return the verdict on a batch of a scope with only one batch.
 
     With a new checkpoint, batch numbers start at 0 again, and the batches differ from those of the
     old checkpoint.
     """
-    if isinstance(state, Nothing):
+    if isinstance(state, NoDecision):
         return BatchVerdict.WRITE
-    is_of_another_query = state.query != caller.query and None not in {state.query, caller.query}
+    is_of_another_query = state.query != write.query and None not in {state.query, write.query}
     if is_of_another_query:
         return BatchRejection.OTHER_QUERYS_BATCH
-    if _is_another_write(state.plannings, caller):
+    if _is_another_write(state.plannings, write):
         return BatchRejection.ANOTHER_WRITE
-    if _differ(state, caller):
+    if _differ(state, write):
         return BatchRejection.OTHER_JOBS_ROWS
-    return BatchRejection.EARLIER_BATCH if _is_earlier(state, caller) else BatchVerdict.SKIP
+    return BatchRejection.EARLIER_BATCH if _is_earlier(state, write) else BatchVerdict.SKIP
 
 
-def _is_earlier(state: Decided[T_co] | Done, caller: Caller) -> bool:
+def _is_earlier(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
     """Return True if foreachBatch repeats a batch that is not the latest, and the query is unknown.
 
     With Spark Connect, a query has no id. A restarted query repeats only its latest batch, so the
-    caller is probably another query with other rows. If the state has no row count, an operator has
-    confirmed that the batch is written.
+    write is probably that of another query with other rows. If the state has no row count, an
+    operator has confirmed that the batch is written.
     """
-    is_unknown = None in {state.query, caller.query}
-    return caller.is_followed and caller.run is not None and is_unknown and state.rows is not None
+    is_unknown = None in {state.query, write.query}
+    return write.is_followed and write.run is not None and is_unknown and state.rows is not None
 
 
-def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:
+def _is_another_write(plannings: tuple[Planning, ...], write: BatchWrite) -> bool:
     """Return True if a different planning in this run of the query has written or found the batch.
 
     A run executes each batch once, so the other planning belongs to a different write. The row
     count cannot distinguish the two, and skipping a write that never happened would lose its rows.
     """
     return any(
-        planning.run == caller.run and planning.nonce not in caller.nonces for planning in plannings
+        planning.run == write.run and planning.nonce not in write.nonces for planning in plannings
     )
 
 
-def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
+def _differ(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
     """Return True if the batch was written with different rows, so skipping it would lose rows."""
-    pairs = ((state.rows, caller.rows), (state.topics, caller.topics))
+    pairs = ((state.rows, write.rows), (state.topics, write.topics))
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
-def _judge_order(distance: int, caller: Caller) -> BatchVerdict | BatchRejection:
+def _order_verdict(distance: int, write: BatchWrite) -> BatchVerdict | BatchRejection:
     if distance < 0:
         return BatchRejection.BATCH_IS_BEHIND
-    is_expected = distance == 1 or caller.batch == caller.reset_batch
+    is_expected = distance == 1 or write.batch == write.reset_batch
     return BatchVerdict.WRITE if is_expected else BatchRejection.BATCH_IS_AHEAD
 
 
-def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
+def replaces_query(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
     """Return True if the user has requested that this query replaces the query in the log.
 
     Only the first batch of a query that was never replaced can do so. Therefore, an option that
     remains set has no effect later.
     """
-    is_replaced = caller.query in state.retired
-    is_first = caller.query != state.query and caller.batch == _FIRST_BATCH
-    return caller.resets_state and is_first and not is_replaced
+    is_replaced = write.query in state.retired
+    is_first = write.query != state.query and write.batch == _FIRST_BATCH
+    return write.resets_state and is_first and not is_replaced
 
 
-def is_same_batch(state: Decided[T_co] | Done, caller: Caller) -> bool:
-    """Return True if the state is that of the caller's batch, whichever run has written it."""
-    return caller.is_single_batch or (state.query, state.batch) == (caller.query, caller.batch)
+def is_same_batch(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
+    """Return True if the state is that of the batch to write, whichever run has written it."""
+    return write.is_single_batch or (state.query, state.batch) == (write.query, write.batch)
 
 
 @dataclass(frozen=True, slots=True)
 class RollForward(Generic[T_co]):
-    """Commit all transactions of `decided`, append `finished(decided)`, then get the next step."""
+    """Commit all transactions of `decided`, append `decided.to_done()`, then get the next step."""
 
     decided: Decided[T_co]
 
 
 @dataclass(frozen=True, slots=True)
 class Decide(Generic[T_co]):
-    """Check the transactions, append `decided`, commit the transactions, append `finished`.
+    """Check the transactions, append `decided`, commit them, append `decided.to_done()`.
 
-    If there are no transactions, only `finished(decided)` is appended.
+    If there are no transactions, only `decided.to_done()` is appended.
     """
 
     decided: Decided[T_co]
@@ -250,11 +251,11 @@ class GiveUp:
     """Append `state`, then get the next step. Abort nothing unless the append succeeds.
 
     A commit() of the same tasks may still be running even though it raised an error in Spark, and
-    InitProducerId fences only earlier callers, not later ones. Therefore the plannings to abort are
+    InitProducerId fences only earlier drivers, not later ones. Therefore the plannings to abort are
     recorded first: a commit() with a newer epoch reads the record and is rejected.
     """
 
-    state: Nothing | Done
+    state: NoDecision | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,35 +271,35 @@ class RejectBatch:
 
 
 def next_commit_step(
-    state: LogState[T_co], caller: Caller, transactions: tuple[T_co, ...]
+    state: ScopeStateOf[T_co], write: BatchWrite, transactions: tuple[T_co, ...]
 ) -> RollForward[T_co] | Decide[T_co] | AlreadyDone | RejectBatch:
-    """Return the next step of commit(). `state` was read after the caller's last InitProducerId."""
+    """Return the next step of commit(). `state` was read after the last InitProducerId."""
     if isinstance(state, Decided):
         return RollForward(state)
-    verdict = judge(state, caller)
+    verdict = batch_verdict(state, write)
     if isinstance(verdict, BatchRejection):
         return RejectBatch(verdict)
     if verdict is BatchVerdict.SKIP:
-        return AlreadyDone(_with_planning(state, caller))
-    if caller.has_skipped:
+        return AlreadyDone(_with_planning(state, write))
+    if write.has_skipped:
         return RejectBatch(BatchRejection.SKIPPED)
-    if not caller.nonces.isdisjoint(state.given_up):
+    if not write.nonces.isdisjoint(state.given_up):
         return RejectBatch(BatchRejection.GIVEN_UP)
-    return Decide(_decided(state, caller, transactions))
+    return Decide(_decided(state, write, transactions))
 
 
 def next_abort_step(
-    state: LogState[T_co], caller: Caller
+    state: ScopeStateOf[T_co], write: BatchWrite
 ) -> RollForward[T_co] | GiveUp | AbortOurs:
-    """Return the next step of abort(). `state` was read after the caller's last InitProducerId.
+    """Return the next step of abort(). `state` was read after the last InitProducerId.
 
     An existing decision is rolled forward, because Spark calls abort() even if commit() raised an
     error after its decision.
     """
     if isinstance(state, Decided):
         return RollForward(state)
-    new = sorted(caller.nonces.difference(state.given_up))
-    if not new or judge(state, caller) in _NOTHING_TO_MARK:
+    new = sorted(write.nonces.difference(state.given_up))
+    if not new or batch_verdict(state, write) in _NOTHING_TO_MARK:
         return AbortOurs()
     return GiveUp(replace(state, given_up=(*state.given_up, *new)[-MAX_GIVEN_UP:]))
 
@@ -313,58 +314,46 @@ def abort_needs_fence(*, complete: bool) -> bool:
     return complete
 
 
-def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
+def next_planning_step(state: ScopeStateOf[T_co]) -> RollForward[T_co] | None:
     """Return the next step of planning, or None if there is no decision to finish.
 
-    Planning never fences or decides. It does not append `finished`, because it has no epoch; the
-    next commit appends it.
+    Planning never fences or decides. It does not append `decided.to_done()`, because it has no
+    epoch; the next commit appends it.
     """
     return RollForward(state) if isinstance(state, Decided) else None
 
 
-def finished(decided: Decided[T_co]) -> Done:
-    """Return the state of the log once every transaction of a decision is committed."""
-    return Done(
-        decided.query,
-        decided.batch,
-        decided.retired,
-        rows=decided.rows,
-        plannings=decided.plannings,
-        topics=decided.topics,
-    )
-
-
-def _with_planning(state: Nothing | Done, caller: Caller) -> Done | None:
-    """Return the state with the caller's planning, or None if it does not have to be added."""
-    planning = caller.planning
-    if isinstance(state, Nothing) or planning is None or planning in state.plannings:
+def _with_planning(state: NoDecision | Done, write: BatchWrite) -> Done | None:
+    """Return the state with the planning of a write, or None if it does not have to be added."""
+    planning = write.planning
+    if isinstance(state, NoDecision) or planning is None or planning in state.plannings:
         return None
     return replace(state, plannings=(*state.plannings, planning)[-MAX_PLANNINGS:])
 
 
 def _decided(
-    state: Nothing | Done, caller: Caller, transactions: tuple[T_co, ...]
+    state: NoDecision | Done, write: BatchWrite, transactions: tuple[T_co, ...]
 ) -> Decided[T_co]:
-    retired = () if isinstance(state, Nothing) else state.retired
-    if isinstance(state, Done) and state.query != caller.query:
+    retired = () if isinstance(state, NoDecision) else state.retired
+    if isinstance(state, Done) and state.query != write.query:
         retired = (*retired, state.query)
-    plannings = () if caller.planning is None else (caller.planning,)
+    plannings = () if write.planning is None else (write.planning,)
     return Decided(
-        caller.query, caller.batch, transactions, retired, caller.rows, plannings, caller.topics
+        write.query, write.batch, transactions, retired, write.rows, plannings, write.topics
     )
 
 
-def is_superseded(state: LogState[T_co], own_ids: Collection[str]) -> bool:
-    """Return True if the caller has transactions, and the log does not list any of them as decided.
+def is_superseded(state: ScopeStateOf[T_co], own_ids: Collection[str]) -> bool:
+    """Return True if there are own transactions, and the log does not list any of them as decided.
 
     For the arguments, see `never_decided`. The record of a done batch lists no transactions, so the
-    result is True even if the batch consists of the caller's transactions.
+    result is True even if the batch consists of the own transactions.
     """
     return bool(own_ids) and len(never_decided(state, own_ids)) == len(own_ids)
 
 
-def never_decided(state: LogState[T_co], own_ids: Iterable[str]) -> frozenset[str]:
-    """Return the caller's transactional ids that are not decided and may be aborted.
+def never_decided(state: ScopeStateOf[T_co], own_ids: Iterable[str]) -> frozenset[str]:
+    """Return the own transactional ids that are not decided and may be aborted.
 
     `state` was read after fencing. If it contains some of the ids, an earlier call for the same
     tasks has decided them and then failed.

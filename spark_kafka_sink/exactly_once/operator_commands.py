@@ -23,12 +23,16 @@ from spark_kafka_sink.exactly_once.open_transactions import (
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
     APPEND_TIMEOUT_S,
-    commit_others,
+    commit_other_scopes,
     final_fates,
 )
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
-from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_id, parse_driver_id
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    driver_transactional_id,
+    parse_driver_id,
+)
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ _SHOW_RECORDS = "Run `kafkaprod transactions describe` to show the latest batch 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedDecision:
+class CommittedBatch:
     """A decided batch that an operator has committed or marked as written."""
 
     scope: str
@@ -52,7 +56,7 @@ class EndedDecision:
     """Number of transactions that are not committed; 0 unless the batch is torn."""
 
 
-def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[EndedDecision]:
+def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[CommittedBatch]:
     """Commit all decided batches under the prefix of the driver's scope.
 
     No driver is fenced: a running driver can safely commit the same batches at the same time.
@@ -73,7 +77,7 @@ def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[
         if not record.fates and isinstance(record.state, Decided)
     }
     deadline = scope_client.timer.deadline_in(scope_client.timer.max_block_s)
-    results = commit_others(scope_client, unknown, deadline)
+    results = commit_other_scopes(scope_client, unknown, deadline)
     finished, errors = [], []
     for scope, record in unfinished.items():
         assert isinstance(record.state, Decided)
@@ -91,7 +95,7 @@ def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[
     return finished
 
 
-def accept_loss(scope_client: ScopeClient) -> EndedDecision:
+def accept_loss(scope_client: ScopeClient) -> CommittedBatch:
     """Mark the latest batch of a scope as written, so that the scope can continue.
 
     Either the batch is torn, and the operator has handled its lost rows; or the driver rejects the
@@ -102,7 +106,7 @@ def accept_loss(scope_client: ScopeClient) -> EndedDecision:
         TransactionError: neither is true for the latest batch of the scope.
     """
     owner = scope_client.fence()
-    record = scope_client.log.read_fenced()
+    record = scope_client.log.read_after_fence()
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
         uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
         scope_client.log.append(owner, uncounted, "done", APPEND_TIMEOUT_S)
@@ -155,8 +159,8 @@ def _not_abortable_error(name: str, status: DecisionStatus) -> TransactionError:
 
 def _finished(
     scope: str, record: DecisionRecord, batch: str, fates: tuple[Fate, ...]
-) -> EndedDecision:
-    return EndedDecision(
+) -> CommittedBatch:
+    return CommittedBatch(
         scope=scope,
         batch=batch,
         transactions=record.transactions,
@@ -185,7 +189,7 @@ class TransactionOperator:
             ProtocolError: the brokers are older than Kafka 3.0.
         """
         with self._connected() as (scope_client, transactions):
-            views = transactions.views(scope_client.log.read_unfenced)
+            views = transactions.views(scope_client.log.read_and_await_markers)
             partitions = tuple(transactions.blocked_partitions(views))
             now_ms = scope_client.timer.wall_ms()
         return Overview(transactions=tuple(views), partitions=partitions, now_ms=now_ms)
@@ -195,7 +199,7 @@ class TransactionOperator:
         with self._connected() as (scope_client, transactions):
             records = self._records(scope_client, transactions)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
-        named = ((driver_id(scope), record) for scope, record in latest.items())
+        named = ((driver_transactional_id(scope), record) for scope, record in latest.items())
         return {name: record for name, record in sorted(named) if record is not None}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
@@ -203,7 +207,7 @@ class TransactionOperator:
         with self._connected() as (scope_client, _):
             return [fate for _, fate in scope_client.fate_reader().by_partition(task)]
 
-    def commit(self) -> list[EndedDecision]:
+    def commit(self) -> list[CommittedBatch]:
         """Commit all decided batches that are not yet committed.
 
         Raises:
@@ -212,7 +216,7 @@ class TransactionOperator:
         with self._connected() as (scope_client, transactions):
             return commit_decided(scope_client, self._records(scope_client, transactions))
 
-    def accept_loss(self, scope_id: str) -> EndedDecision:
+    def accept_loss(self, scope_id: str) -> CommittedBatch:
         """Mark the latest batch of a scope as written; a running driver of the scope is fenced.
 
         Args:
@@ -227,7 +231,7 @@ class TransactionOperator:
             raise TransactionError(
                 f"{scope_id} is not a scope of {self._prefix}",
                 hint="Use a name that `kafkaprod transactions describe` shows, for example "
-                f"{driver_id(Scope.stream(self._prefix))}",
+                f"{driver_transactional_id(Scope.stream(self._prefix))}",
             )
         with self._connected() as (scope_client, _):
             return accept_loss(scope_client.for_scope(scope))
@@ -248,7 +252,7 @@ class TransactionOperator:
             TransactionError: a chosen transaction is not open, is decided, or may still be decided.
         """
         with self._connected() as (scope_client, transactions):
-            read_records = scope_client.log.read_unfenced
+            read_records = scope_client.log.read_and_await_markers
             views = transactions.views(read_records)
             if undecided:
                 _to_abort(views, chosen, undecided=True)  # before any driver is fenced
@@ -280,7 +284,7 @@ class TransactionOperator:
     ) -> DecisionRecords:
         """Read the decision log; it counts as empty if neither it nor a transaction exists."""
         try:
-            return scope_client.log.read_unfenced()
+            return scope_client.log.read_and_await_markers()
         except UnknownTopicError:
             if transactions.listed():
                 raise

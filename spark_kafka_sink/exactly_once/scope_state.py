@@ -1,6 +1,6 @@
 """The state of a scope, which is its latest record in the decision log.
 
-    Nothing --decide--> Decided --finish--> Done --decide--> Decided ...
+    NoDecision --decide--> Decided --finish--> Done --decide--> Decided ...
 
 A query that was replaced by another query (resetTransactionalState=true) is retired: the records of
 the new query contain its id, so that a query with its old checkpoint cannot rewrite a batch that
@@ -38,7 +38,7 @@ class Planning:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoDecision:
     """No batch has been decided yet."""
 
     given_up: tuple[str, ...] = ()
@@ -76,6 +76,17 @@ class Decided(Generic[T_co]):
         """The ids of the batch's transactions."""
         return frozenset(transaction.transactional_id for transaction in self.transactions)
 
+    def to_done(self) -> Done:
+        """Return the state after every transaction of the decision is committed."""
+        return Done(
+            self.query,
+            self.batch,
+            self.retired,
+            rows=self.rows,
+            plannings=self.plannings,
+            topics=self.topics,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -85,7 +96,7 @@ class Done:
     batch: str
     retired: tuple[str | None, ...] = ()
     given_up: tuple[str, ...] = ()
-    """See `Nothing`."""
+    """See `NoDecision`."""
     rows: int | None = None
     """See `Decided`."""
     plannings: tuple[Planning, ...] = ()
@@ -94,4 +105,4 @@ class Done:
     """See `Decided`."""
 
 
-LogState = Nothing | Decided[T_co] | Done
+ScopeStateOf = NoDecision | Decided[T_co] | Done

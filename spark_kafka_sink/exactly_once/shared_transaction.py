@@ -26,7 +26,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import decision_record, decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.scope_state import Decided, Nothing
+from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
@@ -105,7 +105,7 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
     return shared.pop() if shared else None
 
 
-def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
+def written_ranges(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
     """Return the records written to each partition; each partition must have only one task.
 
     Args:
@@ -234,7 +234,7 @@ def begin_shared(
         TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
     state = recover_scope(scope_client, lambda _: reset, create=True)
-    if scope_client.scope.kind is not ScopeKind.STREAM and not isinstance(state, Nothing):
+    if scope_client.scope.kind is not ScopeKind.STREAM and not isinstance(state, NoDecision):
         return state, None
     _check_brokers(scope_client)
     shared = scope_client.begin(timeout_ms)
@@ -243,7 +243,7 @@ def begin_shared(
 
 def commit_shared(
     scope_client: ScopeClient,
-    caller: decision_rules.Caller,
+    write: decision_rules.BatchWrite,
     shared: OpenTransaction,
     results: Sequence[TaskResult],
 ) -> CommitOutcome:
@@ -251,7 +251,7 @@ def commit_shared(
 
     Args:
         scope_client: the operations of the scope.
-        caller: the batch and its query.
+        write: the batch and its query.
         shared: the transaction.
         results: results of all tasks, none of which has skipped the batch.
 
@@ -261,9 +261,9 @@ def commit_shared(
         BrokerUnavailableError: max.block.ms has passed; `abort_shared` determines what is visible.
     """
     try:
-        return _commit(scope_client, caller, shared, results)
+        return _commit(scope_client, write, shared, results)
     except errors.FencedError as error:
-        return _fenced(scope_client, caller, results, error)
+        return _fenced(scope_client, write, results, error)
     except errors.BrokerUnavailableError:
         raise
     except errors.KafkaProdError:
@@ -273,7 +273,7 @@ def commit_shared(
 
 def abort_shared(
     scope_client: ScopeClient,
-    caller: decision_rules.Caller | None,
+    write: decision_rules.BatchWrite | None,
     shared: OpenTransaction,
     batch: str,
     results: Sequence[TaskResult],
@@ -285,7 +285,7 @@ def abort_shared(
 
     Args:
         scope_client: the operations of the scope.
-        caller: the batch and its query; None if no task has reported.
+        write: the batch and its query; None if no task has reported.
         shared: the transaction.
         batch: number or name of the batch.
         results: results of the tasks that finished.
@@ -296,11 +296,11 @@ def abort_shared(
     scope_client.end_epoch(shared)
     state = recover_scope(
         scope_client,
-        lambda decided: caller is None or not decision_rules.is_same_batch(decided, caller),
+        lambda decided: write is None or not decision_rules.is_same_batch(decided, write),
     )
     is_written = (
-        caller is not None
-        and decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP
+        write is not None
+        and decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP
     )
     return CommitOutcome(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
@@ -325,28 +325,28 @@ def _check_brokers(scope_client: ScopeClient) -> None:
 
 def _commit(
     scope_client: ScopeClient,
-    caller: decision_rules.Caller,
+    write: decision_rules.BatchWrite,
     shared: OpenTransaction,
     results: Sequence[TaskResult],
 ) -> CommitOutcome:
-    owners = owners_of(results)
+    owners = written_ranges(results)
     if not owners and scope_client.scope.kind is ScopeKind.RUN:
         _try_abort(scope_client, shared)  # The brokers might have rejected all rows.
-        return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
-    record = scope_client.log.read_fenced()
+        return CommitOutcome(status=CommitStatus.EMPTY, batch=write.batch)
+    record = scope_client.log.read_after_fence()
     state = decision_record.state_of(record)
     if isinstance(state, Decided):
         # A driver without atomicBatch has decided the batch since planning.
         state = recover_scope(
-            scope_client, lambda decided: decision_rules.takes_over(decided, caller)
+            scope_client, lambda decided: decision_rules.replaces_query(decided, write)
         )
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
-    step = decision_rules.next_commit_step(state, caller, no_tasks)
+    step = decision_rules.next_commit_step(state, write, no_tasks)
     if isinstance(step, decision_rules.RejectBatch):
-        raise rejection_error(step.rejection, scope_client.scope, state, caller)
+        raise rejection_error(step.rejection, scope_client.scope, state, write)
     if isinstance(step, decision_rules.AlreadyDone):
         _try_abort(scope_client, shared)
-        outcome = _outcome(scope_client, caller, CommitStatus.ALREADY_WRITTEN, state)
+        outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=bool(owners))
     assert isinstance(step, decision_rules.Decide)
 
@@ -359,33 +359,33 @@ def _commit(
     # between, the record is in a new transaction, which could be committed without the rows.
     second_check = check if owners and not shared.version.bumps_epoch else None
     done = decision_record.DecisionRecord(
-        state=decision_rules.finished(step.decided),
+        state=step.decided.to_done(),
         at_ms=scope_client.timer.wall_ms(),
         transactions=1 if owners else 0,
         records=sum(owner.records for owner in owners.values()),
     )
     scope_client.log.append(shared, done, "commit", before_commit=second_check)
     outcome = _outcome(
-        scope_client, caller, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
+        scope_client, write, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
     )
     return replace(outcome, transactions=done.transactions, records=done.records)
 
 
 def _fenced(
     scope_client: ScopeClient,
-    caller: decision_rules.Caller,
+    write: decision_rules.BatchWrite,
     results: Sequence[TaskResult],
     error: errors.FencedError,
 ) -> CommitOutcome:
     """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
     state = recover_scope(
-        scope_client, lambda decided: not decision_rules.is_same_batch(decided, caller)
+        scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)
     )
-    if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
-        outcome = _outcome(scope_client, caller, CommitStatus.ALREADY_WRITTEN, state)
+    if decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP:
+        outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=_is_aborted(scope_client, results))
     raise errors.TransactionError(
-        f"the transaction of batch {caller.batch} of {scope_client.scope} ended before it could be "
+        f"the transaction of batch {write.batch} of {scope_client.scope} ended before it could be "
         "committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
         "newer driver has taken over",
         kafka_error=error.kafka_error,
@@ -417,14 +417,14 @@ def _try_abort(scope_client: ScopeClient, shared: OpenTransaction) -> None:
 
 def _outcome(
     scope_client: ScopeClient,
-    caller: decision_rules.Caller,
+    write: decision_rules.BatchWrite,
     status: CommitStatus,
     state: decision_record.ScopeState,
 ) -> CommitOutcome:
     aborted = abort_orphans(scope_client, state)
     return CommitOutcome(
         status=status,
-        batch=caller.batch,
+        batch=write.batch,
         aborted=len(aborted.ended),
         timings=scope_client.timer.timings,
     )

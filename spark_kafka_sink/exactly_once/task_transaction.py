@@ -120,7 +120,7 @@ class TaskResult:
             )
 
 
-def partitions_to_list(tasks: int) -> int:
+def max_listed_partitions(tasks: int) -> int:
     """Return the maximum number of partitions per task that a decision lists."""
     return max(1, _LISTED // max(1, tasks))
 

@@ -72,7 +72,7 @@ class ScopeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTarget:
+class WriteDestination:
     """Topic and name that distinguish writes with the same batchId.
 
     A foreachBatch function may write to several topics with one batchId.
@@ -89,7 +89,7 @@ class WriteTarget:
         return where if self.name is None else f"named {self.name} {where}"
 
 
-_ANY_TOPIC = WriteTarget()
+_ANY_TOPIC = WriteDestination()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Scope:
     """Value of the option transactionalIdPrefix."""
     name: str = ""
     """The batchId, or the random id of a run; empty for a stream."""
-    target: WriteTarget | None = None
+    target: WriteDestination | None = None
     """Target of a batch; None for a stream or a run."""
 
     @classmethod
@@ -115,7 +115,7 @@ class Scope:
         return cls(kind=ScopeKind.STREAM, prefix=prefix)
 
     @classmethod
-    def batch(cls, prefix: str, batch_id: str, target: WriteTarget = _ANY_TOPIC) -> Self:
+    def batch(cls, prefix: str, batch_id: str, target: WriteDestination = _ANY_TOPIC) -> Self:
         """Return the scope of a batch write with a batchId.
 
         Raises:
@@ -156,7 +156,7 @@ class TaskTransactionalId:
     @property
     def claim_id(self) -> str:
         """The id that only one attempt for this Spark partition can claim (atomicBatch=true)."""
-        base = driver_id(self.scope)
+        base = driver_transactional_id(self.scope)
         if self.scope.kind is ScopeKind.STREAM:
             base = f"{base}/{_quoted(self.query_id or '')}/{self.batch}"
         return f"{base}/{self.nonce}/{self.partition}"
@@ -171,7 +171,7 @@ def new_nonce() -> str:
     return token_hex(NONCE_BYTES)
 
 
-def driver_id(scope: Scope) -> str:
+def driver_transactional_id(scope: Scope) -> str:
     """Return the driver's transactional id, which is also the scope's key in the decision log."""
     base = f"{scope.prefix}/{scope.kind.value}"
     if scope.kind is ScopeKind.STREAM:
@@ -185,7 +185,7 @@ def abort_flag_id(scope: Scope, nonce: str) -> str:
     The id contains neither batch nor query, because abort() cannot determine the query if no task
     has reported a result.
     """
-    return f"{driver_id(scope)}/{nonce}"
+    return f"{driver_transactional_id(scope)}/{nonce}"
 
 
 def parse_driver_id(text: str) -> Scope | None:
@@ -233,7 +233,7 @@ def nonces_of(transactions: Iterable[TaskTransaction]) -> frozenset[str]:
 
 def tasks_pattern(scope: Scope) -> str:
     """Return an RE2 pattern that matches the ids of the scope's tasks, for ListTransactions."""
-    base = re.escape(driver_id(scope))
+    base = re.escape(driver_transactional_id(scope))
     batch = f"/{_NAME}/[0-9]+" if scope.kind is ScopeKind.STREAM else ""
     return f"^{base}{batch}/{_ATTEMPT}$"
 
@@ -243,7 +243,7 @@ def prefix_pattern(prefix: str) -> str:
     return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
 
 
-def _target_id(target: WriteTarget | None) -> str:
+def _target_id(target: WriteDestination | None) -> str:
     """Return the suffix of a driver's id for this target; empty without a target."""
     if target is None:
         return ""
@@ -254,7 +254,7 @@ def _target_id(target: WriteTarget | None) -> str:
 def _named_scope(
     prefix: str, kind: str, name: str, target: str | None, topic: str | None, write: str | None
 ) -> Scope | None:
-    """Return the scope, or None if `driver_id` would not produce this id."""
+    """Return the scope, or None if `driver_transactional_id` would not produce this id."""
     quoted = [part for part in (name, topic, write) if part is not None]
     if None in map(_unquoted, quoted) or (target is None) == (kind == ScopeKind.BATCH):
         return None
@@ -262,7 +262,7 @@ def _named_scope(
         kind=ScopeKind(kind),
         prefix=prefix,
         name=unquote(name),
-        target=WriteTarget(topic=topic and unquote(topic), name=write and unquote(write))
+        target=WriteDestination(topic=topic and unquote(topic), name=write and unquote(write))
         if target
         else None,
     )

@@ -148,7 +148,7 @@ class ProducerIdRequester:
         if node is None:
             return
         version = network.broker(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
-        self.producer_state.transition_to(ProducerIdState.REQUESTED)
+        self.identity.transition_to(ProducerIdState.REQUESTED)
         request = Request.of(ApiKey.INIT_PRODUCER_ID, version, init_producer_id(None), self)
         network.send(node.node_id, request, now)
 

@@ -208,13 +208,13 @@ def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool = 
     """
     if config.preflight is Preflight.OFF and not config.topic_creation.create:
         return
-    from spark_kafka_sink.diagnostics.broker_queries import Intent  # needed only for a check
+    from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite  # needed only for a check
     from spark_kafka_sink.diagnostics.preflight import PREFLIGHT
 
     located = replace(config, producer=with_shipped_files(config.producer))
-    intent = Intent(config=located, has_key=roles.has_key)
+    write = PlannedWrite(config=located, has_key=roles.has_key)
     start = latest_query_start() if of_stream else None
-    PREFLIGHT.check(intent, of_stream=of_stream, start=start, only_errors=only_errors_are_logged())
+    PREFLIGHT.check(write, of_stream=of_stream, start=start, only_errors=only_errors_are_logged())
 
 
 def _check_statistics_path(config: SinkConfig) -> None:

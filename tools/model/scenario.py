@@ -18,13 +18,13 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     AbortOurs,
     AlreadyDone,
     BatchVerdict,
-    Caller,
+    BatchWrite,
     Decide,
     GiveUp,
     RejectBatch,
     RollForward,
 )
-from spark_kafka_sink.exactly_once.scope_state import Decided, Nothing
+from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.steps import orphans
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from tools.model.world import (
@@ -59,7 +59,7 @@ class Runner:
     checkpoint: int = 0
     reset: bool = False
     starts: bool = True
-    """False if the driver is only used as the ghost of another driver's commit()."""
+    """False if the driver is only used for the interrupted commit() of another driver."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +85,10 @@ class Scenario:
     interrupts: int = 0
     failures: int = 0
 
-    def caller(self, runner: int, batch: int) -> Caller:
-        """Return the caller that represents a driver which runs a batch."""
+    def batch_write(self, runner: int, batch: int) -> BatchWrite:
+        """Return the write of a driver that runs a batch."""
         who = self.runners[runner]
-        return Caller(
+        return BatchWrite(
             query=who.query,
             batch=self.batch_name(runner, batch),
             resets_state=who.reset,
@@ -113,7 +113,7 @@ class Scenario:
         """Return the start state."""
         checkpoints = 1 + max(runner.checkpoint for runner in self.runners)
         return World(
-            log=Nothing(),
+            log=NoDecision(),
             spark=(0,) * checkpoints,
             drivers=tuple(
                 Driver(Pc.DOWN if runner.starts else Pc.FINISHED) for runner in self.runners
@@ -132,7 +132,7 @@ TASKS = 2
 ONE = (Runner(),)
 _JOB = Runner(query=None, checkpoint=0)
 QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
-GHOST = (Runner(), Runner(starts=False))
+INTERRUPTED = (Runner(), Runner(starts=False))
 """The second driver represents a commit() that continues although it has raised."""
 RESETTING = Scenario(
     name="two queries that both reset",
@@ -190,14 +190,14 @@ SCENARIOS = (
     Scenario(name="two drivers and a former leader of the log", batches=1, stale=1, unclear=1),
     Scenario(
         name="a former leader of the log, and commit() continues while abort() runs",
-        runners=GHOST,
+        runners=INTERRUPTED,
         batches=1,
         stale=1,
         interrupts=1,
     ),
     Scenario(
         name="commit() continues while abort() runs",
-        runners=GHOST,
+        runners=INTERRUPTED,
         crashes=1,
         timeouts=1,
         interrupts=1,
@@ -217,17 +217,19 @@ FULL = Scenario(
 class Rules:
     """The decision functions and rules of a protocol; planted bugs replace some of them."""
 
-    judge: Callable[[State, Caller], BatchVerdict | BatchRejection] = decision_rules.judge
+    batch_verdict: Callable[[State, BatchWrite], BatchVerdict | BatchRejection] = (
+        decision_rules.batch_verdict
+    )
     commit_step: Callable[
-        [State, Caller, tuple[Transaction, ...]],
+        [State, BatchWrite, tuple[Transaction, ...]],
         RollForward[Transaction] | Decide[Transaction] | AlreadyDone | RejectBatch,
     ] = decision_rules.next_commit_step
     abort_reads: bool = True
     """abort() fences and reads the log if commit() might have run."""
-    abort_step: Callable[[State, Caller], RollForward[Transaction] | GiveUp | AbortOurs] = (
+    abort_step: Callable[[State, BatchWrite], RollForward[Transaction] | GiveUp | AbortOurs] = (
         decision_rules.next_abort_step
     )
-    commit_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.commit_outcome
+    end_txn_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.end_txn_outcome
     is_orphan: Callable[[State, OrphanCandidate, frozenset[str]], bool] = (
         lambda state, candidate, given_up: orphans.is_orphan(state, candidate, given_up=given_up)
     )
@@ -287,13 +289,15 @@ class Turn(NamedTuple):
         return seen
 
     @property
-    def caller(self) -> Caller:
-        """The driver as a caller of the product's decision functions."""
+    def batch_write(self) -> BatchWrite:
+        """The driver's write, for the product's decision functions."""
         driver, scenario = self.driver, self.context.scenario
-        caller = scenario.caller(self.number, driver.batch)
+        batch_write = scenario.batch_write(self.number, driver.batch)
         if scenario.function:
-            return replace(caller, nonces=frozenset({driver.nonce}), run=driver.run)
-        return replace(caller, nonces=frozenset({driver.nonce})) if driver.ours else caller
+            return replace(batch_write, nonces=frozenset({driver.nonce}), run=driver.run)
+        return (
+            replace(batch_write, nonces=frozenset({driver.nonce})) if driver.ours else batch_write
+        )
 
     @property
     def may_append(self) -> bool:
@@ -315,7 +319,7 @@ class Turn(NamedTuple):
         tail = f"/a{attempt}" if self.context.rules.attempt_in_id else ""
         driver = self.driver
         batch = self.context.scenario.rows_name(self.number, driver.batch)
-        return transaction(self.caller.query, batch, driver.nonce, partition, tail)
+        return transaction(self.batch_write.query, batch, driver.nonce, partition, tail)
 
     def orphans(self) -> tuple[Transaction, ...]:
         """Return the unfinished transactions that may be aborted, given the log that was read."""
@@ -352,8 +356,8 @@ class Turn(NamedTuple):
         return self.put(self.driver._replace(**changes))
 
     def stop(self) -> Turn:
-        """Stop the driver. It can be restarted unless it is a ghost."""
-        return self.put(Driver(Pc.FINISHED if self.driver.ghost else Pc.DOWN))
+        """Stop the driver. It can be restarted unless it is an interrupted commit()."""
+        return self.put(Driver(Pc.FINISHED if self.driver.interrupted else Pc.DOWN))
 
     def spend(self, **faults: int) -> Turn:
         """Subtract the given numbers of faults from the budget."""
@@ -370,7 +374,7 @@ class Turn(NamedTuple):
     def commit(self, transaction: Transaction) -> tuple[Turn, EndOutcome]:
         """Call EndTxn(commit)."""
         world, code = self.world.commit(transaction, self.context.scenario.version)
-        return self.on(world), self.context.rules.commit_outcome(code)
+        return self.on(world), self.context.rules.end_txn_outcome(code)
 
     def abort(self, transactions: Iterable[Transaction]) -> Turn:
         """Call EndTxn(abort)."""

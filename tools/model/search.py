@@ -5,25 +5,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
 from spark_kafka_sink.exactly_once.decision_rules import (
     AbortOurs,
     AlreadyDone,
     BatchVerdict,
-    Caller,
+    BatchWrite,
     Decide,
     GiveUp,
     RejectBatch,
     RollForward,
-    judge,
+    batch_verdict,
     next_abort_step,
     next_commit_step,
 )
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tools.model.scenario import (
-    GHOST,
+    INTERRUPTED,
     ONE,
     QUERIES,
     RESETTING,
@@ -226,7 +226,7 @@ AbortStep = RollForward[Transaction] | GiveUp | AbortOurs
 
 
 _State = Callable[[State], State]
-_Caller = Callable[[State, Caller], Caller]
+_Caller = Callable[[State, BatchWrite], BatchWrite]
 
 
 @dataclass(frozen=True)
@@ -239,21 +239,29 @@ class Planted:
     sign: str
 
 
-def _deciding(state: _State = lambda log: log, caller: _Caller = lambda _, caller: caller) -> Rules:
+def _deciding(
+    state: _State = lambda log: log, batch_write: _Caller = lambda _, batch_write: batch_write
+) -> Rules:
     """Return rules in which all functions up to the decision to commit get other arguments."""
     return Rules(
-        judge=lambda log, who: judge(state(log), caller(log, who)),
-        commit_step=lambda log, who, ours: next_commit_step(state(log), caller(log, who), ours),
+        batch_verdict=lambda log, who: batch_verdict(state(log), batch_write(log, who)),
+        commit_step=lambda log, who, ours: next_commit_step(
+            state(log), batch_write(log, who), ours
+        ),
     )
 
 
-def _same_query(state: State, caller: Caller) -> Caller:
-    return caller if isinstance(state, Nothing) else replace(caller, query=state.query)
+def _same_query(state: State, batch_write: BatchWrite) -> BatchWrite:
+    return batch_write if isinstance(state, NoDecision) else replace(batch_write, query=state.query)
 
 
-def _commits_any_query(state: State, caller: Caller, ours: tuple[Transaction, ...]) -> CommitStep:
-    step = next_commit_step(state, _same_query(state, caller), ours)
-    return Decide(replace(step.decided, query=caller.query)) if isinstance(step, Decide) else step
+def _commits_any_query(
+    state: State, batch_write: BatchWrite, ours: tuple[Transaction, ...]
+) -> CommitStep:
+    step = next_commit_step(state, _same_query(state, batch_write), ours)
+    return (
+        Decide(replace(step.decided, query=batch_write.query)) if isinstance(step, Decide) else step
+    )
 
 
 def _without_retired(state: State) -> State:
@@ -263,7 +271,7 @@ def _without_retired(state: State) -> State:
 
 
 def _fenced_is_committed(code: int) -> EndOutcome:
-    return EndOutcome.COMMITTED if code == ErrorCode.producer_fenced else commit_outcome(code)
+    return EndOutcome.COMMITTED if code == ErrorCode.producer_fenced else end_txn_outcome(code)
 
 
 def _any_other(state: State, candidate: OrphanCandidate, given_up: frozenset[str]) -> bool:
@@ -271,18 +279,22 @@ def _any_other(state: State, candidate: OrphanCandidate, given_up: frozenset[str
     return candidate.transactional_id not in decided
 
 
-def _leaves_no_mark(state: State, caller: Caller) -> AbortStep:
-    step = next_abort_step(state, caller)
+def _leaves_no_mark(state: State, batch_write: BatchWrite) -> AbortStep:
+    step = next_abort_step(state, batch_write)
     return AbortOurs() if isinstance(step, GiveUp) else step
 
 
-def _notes_nothing(state: State, caller: Caller, ours: tuple[Transaction, ...]) -> CommitStep:
-    step = next_commit_step(state, caller, ours)
+def _notes_nothing(
+    state: State, batch_write: BatchWrite, ours: tuple[Transaction, ...]
+) -> CommitStep:
+    step = next_commit_step(state, batch_write, ours)
     return AlreadyDone() if isinstance(step, AlreadyDone) else step
 
 
-def _notes_itself_alone(state: State, caller: Caller, ours: tuple[Transaction, ...]) -> CommitStep:
-    step = next_commit_step(state, caller, ours)
+def _notes_itself_alone(
+    state: State, batch_write: BatchWrite, ours: tuple[Transaction, ...]
+) -> CommitStep:
+    step = next_commit_step(state, batch_write, ours)
     if not isinstance(step, AlreadyDone) or step.done is None:
         return step
     return AlreadyDone(replace(step.done, plannings=step.done.plannings[-1:]))
@@ -303,15 +315,17 @@ PLANTED = (
     Planted(
         "marker not checked",
         Rules(
-            judge=lambda _, __: BatchVerdict.WRITE,
-            commit_step=lambda _, caller, ours: Decide(Decided(caller.query, caller.batch, ours)),
+            batch_verdict=lambda _, __: BatchVerdict.WRITE,
+            commit_step=lambda _, batch_write, ours: Decide(
+                Decided(batch_write.query, batch_write.batch, ours)
+            ),
         ),
         _DIES,
         "DOUBLED",
     ),
     Planted(
         "queryId not compared",
-        replace(_deciding(caller=_same_query), commit_step=_commits_any_query),
+        replace(_deciding(batch_write=_same_query), commit_step=_commits_any_query),
         Scenario(name="two queries", runners=QUERIES, batches=1, goal=Goal.ANY),
         "LOST",
     ),
@@ -332,7 +346,7 @@ PLANTED = (
     ),
     Planted(
         "PRODUCER_FENCED (90) treated as success",
-        Rules(commit_outcome=_fenced_is_committed),
+        Rules(end_txn_outcome=_fenced_is_committed),
         _one("a timeout", version=Version.V1, timeouts=1),
         "LOST",
     ),
@@ -351,7 +365,7 @@ PLANTED = (
     Planted(
         "abort() does not block a running commit()",
         Rules(abort_step=_leaves_no_mark),
-        Scenario(name="an interrupted commit()", runners=GHOST, batches=1, interrupts=1),
+        Scenario(name="an interrupted commit()", runners=INTERRUPTED, batches=1, interrupts=1),
         "HARMED",
     ),
     Planted(
@@ -368,7 +382,7 @@ PLANTED = (
     ),
     Planted(
         "writes of a function not distinguished",
-        _deciding(caller=lambda _, caller: replace(caller, run=None)),
+        _deciding(batch_write=lambda _, batch_write: replace(batch_write, run=None)),
         _FUNCTION,
         "LOST",
     ),

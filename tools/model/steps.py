@@ -17,9 +17,8 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     RejectBatch,
     RollForward,
     abort_needs_fence,
-    finished,
     next_planning_step,
-    takes_over,
+    replaces_query,
 )
 from tools.model.scenario import TASKS, Context, Turn
 from tools.model.world import (
@@ -76,7 +75,7 @@ def plan_end(turn: Turn) -> Successors:
     turn, torn = turn.roll_forward()
     if torn is not None and not turn.context.scenario.runners[turn.number].reset:
         return [(f"planning stops at {torn}", turn.put(Driver(Pc.TORN)))]
-    started = _start_tasks(turn.now(seen=finished(decided)))
+    started = _start_tasks(turn.now(seen=decided.to_done()))
     return [("planning commits the decided transactions", started)]
 
 
@@ -99,12 +98,12 @@ def _unused(who: str, used: set[str]) -> str:
 
 def run_tasks(turn: Turn) -> Successors:
     """Run all tasks, which check the batch and then write it, skip it, or fail."""
-    verdict = turn.context.rules.judge(turn.seen, turn.caller)
+    verdict = turn.context.rules.batch_verdict(turn.seen, turn.batch_write)
     if verdict is BatchVerdict.SKIP:
         return [("the tasks skip the batch", _returned(turn, (None,) * TASKS))]
     if verdict is not BatchVerdict.WRITE:
-        refused = turn.now(pc=Pc.RAISED, complete=False, seen=None)
-        return [(f"the tasks reject the batch: {verdict}", refused)]
+        rejected = turn.now(pc=Pc.RAISED, complete=False, seen=None)
+        return [(f"the tasks reject the batch: {verdict}", rejected)]
     may_lose = [min(left, turn.has_rows(task)) for task, left in enumerate(turn.world.budget.lost)]
     choices = product(*[(False, True)[: 1 + loses] for loses in may_lose])
     successors = [_write(turn, lost) for lost in choices]
@@ -157,7 +156,7 @@ def commit_second(turn: Turn) -> Successors:
 
 def append(turn: Turn) -> Successors:
     """Append the decision with the epoch from InitProducerId."""
-    record = turn.decided if turn.decided.transactions else finished(turn.decided)
+    record = turn.decided if turn.decided.transactions else turn.decided.to_done()
     if not turn.may_append:
         return [("the append is fenced", _fenced(turn))]
     if turn.context.rules.check and not _all_open(turn):
@@ -196,7 +195,7 @@ def _unclear(turn: Turn, what: str, record: State) -> Successors:
 
 def roll_forward(turn: Turn) -> Successors:
     """Commit the transactions of the decision that was found, even if it is another driver's."""
-    taken_over = takes_over(turn.decided, turn.caller)
+    taken_over = replaces_query(turn.decided, turn.batch_write)
     turn, torn = turn.roll_forward()
     if torn is not None and not taken_over:
         return [(f"commit() stops at {torn}", turn.put(Driver(Pc.TORN)))]
@@ -225,7 +224,7 @@ def done(turn: Turn) -> Successors:
         ]
     if turn.is_stale:
         return [(_STALE, raised(turn))]
-    state = finished(turn.decided)
+    state = turn.decided.to_done()
     after = turn.append(state).now(first=None, seen=state, decided=None, rolling=False)
     return [
         ("the done record is appended", _ask_commit(after) if rolling else after.now(pc=Pc.LIST))
@@ -250,7 +249,7 @@ def sweep(turn: Turn) -> Successors:
 def spark_log(turn: Turn) -> Successors:
     """Add the batch to Spark's commit log, which fails if the log already contains it."""
     scenario, driver, spark = turn.context.scenario, turn.driver, list(turn.world.spark)
-    if driver.ghost:
+    if driver.interrupted:
         return [("the result of commit() is lost", turn.stop())]
     batch, last = driver.batch, driver.batch + 1 == scenario.batches
     if scenario.function and not last:
@@ -267,7 +266,7 @@ def spark_log(turn: Turn) -> Successors:
 
 def raised(turn: Turn) -> Turn:
     """Let commit() raise, after which Spark calls abort() with the same messages."""
-    if turn.driver.ghost:
+    if turn.driver.interrupted:
         return turn.stop()
     return turn.put(turn.driver.reset(Pc.RAISED)._replace(complete=True))
 
@@ -285,7 +284,7 @@ def _fenced(turn: Turn) -> Turn:
 
 def _ask_commit(turn: Turn) -> Turn:
     rules = turn.context.rules
-    match rules.commit_step(turn.seen, turn.caller, turn.driver.ours):
+    match rules.commit_step(turn.seen, turn.batch_write, turn.driver.ours):
         case RejectBatch():
             return _fenced(turn)
         case RollForward(decided=decided):
@@ -393,7 +392,7 @@ def _commit_decided(turn: Turn, then: Callable[[Turn], Turn], how: str = "") -> 
 
 def abort_done(turn: Turn) -> Successors:
     """Append the done record, unless another driver has fenced this driver."""
-    return _append_in_abort(turn, "abort() appends the done record", finished(turn.decided))
+    return _append_in_abort(turn, "abort() appends the done record", turn.decided.to_done())
 
 
 def give_up(turn: Turn) -> Successors:
@@ -418,7 +417,7 @@ def abort_ours(turn: Turn) -> Successors:
 
 
 def _ask_abort(turn: Turn) -> Turn:
-    match turn.context.rules.abort_step(turn.seen, turn.caller):
+    match turn.context.rules.abort_step(turn.seen, turn.batch_write):
         case RollForward(decided=decided):
             return turn.now(pc=Pc.ABORT_END, decided=decided, seen=None)
         case GiveUp(state=state):
@@ -503,5 +502,5 @@ def _interrupt(turn: Turn) -> Turn:
     turn = turn.spend(interrupts=1)
     if turn.world.holder == 0:
         turn = turn.on(turn.world._replace(holder=1))
-    ghost = turn.driver._replace(ghost=True)
-    return raised(turn._replace(number=1).put(ghost)._replace(number=0))
+    interrupted = turn.driver._replace(interrupted=True)
+    return raised(turn._replace(number=1).put(interrupted)._replace(number=0))

@@ -8,7 +8,13 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple, TypeVar
 
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, LogState, Nothing, Planning
+from spark_kafka_sink.exactly_once.scope_state import (
+    Decided,
+    Done,
+    NoDecision,
+    Planning,
+    ScopeStateOf,
+)
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 T = TypeVar("T")
@@ -103,7 +109,7 @@ class Pc(StrEnum):
 
 ENDED = frozenset({Pc.FINISHED, Pc.TORN})
 
-State = LogState[Transaction]
+State = ScopeStateOf[Transaction]
 
 
 class Driver(NamedTuple):
@@ -131,7 +137,7 @@ class Driver(NamedTuple):
     """The transactions that are still to be ended."""
     complete: bool = False
     """True if all tasks had returned before abort()."""
-    ghost: bool = False
+    interrupted: bool = False
     """True for a commit() that continues although it has raised in its driver."""
 
     @property
@@ -263,14 +269,14 @@ class World(NamedTuple):
 
 def describe_log(state: State) -> str:
     """Return a text that describes the state of the log, for traces."""
-    if isinstance(state, Nothing):
+    if isinstance(state, NoDecision):
         return f"nothing{_marks(state)}"
     if isinstance(state, Done):
         return f"done {state.query or 'job'}/{state.batch}{_marks(state)}"
     return f"decided {' + '.join(sorted(state.transactional_ids)) or state.batch}"
 
 
-def _marks(state: Nothing | Done) -> str:
+def _marks(state: NoDecision | Done) -> str:
     return f", given up {' '.join(state.given_up)}" if state.given_up else ""
 
 
@@ -318,7 +324,7 @@ def normalised(world: World) -> World:
 
 def _without_dead_marks(world: World) -> World:
     """Drop the marks with nonces that no driver has."""
-    if not any(isinstance(state, Nothing | Done) and state.given_up for state in world.known):
+    if not any(isinstance(state, NoDecision | Done) and state.given_up for state in world.known):
         return world
     nonces = {driver.nonce for driver in world.drivers}
     drivers = tuple(
@@ -360,5 +366,5 @@ def _marked(state: State | None, nonces: set[str]) -> State | None:
     return state if state is None or isinstance(state, Decided) else _unmarked(state, nonces)
 
 
-def _unmarked(state: Nothing | Done, nonces: set[str]) -> Nothing | Done:
+def _unmarked(state: NoDecision | Done, nonces: set[str]) -> NoDecision | Done:
     return replace(state, given_up=tuple(sorted(nonces.intersection(state.given_up))))

@@ -5,7 +5,7 @@ In reading order:
 - `call_timer`: the time limit of one planning, commit or abort, and the durations of its parts
 - `scope_log`: reads, appends and confirms the records of a scope in the decision log
 - `scope_client`: fences, ends and describes transactions of a scope, and checks the brokers
-- `alive_checks`: whether the tasks' transactions last until they are committed
+- `transaction_checks`: whether the tasks' transactions last until they are committed
 - `commit`: the commit of a batch
 - `end_transactions`: ends the transactions of decided batches, and records the outcome
 - `fates`: the outcome of each transaction of a decided batch

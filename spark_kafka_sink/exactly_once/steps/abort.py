@@ -11,15 +11,15 @@ from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, ScopeState, state_of
-from spark_kafka_sink.exactly_once.scope_state import Decided, Nothing
-from spark_kafka_sink.exactly_once.steps.alive_checks import is_any_committed
+from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
-    abort_all_orphans,
+    abort_listed_orphans,
     abort_orphans,
     abort_own,
 )
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
+from spark_kafka_sink.exactly_once.steps.transaction_checks import is_any_committed
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
@@ -65,21 +65,21 @@ def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Abor
 
     The nonces may come from a planning file that another driver has since replaced, or from an
     earlier planning of a stopped query. In these cases, a commit() may already have
-    decided these transactions, or may be about to; see `ScopeClient.check_alive`.
+    decided these transactions, or may be about to; see `ScopeClient.check_committable`.
     """
     try:
         scope_client.create_abort_flags(nonces)
-        records = scope_client.log.read_unfenced()
+        records = scope_client.log.read_and_await_markers()
     except KafkaProdError as error:
         return Aborted(problem=error.message)
     if scope_client.log.is_deciding():
         return Aborted(problem=_DECIDING)
     record = records.latest(scope_client.scope)
-    return abort_all_orphans(scope_client, state_of(record), nonces)
+    return abort_listed_orphans(scope_client, state_of(record), nonces)
 
 
 def abort_batch(
-    scope_client: ScopeClient, caller: decision_rules.Caller, tasks: Sequence[TaskTransaction]
+    scope_client: ScopeClient, write: decision_rules.BatchWrite, tasks: Sequence[TaskTransaction]
 ) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
@@ -89,7 +89,7 @@ def abort_batch(
 
     Args:
         scope_client: the operations of the scope.
-        caller: the batch and its query, with the nonce of its planning.
+        write: the batch and its query, with the nonce of its planning.
         tasks: transactions of its tasks.
 
     Raises:
@@ -99,25 +99,25 @@ def abort_batch(
     """
     descriptions = scope_client.describe_or_empty([task.transactional_id for task in tasks])
     if all(_is_ended(task, descriptions.get(task.transactional_id)) for task in tasks):
-        return _finish_without_fence(scope_client, caller, tasks, descriptions)
+        return _finish_without_fence(scope_client, write, tasks, descriptions)
     owner = scope_client.fence()
-    record = scope_client.log.read_fenced()
+    record = scope_client.log.read_after_fence()
     logged = state_of(record)
-    if isinstance(logged, Nothing) and scope_client.scope.kind is ScopeKind.RUN:
+    if isinstance(logged, NoDecision) and scope_client.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(scope_client, tasks, descriptions)
         if _is_finished_run(scope_client, tasks, descriptions):
-            return _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
-    state, torn = _settle(scope_client, owner, record, caller)
+            return _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, write.batch, Aborted())
+    state, torn = _settle(scope_client, owner, record, write)
     if torn is not None:
-        return _abort_after_torn(scope_client, caller, tasks, logged, torn)
+        return _abort_after_torn(scope_client, write, tasks, logged, torn)
     own_ids = [task.transactional_id for task in tasks]
     aborted = abort_own(scope_client, tasks, decision_rules.never_decided(logged, own_ids))
-    aborted += abort_orphans(scope_client, logged, caller.nonces)
+    aborted += abort_orphans(scope_client, logged, write.nonces)
     status = CommitStatus.ABORTED
-    if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP:
+    if decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP:
         rolled = isinstance(logged, Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
-    outcome = _outcome(scope_client, status, caller.batch, aborted)
+    outcome = _outcome(scope_client, status, write.batch, aborted)
     if status is CommitStatus.ABORTED or not decision_rules.is_superseded(logged, own_ids):
         return outcome
     descriptions = _described_again(scope_client, tasks, descriptions)
@@ -128,9 +128,9 @@ def _settle(
     scope_client: ScopeClient,
     owner: OpenTransaction,
     record: DecisionRecord | None,
-    caller: decision_rules.Caller,
+    write: decision_rules.BatchWrite,
 ) -> tuple[ScopeState, TornTransactionError | None]:
-    """Commit the decision in the log, and record that the caller's plannings are given up.
+    """Commit the decision in the log, and record that the plannings of the write are given up.
 
     Nothing is recorded after a torn batch, because the log must keep its record.
 
@@ -139,7 +139,7 @@ def _settle(
     """
     state = state_of(record)
     while not isinstance(
-        step := decision_rules.next_abort_step(state, caller), decision_rules.AbortOurs
+        step := decision_rules.next_abort_step(state, write), decision_rules.AbortOurs
     ):
         if isinstance(step, decision_rules.RollForward):
             fates = () if record is None else record.fates
@@ -147,7 +147,7 @@ def _settle(
                 owner = roll_forward(scope_client, owner, step.decided, None, fates)
             except TornTransactionError as error:
                 return state, error
-            state = decision_rules.finished(step.decided)
+            state = step.decided.to_done()
         else:
             state = step.state
             owner = scope_client.log.append(
@@ -158,37 +158,37 @@ def _settle(
 
 def _abort_after_torn(
     scope_client: ScopeClient,
-    caller: decision_rules.Caller,
+    write: decision_rules.BatchWrite,
     tasks: Sequence[TaskTransaction],
     read: ScopeState,
     torn: TornTransactionError,
 ) -> CommitOutcome:
     """Abort a batch after a torn batch, whose record in the log must be kept.
 
-    The log cannot record that the caller's plannings are given up. Instead, the abort flags prevent
+    The log cannot record that these plannings are given up. Instead, the abort flags prevent
     a commit() that is still running from deciding the batch.
 
     Raises:
-        TornTransactionError: the torn batch is the caller's.
+        TornTransactionError: the torn batch is the batch to abort.
     """
     try:
-        scope_client.create_abort_flags(caller.nonces)
-        record = scope_client.log.read_unfenced().latest(scope_client.scope)
+        scope_client.create_abort_flags(write.nonces)
+        record = scope_client.log.read_and_await_markers().latest(scope_client.scope)
     except KafkaProdError as error:
         aborted = Aborted(problem=error.message)
     else:
         if record is None or record.state != read:  # commit() has decided the batch meanwhile.
-            return abort_batch(scope_client, caller, tasks)
+            return abort_batch(scope_client, write, tasks)
         if scope_client.log.is_deciding():
             aborted = Aborted(problem=_DECIDING)
         else:
             own_ids = decision_rules.never_decided(read, [task.transactional_id for task in tasks])
             aborted = abort_own(scope_client, tasks, own_ids)
-            aborted += abort_all_orphans(scope_client, read, caller.nonces)
-    if isinstance(read, Decided) and decision_rules.is_same_batch(read, caller):
+            aborted += abort_listed_orphans(scope_client, read, write.nonces)
+    if isinstance(read, Decided) and decision_rules.is_same_batch(read, write):
         raise torn
     _LOG.warning("%s", torn)
-    return _outcome(scope_client, CommitStatus.ABORTED, caller.batch, aborted)
+    return _outcome(scope_client, CommitStatus.ABORTED, write.batch, aborted)
 
 
 def _described_again(
@@ -216,7 +216,7 @@ def _is_ended(task: TaskTransaction, description: TransactionDescription | None)
 
 def _finish_without_fence(
     scope_client: ScopeClient,
-    caller: decision_rules.Caller,
+    write: decision_rules.BatchWrite,
     tasks: Sequence[TaskTransaction],
     descriptions: Mapping[str, TransactionDescription],
 ) -> CommitOutcome:
@@ -225,17 +225,17 @@ def _finish_without_fence(
     Transactions of lost attempts are aborted.
     """
     state = recover_scope(
-        scope_client, lambda decided: not decision_rules.is_same_batch(decided, caller)
+        scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)
     )
-    orphans = abort_orphans(scope_client, state, caller.nonces)
-    if decision_rules.judge(state, caller) is decision_rules.BatchVerdict.SKIP or _is_finished_run(
-        scope_client, tasks, descriptions
-    ):
-        outcome = _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
+    orphans = abort_orphans(scope_client, state, write.nonces)
+    if decision_rules.batch_verdict(
+        state, write
+    ) is decision_rules.BatchVerdict.SKIP or _is_finished_run(scope_client, tasks, descriptions):
+        outcome = _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
         superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
         return replace(outcome, superseded=superseded)
     ended = Aborted(ended=frozenset(task.transactional_id for task in tasks))
-    return _outcome(scope_client, CommitStatus.ABORTED, caller.batch, ended + orphans)
+    return _outcome(scope_client, CommitStatus.ABORTED, write.batch, ended + orphans)
 
 
 def _is_finished_run(

@@ -17,17 +17,17 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
-from spark_kafka_sink.exactly_once.scope_state import Nothing
-from spark_kafka_sink.exactly_once.steps.alive_checks import is_any_committed
+from spark_kafka_sink.exactly_once.scope_state import NoDecision
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
     append_done,
     append_torn,
-    commit_all,
+    commit_decision,
 )
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_own
 from spark_kafka_sink.exactly_once.steps.recovery import roll_forward
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
+from spark_kafka_sink.exactly_once.steps.transaction_checks import is_any_committed
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.appender import UnclearFenceError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
@@ -62,7 +62,7 @@ class _CommitCall:
     """The state of one commit() call for a batch."""
 
     scope_client: ScopeClient
-    caller: decision_rules.Caller
+    write: decision_rules.BatchWrite
     tasks: tuple[TaskTransaction, ...]
     may_be_decided: bool = False
     """True if an append of this call has decided the batch, or may have decided it; its
@@ -92,7 +92,7 @@ class _CommitCall:
 
 
 def commit_batch(
-    scope_client: ScopeClient, caller: decision_rules.Caller, tasks: Sequence[TaskTransaction]
+    scope_client: ScopeClient, write: decision_rules.BatchWrite, tasks: Sequence[TaskTransaction]
 ) -> CommitOutcome:
     """Decide the batch and make it visible, or detect that another driver has done so.
 
@@ -102,7 +102,7 @@ def commit_batch(
 
     Args:
         scope_client: the operations of the scope.
-        caller: the batch and its query.
+        write: the batch and its query.
         tasks: open transactions of its tasks.
 
     Raises:
@@ -114,7 +114,7 @@ def commit_batch(
             decided.
         UnknownTopicError: the decision log was deleted after planning.
     """
-    call = _CommitCall(scope_client, caller, tuple(tasks))
+    call = _CommitCall(scope_client, write, tuple(tasks))
     while True:
         try:
             return _commit(call)
@@ -125,30 +125,30 @@ def commit_batch(
             _LOG.warning(
                 "it is unclear whether batch %s of %s is decided; reading the decision log again: "
                 "%s",
-                caller.batch,
+                write.batch,
                 scope_client.scope,
                 unclear,
             )
 
 
 def _commit(call: _CommitCall) -> CommitOutcome:
-    scope_client, caller = call.scope_client, call.caller
+    scope_client, write = call.scope_client, call.write
     owner = scope_client.fence()
-    logged: ScopeState = Nothing()
+    logged: ScopeState = NoDecision()
     rolled: DecidedBatch | None = None
     try:
-        record = scope_client.log.read_fenced()
+        record = scope_client.log.read_after_fence()
         if record is not None:
             logged = record.state
         state = logged
         while isinstance(
-            step := decision_rules.next_commit_step(state, caller, call.tasks),
+            step := decision_rules.next_commit_step(state, write, call.tasks),
             decision_rules.RollForward,
         ):
             rolled = step.decided
             fates = () if record is None else record.fates
-            owner = roll_forward(scope_client, owner, rolled, caller, fates)
-            state = decision_rules.finished(rolled)
+            owner = roll_forward(scope_client, owner, rolled, write, fates)
+            state = rolled.to_done()
         if isinstance(step, decision_rules.Decide):
             if call.is_finished():
                 return _outcome(scope_client, step.decided, CommitStatus.COMMITTED)
@@ -162,7 +162,7 @@ def _commit(call: _CommitCall) -> CommitOutcome:
         raise
     if isinstance(step, decision_rules.RejectBatch):
         call.abort_own(logged)
-        raise rejection_error(step.rejection, scope_client.scope, state, caller)
+        raise rejection_error(step.rejection, scope_client.scope, state, write)
     return _already_done(scope_client, state, rolled, record, call.tasks)
 
 
@@ -196,7 +196,7 @@ def _already_done(
     aborted += abort_orphans(scope_client, rolled or state)
     return CommitOutcome(
         status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
-        batch=state.batch if not isinstance(state, Nothing) else "",
+        batch=state.batch if not isinstance(state, NoDecision) else "",
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
@@ -222,18 +222,18 @@ def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) ->
         if not forget:
             _append_decision(scope_client, owner, done)
         return _outcome(scope_client, decided, CommitStatus.EMPTY)
-    check = _AliveCheck(scope_client, decided.transactions)
+    check = _CommittableCheck(scope_client, decided.transactions)
     try:
         check()
         record = DecisionRecord.of(decided, scope_client.timer.wall_ms())
         owner = _append_decision(scope_client, owner, record, check.repeat)
         call.may_be_decided = True
-        scope_client.log.confirm()
+        scope_client.log.check_decision()
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
-            call.abort_own(Nothing())
+            call.abort_own(NoDecision())
         raise
-    fates = commit_all(scope_client, decided)
+    fates = commit_decision(scope_client, decided)
     if fates:
         append_torn(scope_client, owner, decided, fates)
         raise torn_error(scope_client.scope, decided, fates)
@@ -242,7 +242,7 @@ def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) ->
 
 
 @dataclass(slots=True)
-class _AliveCheck:
+class _CommittableCheck:
     """Checks that the batch may be decided, both before and after the decision is appended.
 
     The first check waits for unreachable coordinators. During the second one the driver's
@@ -258,7 +258,7 @@ class _AliveCheck:
     def __call__(self, seconds: float | None = None) -> None:
         """Raise a TransactionError unless all transactions can be committed."""
         try:
-            self.scope_client.check_alive(self.tasks, seconds)
+            self.scope_client.check_committable(self.tasks, seconds)
         except TransactionError:
             self.failed = True
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.steps.fates import fates_from_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
@@ -28,7 +28,7 @@ APPEND_TIMEOUT_S: Final = 30.0
 _LOG = logging.getLogger(__name__)
 
 
-def commit_all(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[Fate, ...]:
+def commit_decision(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[Fate, ...]:
     """Commit the decision of the driver's own scope; a repeated call changes nothing.
 
     Requests are retried until each has a final response, because an unfinished decision blocks
@@ -49,13 +49,13 @@ def commit_all(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[Fate, 
 def final_fates(
     scope_client: ScopeClient, decided: DecidedBatch, recorded_fates: tuple[Fate, ...]
 ) -> tuple[Fate, ...]:
-    """Return the fates as `commit_all` does; `recorded_fates` are those in the decision log.
+    """Return the fates as `commit_decision` does; `recorded_fates` are those in the decision log.
 
     A transaction whose fate was unknown may have been committed: its topic could not be read then.
     """
     if recorded_fates and Fate.UNKNOWN not in recorded_fates:
         return recorded_fates
-    fates = commit_all(scope_client, decided)
+    fates = commit_decision(scope_client, decided)
     if recorded_fates and fates:
         fates = tuple(
             earlier if fate is Fate.UNKNOWN else fate
@@ -64,7 +64,7 @@ def final_fates(
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
 
-def commit_others(
+def commit_other_scopes(
     scope_client: ScopeClient, batches: Mapping[Scope, DecidedBatch], deadline: float
 ) -> dict[Scope, tuple[Fate, ...] | KafkaProdError]:
     """Commit the decisions of other scopes concurrently, so that no scope waits for another.
@@ -76,7 +76,7 @@ def commit_others(
             time; the rest is used to determine the fates of lost transactions.
 
     Returns:
-        The result of `commit_all`, or the error, for each scope.
+        The result of `commit_decision`, or the error, for each scope.
     """
     transactions = [
         transaction.transaction for batch in batches.values() for transaction in batch.transactions
@@ -120,7 +120,7 @@ def _resolve_fates(
     codes: Mapping[str, int],
     deadline: float | None = None,
 ) -> tuple[Fate, ...]:
-    """Return the fates as `commit_all` does; `codes` are final."""
+    """Return the fates as `commit_decision` does; `codes` are final."""
     rejected = {name: code for name, code in codes.items() if _is_rejection(code)}
     if rejected:
         name, code = next(iter(rejected.items()))
@@ -185,11 +185,11 @@ def _report(scope_client: ScopeClient, decided: DecidedBatch, waiting: Mapping[s
 
 
 def _is_unfinished(code: int) -> bool:
-    return commit_outcome(code) is EndOutcome.RETRY
+    return end_txn_outcome(code) is EndOutcome.RETRY
 
 
 def _is_rejection(code: int) -> bool:
-    return commit_outcome(code) is EndOutcome.FAILED
+    return end_txn_outcome(code) is EndOutcome.FAILED
 
 
 def _descriptions(

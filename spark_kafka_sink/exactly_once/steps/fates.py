@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError, UnknownTopicError
-from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.kafka.admin.log_reader import LogReader
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
@@ -62,7 +62,7 @@ def _fate_from_code(
     The id was used for only one transaction, so the coordinator's description refers to that
     transaction.
     """
-    outcome = commit_outcome(code)
+    outcome = end_txn_outcome(code)
     if outcome is EndOutcome.COMMITTED:
         return Fate.COMMITTED
     if outcome is EndOutcome.TORN:

@@ -27,7 +27,7 @@ from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
-from spark_kafka_sink.exactly_once.scope_state import Decided, LogState, Nothing, T_co
+from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision, ScopeStateOf, T_co
 from spark_kafka_sink.exactly_once.transactional_id import parse_task_id
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
@@ -68,21 +68,24 @@ class OrphanCandidate:
 
 
 def is_orphan(
-    state: LogState[T_co], candidate: OrphanCandidate, *, given_up: AbstractSet[str] = frozenset()
+    state: ScopeStateOf[T_co],
+    candidate: OrphanCandidate,
+    *,
+    given_up: AbstractSet[str] = frozenset(),
 ) -> bool:
     """Return True if the transaction may be aborted.
 
     Args:
         state: state of the log, read before the transactions were listed.
         candidate: one of the listed transactions.
-        given_up: nonces of plannings that only the caller could have decided, but did not decide.
-            The caller has read `state` after fencing, or knows that commit() was never called.
+        given_up: nonces of plannings that only this driver could have decided, but did not decide.
+            It has read `state` after fencing, or knows that commit() was never called.
     """
     if isinstance(state, Decided) and candidate.transactional_id in state.transactional_ids:
         return False
     if candidate.nonce in given_up:
         return True
-    if isinstance(state, Nothing):
+    if isinstance(state, NoDecision):
         return False
     if candidate.query not in {None, state.query}:
         return candidate.query in state.retired
@@ -150,11 +153,13 @@ def abort_orphans(
             scope_client.create_abort_flags(given_up)
         except KafkaProdError as error:
             _LOG.warning("delayed tasks may still begin transactions: %s", error)
-            return abort_all_orphans(scope_client, state, given_up) + Aborted(problem=error.message)
-        return abort_all_orphans(scope_client, state, given_up)
+            return abort_listed_orphans(scope_client, state, given_up) + Aborted(
+                problem=error.message
+            )
+        return abort_listed_orphans(scope_client, state, given_up)
 
 
-def abort_all_orphans(
+def abort_listed_orphans(
     scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str]
 ) -> Aborted:
     """Abort orphans until no more are listed.
@@ -202,7 +207,7 @@ def _warn_of_others(
     scope_client: ScopeClient, state: ScopeState, tasks: Iterable[OrphanCandidate]
 ) -> None:
     """Warn of open transactions of other queries, which this driver must not abort."""
-    if isinstance(state, Nothing):
+    if isinstance(state, NoDecision):
         return
     others = [task.transactional_id for task in tasks if task.query not in {None, state.query}]
     if others:

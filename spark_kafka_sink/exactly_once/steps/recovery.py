@@ -19,7 +19,7 @@ from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
     APPEND_TIMEOUT_S,
     append_torn,
-    commit_others,
+    commit_other_scopes,
     final_fates,
 )
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
@@ -43,7 +43,7 @@ def roll_forward(
     scope_client: ScopeClient,
     owner: OpenTransaction,
     decided: DecidedBatch,
-    caller: decision_rules.Caller | None,
+    write: decision_rules.BatchWrite | None,
     recorded_fates: tuple[Fate, ...],
 ) -> OpenTransaction:
     """Commit the decision of an earlier driver, and record that the batch is done.
@@ -52,7 +52,7 @@ def roll_forward(
         scope_client: the operations of the scope.
         owner: the driver at its epoch.
         decided: the decision, as read from the log in this epoch.
-        caller: may continue after a torn batch if it sets resetTransactionalState; None to raise an
+        write: may continue after a torn batch if it sets resetTransactionalState; None to raise an
             error in any case.
         recorded_fates: the fates that the log has recorded for a torn batch.
 
@@ -71,7 +71,7 @@ def roll_forward(
     )
     fates = final_fates(scope_client, decided, recorded_fates)
     scope_client.timer.restart()
-    if fates and caller is not None and decision_rules.takes_over(decided, caller):
+    if fates and write is not None and decision_rules.replaces_query(decided, write):
         _LOG.warning("%s", torn_error(scope_client.scope, decided, fates))
         return owner
     if fates:
@@ -97,7 +97,7 @@ def recover_scope(
     Raises:
         TornTransactionError: rows of a decided batch are lost.
     """
-    record = scope_client.log.read_unfenced(create=create).latest(scope_client.scope)
+    record = scope_client.log.read_and_await_markers(create=create).latest(scope_client.scope)
     state = state_of(record)
     step = decision_rules.next_planning_step(state)
     if step is None or record is None:
@@ -109,7 +109,7 @@ def recover_scope(
         if not ignores_loss(decided):
             raise error
         _LOG.warning("%s", error)
-    return decision_rules.finished(decided)
+    return decided.to_done()
 
 
 def recover_runs(scope_client: ScopeClient) -> None:
@@ -120,7 +120,7 @@ def recover_runs(scope_client: ScopeClient) -> None:
     its own abort() needs; that record is retained for `RUN_KEPT_MS`.
 
     The call takes at most max.block.ms; decisions that it cannot finish are logged and do not fail
-    the caller.
+    the write.
     """
     records = scope_client.log.read(create=True)
     decided, finished = _other_runs(scope_client, records)
@@ -128,7 +128,7 @@ def recover_runs(scope_client: ScopeClient) -> None:
     if decided:
         # The remaining time is for appending to the log.
         commit_deadline = scope_client.timer.deadline_in(0.75 * scope_client.timer.max_block_s)
-        for scope, result in commit_others(scope_client, decided, commit_deadline).items():
+        for scope, result in commit_other_scopes(scope_client, decided, commit_deadline).items():
             _append_run_outcome(
                 scope_client.for_scope(scope, deadline), records, decided[scope], result
             )

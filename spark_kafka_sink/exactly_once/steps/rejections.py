@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.exactly_once.decision_rules import BatchRejection
-from spark_kafka_sink.exactly_once.scope_state import Done, Nothing
-from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_id
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
+from spark_kafka_sink.exactly_once.scope_state import Done, NoDecision
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once import decision_rules
@@ -20,24 +19,24 @@ _MAX_LISTED: Final = 5
 
 
 def rejection_error(
-    rejection: BatchRejection, scope: Scope, state: ScopeState, caller: decision_rules.Caller
+    rejection: BatchRejection, scope: Scope, state: ScopeState, write: decision_rules.BatchWrite
 ) -> TransactionError:
     """Return the error for a batch that must not be written, given the state of the log."""
     log_text = (
         "the decision log has no record"
-        if isinstance(state, Nothing)
+        if isinstance(state, NoDecision)
         else f"the decision log has {_batch(state.batch, state.query)}"
     )
-    if caller.rows is not None and isinstance(state, Done) and state.rows is not None:
-        log_text += f" with {plural(state.rows, 'row')}, but now has {caller.rows:,}"
-    if caller.topics is not None and isinstance(state, Done) and state.topics != caller.topics:
-        log_text += f", for topics {_topics(state.topics)}, now for {_topics(caller.topics)}"
+    if write.rows is not None and isinstance(state, Done) and state.rows is not None:
+        log_text += f" with {plural(state.rows, 'row')}, but now has {write.rows:,}"
+    if write.topics is not None and isinstance(state, Done) and state.topics != write.topics:
+        log_text += f", for topics {_topics(state.topics)}, now for {_topics(write.topics)}"
     if rejection is BatchRejection.ANOTHER_WRITE:
-        log_text += _plannings(state, caller)
+        log_text += _plannings(state, write)
     return TransactionError(
-        f"{_batch(caller.batch, caller.query)} is rejected: {rejection.value} "
+        f"{_batch(write.batch, write.query)} is rejected: {rejection.problem} "
         f"({scope}: {log_text})",
-        hint=_HINTS[rejection] + _remedy(rejection, scope, caller),
+        hint=rejection.hint_for(scope, write.batch),
     )
 
 
@@ -54,10 +53,10 @@ def _topics(names: tuple[str, ...] | None) -> str:
     return f"{', '.join(names[:_MAX_LISTED])}{others}"
 
 
-def _plannings(state: ScopeState, caller: decision_rules.Caller) -> str:
+def _plannings(state: ScopeState, write: decision_rules.BatchWrite) -> str:
     """Describe both writes by the nonces of their plannings."""
-    plannings = () if isinstance(state, Nothing) else state.plannings
-    first = next((planning.nonce for planning in plannings if planning.run == caller.run), None)
-    if first is None or caller.planning is None:
+    plannings = () if isinstance(state, NoDecision) else state.plannings
+    first = next((planning.nonce for planning in plannings if planning.run == write.run), None)
+    if first is None or write.planning is None:
         return ""
-    return f", by planning {first}; this planning is {caller.planning.nonce}"
+    return f", by planning {first}; this planning is {write.planning.nonce}"

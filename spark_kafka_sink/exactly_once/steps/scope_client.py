@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import ConfigError, FencedError, TransactionError
 from spark_kafka_sink.common.recreated_topics import check_current
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.steps.alive_checks import check_alive
 from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
 from spark_kafka_sink.exactly_once.steps.fates import FateReader
 from spark_kafka_sink.exactly_once.steps.scope_log import MARKER_TIMEOUT_S, ScopeLog
+from spark_kafka_sink.exactly_once.steps.transaction_checks import check_committable
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     abort_flag_id,
-    driver_id,
+    driver_transactional_id,
     nonces_of,
     tasks_pattern,
 )
@@ -97,14 +97,14 @@ class ScopeClient:
     def fence(self) -> OpenTransaction:
         """Begin a new epoch for this driver; earlier drivers of the scope can no longer append."""
         with self.timer.measure("fence"):
-            name = driver_id(self.scope)
+            name = driver_transactional_id(self.scope)
             return self._admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self.timer.deadline)
 
     def begin(self, timeout_ms: int) -> OpenTransaction:
         """Fence earlier drivers and begin the transaction that the tasks write to."""
         with self.timer.measure("begin"):
             return self._admin.init_producer_id(
-                driver_id(self.scope), timeout_ms, self.timer.deadline
+                driver_transactional_id(self.scope), timeout_ms, self.timer.deadline
             )
 
     def end_epoch(self, owner: OpenTransaction) -> None:
@@ -121,7 +121,7 @@ class ScopeClient:
             code = codes[owner.transactional_id]
             if not is_ended(code):
                 raise self._client.unavailable_error(f"aborting {owner.transactional_id}", code)
-            if not owner.version.bumps_epoch and commit_outcome(code) is not EndOutcome.FENCED:
+            if not owner.version.bumps_epoch and end_txn_outcome(code) is not EndOutcome.FENCED:
                 with suppress(FencedError):
                     self._admin.init_producer_id(
                         owner.transactional_id, DRIVER_TIMEOUT_MS, self.timer.deadline, owner
@@ -227,7 +227,7 @@ class ScopeClient:
                 current = TopicAdmin(self._client).ids(names, self.timer.deadline)
             check_current(written, current)
 
-    def check_alive(
+    def check_committable(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None
     ) -> None:
         """Raise a TransactionError unless all transactions can still be committed.
@@ -245,7 +245,7 @@ class ScopeClient:
             ids = [transaction.transactional_id for transaction in transactions]
             flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
             described = self.describe([*ids, *flags], deadline)
-            check_alive(transactions, described, self.timer.wall_ms())
+            check_committable(transactions, described, self.timer.wall_ms())
             if flags.intersection(described or ()):
                 raise TransactionError(
                     "abort() was called for these tasks: the batch is not decided",

@@ -1,4 +1,4 @@
-"""The decision log of one scope: read, append and confirm its records."""
+"""The decision log of one scope: read, append and check its records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.exactly_once import decision_messages
 from spark_kafka_sink.exactly_once.decision_log import DecisionLog
-from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_id
+from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_transactional_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ class ScopeLog:
         self.remember_chunks(records)
         return records
 
-    def read_fenced(self) -> DecisionRecord | None:
+    def read_after_fence(self) -> DecisionRecord | None:
         """Return the scope's latest record, read after fencing.
 
         A former leader that has not yet detected its replacement may return an outdated end offset.
@@ -102,9 +102,11 @@ class ScopeLog:
                 InitProducerId ends it. It is unknown whether it will be committed.
             UnknownTopicError: the topic does not exist.
         """
-        record = self.read_unfenced().latest(self._scope)
+        record = self.read_and_await_markers().latest(self._scope)
         if self._log.is_pending(self._scope):
-            self._admin.fence([driver_id(self._scope)], self._timer.deadline_in(MARKER_TIMEOUT_S))
+            self._admin.fence(
+                [driver_transactional_id(self._scope)], self._timer.deadline_in(MARKER_TIMEOUT_S)
+            )
             raise TransactionError(
                 f"the decision log contains an open transaction of {self._scope}, although this "
                 "driver has fenced all earlier drivers: the batch is not decided",
@@ -114,7 +116,7 @@ class ScopeLog:
         self._latest = record
         return record
 
-    def read_unfenced(self, *, create: bool = False) -> decision_messages.DecisionRecords:
+    def read_and_await_markers(self, *, create: bool = False) -> decision_messages.DecisionRecords:
         """Read the decision log without fencing the drivers that append to it.
 
         If a recent append of the scope has no transaction marker yet, wait for the marker.
@@ -174,7 +176,7 @@ class ScopeLog:
         self._chunks = decision_messages.chunks_of(messages)
         return owner
 
-    def confirm(self) -> None:
+    def check_decision(self) -> None:
         """Read a decision back after its append has been committed.
 
         If the log cannot be read now, or the marker is not written yet, the response to EndTxn
@@ -254,7 +256,7 @@ class ScopeLog:
             raise type(error)(
                 f"a newer driver of {self._scope} has taken over, or the driver's transaction "
                 "timed out while the brokers did not respond; this driver must stop",
-                error=error.error,
+                kafka_error=error.kafka_error,
                 hint="If no other run uses this transactionalIdPrefix, run the write again. "
                 "Otherwise, stop this driver or the other one: only one may run at a time, and "
                 "the remaining driver finishes all decided batches.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import TornTransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
+from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_transactional_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def _continue_hint(scope: Scope) -> str:
     command = (
         f"Then `kafkaprod transactions commit --bootstrap-servers host:port "
         f"--prefix {scope.prefix} --accept-loss "
-        f"'{driver_id(scope)}'`"
+        f"'{driver_transactional_id(scope)}'`"
     )
     if scope.kind is ScopeKind.BATCH:
         return f"{command} marks the batch as written. "

@@ -14,7 +14,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call, CallOutcome
+from spark_kafka_sink.kafka.admin.blocking_client import (
+    BlockingClient,
+    QueuedRequest,
+    RequestOutcome,
+)
 from spark_kafka_sink.kafka.admin.lookups import (
     MAX_WAIT_S,
     AnyBrokerLookup,
@@ -46,8 +50,8 @@ MANY_KEYS = 1_000
 """Maximum keys per request for APIs without a limit."""
 
 
-class NextStep(Enum):
-    """The next step for a key after a response."""
+class KeyAction(Enum):
+    """What to do with a key after a response."""
 
     DONE = "done"
     """The response is final."""
@@ -74,10 +78,10 @@ class ApiHandler(ABC, Generic[K, V]):
     """An API: creates requests for keys and parses the responses."""
 
     api: ApiKey
-    retried: frozenset[int] = frozenset()
-    """Error codes for which `action` is `NextStep.RETRY`."""
-    looked_up: frozenset[int] = frozenset()
-    """Error codes for which `action` is `NextStep.LOOK_UP`, unless they are in `retried`."""
+    retriable_codes: frozenset[int] = frozenset()
+    """Error codes for which `action` is `KeyAction.RETRY`."""
+    lookup_codes: frozenset[int] = frozenset()
+    """Error codes for which `action` is `KeyAction.LOOK_UP`, unless they are retriable."""
     max_keys = 1
     """Maximum keys per request."""
     retries_rejected_connections = False
@@ -87,7 +91,7 @@ class ApiHandler(ABC, Generic[K, V]):
         """Return the lookup of the brokers that handle the API; by default, any broker."""
         return AnyBrokerLookup(client)
 
-    def cap(self, keys: Sequence[K]) -> int | None:  # noqa: ARG002
+    def max_version(self, keys: Sequence[K]) -> int | None:  # noqa: ARG002
         """Return the maximum version of a request for these keys, or None for no limit."""
         return None
 
@@ -103,34 +107,34 @@ class ApiHandler(ABC, Generic[K, V]):
     def values(self, keys: Sequence[K], version: int) -> FieldValues:
         """Return the values of a request for these keys."""
 
-    def results(self, keys: Sequence[K], outcome: CallOutcome) -> Mapping[K, KeyResult[V]]:
+    def results(self, keys: Sequence[K], outcome: RequestOutcome) -> Mapping[K, KeyResult[V]]:
         """Return the result of each key. `outcome.response` must not be None."""
         (key,) = keys
         return {key: self.result(key, outcome)}
 
-    def result(self, key: K, outcome: CallOutcome) -> KeyResult[V]:
+    def result(self, key: K, outcome: RequestOutcome) -> KeyResult[V]:
         """Return the result of a request with one key."""
         raise NotImplementedError
 
-    def action(self, code: int) -> NextStep:
+    def action(self, code: int) -> KeyAction:
         """Return the action for an error code, which can be a `ClientErrorCode`."""
-        if code in self.retried:
-            return NextStep.RETRY
-        return NextStep.LOOK_UP if code in self.looked_up else NextStep.DONE
+        if code in self.retriable_codes:
+            return KeyAction.RETRY
+        return KeyAction.LOOK_UP if code in self.lookup_codes else KeyAction.DONE
 
 
 class LeaderHandler(ApiHandler[TopicPartition, V]):
     """An API that partition leaders handle."""
 
-    retried = error_codes.LEADER_BUSY
-    looked_up = error_codes.INVALID_METADATA | {ErrorCode.unknown_leader_epoch}
+    retriable_codes = error_codes.LEADER_BUSY
+    lookup_codes = error_codes.INVALID_METADATA | {ErrorCode.unknown_leader_epoch}
 
     def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
         """See `ApiHandler`."""
         return LeaderLookup(client)
 
 
-def only(items: Sequence[Any], outcome: CallOutcome) -> Any:
+def only(items: Sequence[Any], outcome: RequestOutcome) -> Any:
     """Return the only item of a list in the response to a request for one item.
 
     Raises:
@@ -286,24 +290,26 @@ class ApiDriver(Generic[K, V]):
 
     def _send(self, node: Node, keys: list[K]) -> None:
         handler = self._handler
-        size = handler.keys_per_request(self._client.version(node, handler.api, handler.cap(keys)))
+        size = handler.keys_per_request(
+            self._client.version(node, handler.api, handler.max_version(keys))
+        )
         for start in range(0, len(keys), size):
             batch_of_keys = keys[start : start + size]
             for key in batch_of_keys:
                 self._in_progress[key] = self._waiting.pop(key)
             self._client.submit(self._call(node, batch_of_keys))
 
-    def _call(self, node: Node, keys: Sequence[K]) -> Call:
+    def _call(self, node: Node, keys: Sequence[K]) -> QueuedRequest:
         handler = self._handler
-        return Call(
+        return QueuedRequest(
             node=node,
             api=handler.api,
             body=lambda version: handler.body(keys, version),
             done=lambda outcome: self._handle_outcome(keys, outcome),
-            cap=handler.cap(keys),
+            max_version=handler.max_version(keys),
         )
 
-    def _handle_outcome(self, keys: Sequence[K], outcome: CallOutcome) -> None:
+    def _handle_outcome(self, keys: Sequence[K], outcome: RequestOutcome) -> None:
         default: KeyResult[V] = KeyResult(code=ErrorCode.unknown_server_error)
         results: Mapping[K, KeyResult[V]] = {}
         if outcome.response is None:
@@ -317,7 +323,7 @@ class ApiDriver(Generic[K, V]):
             result.node = outcome.node
             self._decide(key, result)
 
-    def _check_closed(self, keys: Sequence[K], outcome: CallOutcome) -> None:
+    def _check_closed(self, keys: Sequence[K], outcome: RequestOutcome) -> None:
         """Raise an error if a broker has closed the connection on the same request twice.
 
         A broker that restarts refuses a connection in between, or does not negotiate versions.
@@ -335,11 +341,11 @@ class ApiDriver(Generic[K, V]):
 
     def _decide(self, key: K, result: KeyResult[V]) -> None:
         state = self._in_progress.pop(key)
-        action = NextStep.DONE if not result.code else self._handler.action(result.code)
-        if action is NextStep.DONE:
+        action = KeyAction.DONE if not result.code else self._handler.action(result.code)
+        if action is KeyAction.DONE:
             self.results[key] = result
             return
-        if action is NextStep.LOOK_UP:
+        if action is KeyAction.LOOK_UP:
             self._lookup.invalidate(key)
         config = self._client.config
         concurrent = result.code == ErrorCode.concurrent_transactions

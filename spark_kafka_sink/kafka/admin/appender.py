@@ -18,9 +18,9 @@ from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, V, only, request_one
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
-    CallOutcome,
+    RequestOutcome,
     denied_error,
-    on_topic,
+    topic_acl,
 )
 from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
@@ -71,7 +71,7 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
 
     api = ApiKey.ADD_PARTITIONS_TO_TXN
     # The topic may be new.
-    retried = CoordinatorHandler.retried | {ErrorCode.unknown_topic_or_partition}
+    retriable_codes = CoordinatorHandler.retriable_codes | {ErrorCode.unknown_topic_or_partition}
 
     def __init__(self, producer: OpenTransaction, topic_partition: TopicPartition) -> None:
         self._producer = producer
@@ -81,7 +81,7 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
         """See `ApiHandler`."""
         return add_partitions(self._producer, [self._topic_partition])
 
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
         return KeyResult(code=only([*partition_errors(outcome.response).values()], outcome))
 
@@ -101,7 +101,7 @@ class ProduceHandler(LeaderHandler[int]):
     """
 
     api = ApiKey.PRODUCE
-    retried = LeaderHandler.retried | error_codes.COORDINATOR_ERRORS
+    retriable_codes = LeaderHandler.retriable_codes | error_codes.COORDINATOR_ERRORS
 
     def __init__(
         self,
@@ -121,11 +121,11 @@ class ProduceHandler(LeaderHandler[int]):
         """See `ApiHandler`."""
         return LeaderLookup(client, self._unknown_topic_retry_s)
 
-    def cap(self, keys: Sequence[TopicPartition]) -> int | None:
+    def max_version(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
-        cap = None if self._producer is None else self._producer.version.cap(ApiKey.PRODUCE)
+        max_version = None if self._producer is None else self._producer.version.cap(ApiKey.PRODUCE)
         has_id = self._topic(keys[0]).topic_id is not None
-        return cap if cap is not None or has_id else PRODUCE_WITH_TOPIC_IDS - 1
+        return max_version if max_version is not None or has_id else PRODUCE_WITH_TOPIC_IDS - 1
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:
         """See `ApiHandler`. Not used, because `body` encodes without copying the batch."""
@@ -144,7 +144,7 @@ class ProduceHandler(LeaderHandler[int]):
             timeout_ms=self._client.config.request_timeout_ms,
         )
 
-    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[int]:  # noqa: ARG002
+    def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[int]:  # noqa: ARG002
         """See `ApiHandler`."""
         topic = only(outcome.response.responses, outcome)
         partition = only(topic.partition_responses, outcome)
@@ -321,7 +321,7 @@ class TransactionalAppender:
             return self._admin.rejection(action, name, code)
         topic, partition = topic_partition
         if code == ErrorCode.topic_authorization_failed:
-            return denied_error(self._client, action, code, on_topic(AclOperation.WRITE, topic))
+            return denied_error(self._client, action, code, topic_acl(AclOperation.WRITE, topic))
         if code == ErrorCode.unknown_topic_or_partition:
             return errors.UnknownTopicError(
                 "the topic does not exist", topic=topic, kafka_error=error_name(code)

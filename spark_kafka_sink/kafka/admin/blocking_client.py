@@ -59,7 +59,7 @@ POOL: ClientPool[BlockingClient, None] = ClientPool()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallOutcome:
+class RequestOutcome:
     """The outcome of a call: the response, or the reason for a failure.
 
     `is_written` is True if the broker might have processed the request. For `is_oldest`, see
@@ -77,18 +77,18 @@ class CallOutcome:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Call:
+class QueuedRequest:
     """A request to `node`; `body` encodes it in the negotiated version.
 
-    `cap` is the maximum version. `done` is called once, on the thread that calls
+    `max_version` is the maximum version. `done` is called once, on the thread that calls
     `BlockingClient.run_once`.
     """
 
     node: Node
     api: ApiKey
     body: Callable[[int], list[Buffer]]
-    done: Callable[[CallOutcome], None]
-    cap: int | None = None
+    done: Callable[[RequestOutcome], None]
+    max_version: int | None = None
 
 
 class Coordinators:
@@ -117,7 +117,7 @@ class Coordinators:
 class _Sent:
     """A call in flight, with its API version and the broker's transaction protocol."""
 
-    call: Call
+    call: QueuedRequest
     version: int
     transaction_version: TransactionVersion
 
@@ -130,7 +130,7 @@ class _Queue:
     """
 
     failures: int
-    calls: deque[Call]
+    calls: deque[QueuedRequest]
 
 
 class BlockingClient:
@@ -203,7 +203,7 @@ class BlockingClient:
         """Return the current time in milliseconds since 1970."""
         return self.clock.wall_ms()
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: QueuedRequest) -> None:
         """Queue a request. `run_once` sends it as soon as its broker is connected."""
         queue = self._queues.get(call.node)
         if queue is None:
@@ -240,11 +240,11 @@ class BlockingClient:
         """Start to connect to any broker."""
         self.metadata.connect_any(self._network, self.now())
 
-    def version(self, node: Node, api: ApiKey, cap: int | None = None) -> int | None:
+    def version(self, node: Node, api: ApiKey, max_version: int | None = None) -> int | None:
         """Return the API version for requests to a broker, or None if it is not connected."""
         if not self._network.is_ready(node, self.now()):
             return None
-        return self._network.broker(node.node_id).connection.version(api, cap)
+        return self._network.broker(node.node_id).connection.version(api, max_version)
 
     def await_metadata(self, deadline: float | None) -> None:
         """Wait until the client has received metadata at least once.
@@ -337,10 +337,10 @@ class BlockingClient:
         if not calls:
             del self._queues[node]
 
-    def _send(self, call: Call, now: float) -> None:
+    def _send(self, call: QueuedRequest, now: float) -> None:
         connection = self._network.broker(call.node.node_id).connection
         try:
-            version = connection.version(call.api, call.cap)
+            version = connection.version(call.api, call.max_version)
         except ProtocolError as error:
             error.broker = str(call.node)
             raise
@@ -357,7 +357,7 @@ class BlockingClient:
             self._in_flight.discard(sent)
             self._throttle(completion)
             sent.call.done(
-                CallOutcome(
+                RequestOutcome(
                     node=completion.node,
                     version=sent.version,
                     transaction_version=sent.transaction_version,
@@ -382,7 +382,7 @@ class BlockingClient:
             del self._queues[node]
             reason = self._network.failures.reasons.get(str(node), "no connection")
             for call in queue.calls:
-                call.done(CallOutcome(node=node, failure=reason, is_written=False))
+                call.done(RequestOutcome(node=node, failure=reason, is_written=False))
 
 
 @contextmanager
@@ -422,12 +422,12 @@ def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> Au
     )
 
 
-def on_topic(operation: AclOperation, topic: str) -> Acl:
+def topic_acl(operation: AclOperation, topic: str) -> Acl:
     """Return an ACL for one topic."""
     return Acl(operation, ResourceType.TOPIC, topic)
 
 
-def on_transactional_id(operation: AclOperation, name: str, prefix: str | None) -> Acl:
+def transactional_id_acl(operation: AclOperation, name: str, prefix: str | None) -> Acl:
     """Return an ACL for all transactional ids with a prefix, or for `name` if `prefix` is None."""
     if prefix is None:
         return Acl(operation, ResourceType.TRANSACTIONAL_ID, name)

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
@@ -32,8 +32,8 @@ _MULTIPLE_KEYS = 4
 class CoordinatorHandler(ApiHandler[str, V]):
     """An API that the coordinators of transactional ids handle."""
 
-    retried = error_codes.COORDINATOR_BUSY
-    looked_up = error_codes.COORDINATOR_MOVED
+    retriable_codes = error_codes.COORDINATOR_BUSY
+    lookup_codes = error_codes.COORDINATOR_MOVED
 
     def lookup(self, client: BlockingClient) -> Lookup[str]:
         """See `ApiHandler`."""
@@ -44,7 +44,7 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
     """Finds the coordinators of transactional ids."""
 
     api = ApiKey.FIND_COORDINATOR
-    retried = error_codes.COORDINATOR_UNAVAILABLE
+    retriable_codes = error_codes.COORDINATOR_UNAVAILABLE
 
     def keys_per_request(self, version: int | None) -> int:
         """See `ApiHandler`."""
@@ -54,7 +54,9 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
         """See `ApiHandler`."""
         return find_coordinator(keys)
 
-    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[Node]]:
+    def results(
+        self, keys: Sequence[str], outcome: RequestOutcome
+    ) -> Mapping[str, KeyResult[Node]]:
         """See `ApiHandler`."""
         return {
             coordinator.key: KeyResult(

@@ -14,9 +14,9 @@ from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, Unknow
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
-    CallOutcome,
+    RequestOutcome,
     denied_error,
-    on_topic,
+    topic_acl,
 )
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
 from spark_kafka_sink.kafka.admin.partition_offsets import (
@@ -86,8 +86,8 @@ class FetchHandler(LeaderHandler[Fetched]):
     """Fetches from a partition once; waits at most `wait_ms` milliseconds for data."""
 
     api = ApiKey.FETCH
-    retried = LeaderHandler.retried | {ErrorCode.throttling_quota_exceeded}
-    looked_up = LeaderHandler.looked_up - TOPIC_RECREATED
+    retriable_codes = LeaderHandler.retriable_codes | {ErrorCode.throttling_quota_exceeded}
+    lookup_codes = LeaderHandler.lookup_codes - TOPIC_RECREATED
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class FetchHandler(LeaderHandler[Fetched]):
         self._isolation = isolation
         self._wait = timedelta(milliseconds=wait_ms)
 
-    def cap(self, keys: Sequence[TopicPartition]) -> int | None:
+    def max_version(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
         return None if topic_id_of(self._client, keys[0]) is not None else FETCH_WITH_TOPIC_IDS - 1
 
@@ -129,7 +129,7 @@ class FetchHandler(LeaderHandler[Fetched]):
             "topics": [topic],
         }
 
-    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[Fetched]:  # noqa: ARG002
+    def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[Fetched]:  # noqa: ARG002
         """See `ApiHandler`."""
         if code := int(getattr(outcome.response, "error_code", 0)):
             return KeyResult(code=code)
@@ -235,7 +235,7 @@ def _rejection(
 ) -> KafkaProdError:
     topic, partition = topic_partition
     if code == ErrorCode.topic_authorization_failed:
-        return denied_error(client, action, code, on_topic(AclOperation.READ, topic))
+        return denied_error(client, action, code, topic_acl(AclOperation.READ, topic))
     if code == ErrorCode.unknown_topic_or_partition:
         return UnknownTopicError(
             "the topic does not exist",

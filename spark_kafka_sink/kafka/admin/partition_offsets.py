@@ -11,7 +11,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -65,13 +65,13 @@ class ListOffsetsHandler(LeaderHandler[int]):
             "topics": [{"name": key.topic, "partitions": [partition]}],
         }
 
-    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[int]:  # noqa: ARG002
+    def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[int]:  # noqa: ARG002
         """See `ApiHandler`."""
         partition = only_partition(outcome)
         return KeyResult(code=int(partition.error_code), value=int(partition.offset))
 
 
-def only_partition(outcome: CallOutcome) -> Any:
+def only_partition(outcome: RequestOutcome) -> Any:
     """Return the partition's part of a response to a request for one partition."""
     response = outcome.response
     topics = response.responses if hasattr(response, "responses") else response.topics

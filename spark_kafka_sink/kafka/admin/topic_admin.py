@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied_error, on_topic
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, LeaderLookup
 from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_handlers import (
@@ -230,7 +230,7 @@ class TopicAdmin:
         driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (topic_partition,), leaders)
         code = driver.complete(deadline, f"waiting for topic {name}")[topic_partition].code
         if code == ErrorCode.topic_authorization_failed:
-            raise denied_error(client, "ListOffsets", code, on_topic(AclOperation.DESCRIBE, name))
+            raise denied_error(client, "ListOffsets", code, topic_acl(AclOperation.DESCRIBE, name))
         if code not in {ErrorCode.none, ErrorCode.unknown_topic_or_partition}:
             raise ProtocolError(
                 "the topic's leader rejected ListOffsets", topic=name, kafka_error=error_name(code)
@@ -240,7 +240,7 @@ class TopicAdmin:
     def _rejection(self, name: str, code: int, message: str | None) -> KafkaProdError:
         if code == ErrorCode.topic_authorization_failed:
             return denied_error(
-                self._client, "CreateTopics", code, on_topic(AclOperation.CREATE, name)
+                self._client, "CreateTopics", code, topic_acl(AclOperation.CREATE, name)
             )
         if code == ErrorCode.cluster_authorization_failed:
             acl = Acl(AclOperation.CREATE, ResourceType.CLUSTER)

@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     import uuid
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
@@ -72,7 +72,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
     """
 
     api = ApiKey.METADATA
-    looked_up = error_codes.CONNECTION_LOST | {ErrorCode.leader_not_available}
+    lookup_codes = error_codes.CONNECTION_LOST | {ErrorCode.leader_not_available}
     max_keys = MANY_KEYS
 
     def __init__(self, *, operations: bool = False) -> None:
@@ -88,7 +88,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
         }
 
     def results(
-        self, keys: Sequence[str], outcome: CallOutcome
+        self, keys: Sequence[str], outcome: RequestOutcome
     ) -> Mapping[str, KeyResult[TopicDescription]]:
         """See `ApiHandler`."""
         cluster = _operations(outcome.response, "cluster_authorized_operations")
@@ -104,13 +104,13 @@ class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
     """Lists the names of all topics. The only key is `ALL_TOPICS`."""
 
     api = ApiKey.METADATA
-    looked_up = error_codes.CONNECTION_LOST
+    lookup_codes = error_codes.CONNECTION_LOST
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"topics": None, "allow_auto_topic_creation": False}
 
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[tuple[str, ...]]:  # noqa: ARG002
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[tuple[str, ...]]:  # noqa: ARG002
         """See `ApiHandler`."""
         topics = outcome.response.topics
         names = tuple(sorted(topic.name for topic in topics if not topic.is_internal))
@@ -160,7 +160,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
     """
 
     api = ApiKey.CREATE_TOPICS
-    looked_up = _RETRIABLE_AT_CONTROLLER  # Only needed with ZooKeeper.
+    lookup_codes = _RETRIABLE_AT_CONTROLLER  # Only needed with ZooKeeper.
 
     def __init__(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
         self._topics = {topic.name: topic for topic in topics}
@@ -178,7 +178,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
             "validate_only": self._validate_only,
         }
 
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
         topic = only(outcome.response.topics, outcome)
         message = getattr(topic, "error_message", None)
@@ -213,7 +213,7 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
     """
 
     api = ApiKey.DESCRIBE_CONFIGS
-    looked_up = _RETRIABLE_AT_CONTROLLER
+    lookup_codes = _RETRIABLE_AT_CONTROLLER
 
     def __init__(self, resource: ConfigResource) -> None:
         self._resource = resource
@@ -227,7 +227,7 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
         }
         return {"resources": [resource]}
 
-    def result(self, key: K, outcome: CallOutcome) -> KeyResult[Mapping[str, str | None]]:  # noqa: ARG002
+    def result(self, key: K, outcome: RequestOutcome) -> KeyResult[Mapping[str, str | None]]:  # noqa: ARG002
         """See `ApiHandler`."""
         resource = only(outcome.response.results, outcome)
         code = int(resource.error_code)

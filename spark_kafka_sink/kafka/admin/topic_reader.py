@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.kafka.admin.api_driver import request_one
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied_error, on_topic
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.fetch import (
     FetchFrom,
     FetchHandler,
@@ -99,7 +99,7 @@ class TopicReader:
         result = request_one(client, handler, topic, self._deadline(), action)
         if result.code == ErrorCode.topic_authorization_failed:
             raise denied_error(
-                client, "Metadata", result.code, on_topic(AclOperation.DESCRIBE, topic)
+                client, "Metadata", result.code, topic_acl(AclOperation.DESCRIBE, topic)
             )
         if result.code == ErrorCode.unknown_topic_or_partition:
             hint = did_you_mean(topic, TopicAdmin(client).names(self._deadline()))

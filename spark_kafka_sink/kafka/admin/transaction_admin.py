@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
-from spark_kafka_sink.kafka.admin.blocking_client import denied_error, on_topic, on_transactional_id
+from spark_kafka_sink.kafka.admin.blocking_client import (
+    denied_error,
+    topic_acl,
+    transactional_id_acl,
+)
 from spark_kafka_sink.kafka.admin.coordinator_lookup import TransactionCoordinatorLookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import (
     ActiveProducer,
@@ -263,7 +267,7 @@ class TransactionAdmin:
             operation: the operation of the missing ACL, if the code is an authorization error.
         """
         if code == ErrorCode.transactional_id_authorization_failed:
-            acl = on_transactional_id(operation, transactional_id, self._prefix)
+            acl = transactional_id_acl(operation, transactional_id, self._prefix)
             return denied_error(self._client, action, code, acl)
         if code in FENCED:
             return errors.FencedError(
@@ -320,7 +324,7 @@ class TransactionAdmin:
                 self._client,
                 action,
                 result.code,
-                on_topic(AclOperation.READ, topic_partition.topic),
+                topic_acl(AclOperation.READ, topic_partition.topic),
             )
         if result.code:
             raise errors.UnknownTopicError(

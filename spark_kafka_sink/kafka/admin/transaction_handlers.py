@@ -35,8 +35,8 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.kafka.admin.api_driver import NextStep
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.kafka.admin.api_driver import KeyAction
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 
@@ -132,7 +132,7 @@ class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
             )
         return init_producer_id(keys[0], self._timeout_ms, current=current)
 
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[OpenTransaction]:
         """See `ApiHandler`."""
         result = _producer(key, outcome.response, outcome.transaction_version)
         if result.value is not None and result.value.producer_id < 0:
@@ -163,7 +163,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
         }
         self._commit = commit
 
-    def cap(self, keys: Sequence[str]) -> int | None:
+    def max_version(self, keys: Sequence[str]) -> int | None:
         """See `ApiHandler`."""
         return self._transactions[keys[0]].version.cap(ApiKey.END_TXN)
 
@@ -171,7 +171,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
         """See `ApiHandler`."""
         return end_txn(self._transactions[keys[0]], commit=self._commit)
 
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[OpenTransaction]:
         """See `ApiHandler`."""
         ended = self._transactions[key]
         result = _producer(key, outcome.response, ended.version)
@@ -180,7 +180,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
             result.value = ended  # As in Java, without a producer id the epoch is unchanged.
         return result
 
-    def action(self, code: int) -> NextStep:
+    def action(self, code: int) -> KeyAction:
         """See `ApiHandler`."""
         self.has_lost_responses |= code == ClientErrorCode.disconnected
         self.may_have_ended |= code in _UNCLEAR
@@ -209,7 +209,7 @@ class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
     def results(
         self,
         keys: Sequence[str],  # noqa: ARG002
-        outcome: CallOutcome,
+        outcome: RequestOutcome,
     ) -> Mapping[str, KeyResult[TransactionDescription]]:
         """See `ApiHandler`."""
         return {
@@ -243,8 +243,8 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
     """
 
     api = ApiKey.LIST_TRANSACTIONS
-    retried = CoordinatorHandler.retried
-    looked_up = CoordinatorHandler.looked_up
+    retriable_codes = CoordinatorHandler.retriable_codes
+    lookup_codes = CoordinatorHandler.lookup_codes
 
     def __init__(self, states: Sequence[TransactionState], pattern: str | None) -> None:
         self._states = states
@@ -262,7 +262,7 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
             "transactional_id_pattern": self._pattern,
         }
 
-    def result(self, key: int, outcome: CallOutcome) -> KeyResult[list[ListedTransaction]]:
+    def result(self, key: int, outcome: RequestOutcome) -> KeyResult[list[ListedTransaction]]:
         """See `ApiHandler`."""
         response = outcome.response
         if unknown := response.unknown_state_filters:
@@ -289,13 +289,13 @@ class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
     """
 
     api = ApiKey.METADATA
-    looked_up = CONNECTION_LOST
+    lookup_codes = CONNECTION_LOST
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"topics": [], "allow_auto_topic_creation": False}
 
-    def result(self, key: str, outcome: CallOutcome) -> KeyResult[frozenset[int]]:  # noqa: ARG002
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[frozenset[int]]:  # noqa: ARG002
         """See `ApiHandler`."""
         brokers = frozenset(int(broker.node_id) for broker in outcome.response.brokers)
         return KeyResult(code=0, value=brokers)
@@ -314,7 +314,7 @@ class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
     def results(
         self,
         keys: Sequence[TopicPartition],  # noqa: ARG002
-        outcome: CallOutcome,
+        outcome: RequestOutcome,
     ) -> Mapping[TopicPartition, KeyResult[tuple[ActiveProducer, ...]]]:
         """See `ApiHandler`."""
         return {

@@ -207,7 +207,9 @@ def producer_in(
     )
 
 
-def add_partitions(transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]) -> Values:
+def add_partitions(
+    transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]
+) -> FieldValues:
     """Return the values of AddPartitionsToTxn up to version 3. Partitions are (topic, number)."""
     return {
         "v3_and_below_transactional_id": transaction.transactional_id,

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once.decision_rules import BatchRejection, BatchVerdict, Caller, judge
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
+from spark_kafka_sink.exactly_once.decision_rules import (
+    BatchVerdict,
+    BatchWrite,
+    batch_verdict,
+)
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
@@ -20,7 +25,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.scope_state import LogState
+    from spark_kafka_sink.exactly_once.scope_state import ScopeStateOf
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.task_report import TaskInfo
@@ -38,10 +43,10 @@ class ExactlyOncePlan:
     scope: Scope
     nonce: str
     """Unique to this planning, so that two attempts never share a transactional id."""
-    state: LogState[TaskTransaction]
+    state: ScopeStateOf[TaskTransaction]
     """State of the scope, as read from the decision log."""
     is_followed: bool = False
-    """See `Caller.is_followed`."""
+    """See `BatchWrite.is_followed`."""
     timeout_ms: int
     """The transaction.timeout.ms of each task's transaction."""
     reset: bool = False
@@ -63,7 +68,7 @@ class ExactlyOncePlan:
                 remedy.
         """
         single = self.scope.kind is not ScopeKind.STREAM
-        caller = Caller(
+        write = BatchWrite(
             query=query_id,
             batch=batch,
             resets_state=self.reset,
@@ -73,9 +78,9 @@ class ExactlyOncePlan:
             is_followed=self.is_followed,
             nonces=frozenset((self.nonce,)),
         )
-        verdict = judge(self.state, caller)
+        verdict = batch_verdict(self.state, write)
         if isinstance(verdict, BatchRejection):
-            rejected = rejection_error(verdict, self.scope, self.state, caller)
+            rejected = rejection_error(verdict, self.scope, self.state, write)
             rejected.hint = f"{rejected.hint} {_FINAL}"
             raise rejected
         return verdict is BatchVerdict.WRITE

@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
-from spark_kafka_sink.exactly_once.scope_state import Nothing
-from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, WriteTarget, new_nonce
+from spark_kafka_sink.exactly_once.scope_state import NoDecision
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    ScopeKind,
+    WriteDestination,
+    new_nonce,
+)
 from spark_kafka_sink.spark.exactly_once.batch_plan import ExactlyOncePlan
 from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
 from spark_kafka_sink.spark.exactly_once.transaction_timeouts import transaction_timeout_ms
@@ -58,7 +63,7 @@ def plan_write(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> W
             hint="A written batch keeps its batchId: use another batchId.",
         )
     prefix, batch_id = options.transactional_id_prefix, options.batch_id
-    target = WriteTarget(topic=config.topic, name=options.write_name)
+    target = WriteDestination(topic=config.topic, name=options.write_name)
     scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
     plan = _plan(config, scope)
     task = TransactionalTaskWriter(config, roles, plan, origin)
@@ -141,7 +146,7 @@ def _plan(config: SinkConfig, scope: Scope) -> ExactlyOncePlan:
         state, shared = committer.begin(timeout_ms)
     else:
         state, shared = committer.recover(), None
-    is_written = scope.kind is ScopeKind.BATCH and not isinstance(state, Nothing)
+    is_written = scope.kind is ScopeKind.BATCH and not isinstance(state, NoDecision)
     return ExactlyOncePlan(
         scope=scope,
         nonce=new_nonce(),

@@ -33,7 +33,7 @@ def current_micro_batch() -> tuple[str, str]:
     return query_id, batch
 
 
-def current_query() -> str | None:
+def current_query_id() -> str | None:
     """Return the query whose foreachBatch runs this thread's task; None in a batch job.
 
     Raises:
@@ -50,7 +50,7 @@ def current_query() -> str | None:
     return internals.local_property(internals.QUERY_ID)
 
 
-def current_run() -> str | None:
+def current_run_id() -> str | None:
     """Return the query's run id for the task of this thread; every start has a new run id.
 
     With Spark Connect, the id of the run's session takes its place.

@@ -11,7 +11,7 @@ from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskResult,
-    partitions_to_list,
+    max_listed_partitions,
 )
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.packed_numbers import UNKNOWN
@@ -49,7 +49,7 @@ def of_tasks(messages: Sequence[object]) -> list[TransactionCommitMessage]:
 def results_of(messages: Sequence[TransactionCommitMessage]) -> list[TaskResult]:
     """Return the result of each task, with at most as many partitions as a decision can list."""
     written = sum(message.result.transaction is not None for message in messages)
-    max_partitions = partitions_to_list(written)
+    max_partitions = max_listed_partitions(written)
     return [_result_of(message, max_partitions) for message in messages]
 
 

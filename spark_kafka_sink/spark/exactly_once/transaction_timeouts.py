@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
-from spark_kafka_sink.exactly_once.steps.alive_checks import MIN_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.steps.transaction_checks import MIN_TIMEOUT_MS
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.protocol.transactions import NO_TIMEOUT_MS

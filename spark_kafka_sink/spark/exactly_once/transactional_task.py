@@ -16,8 +16,8 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.exactly_once.counted_rows import CountedRows
 from spark_kafka_sink.spark.exactly_once.running_query import (
     current_micro_batch,
-    current_query,
-    current_run,
+    current_query_id,
+    current_run_id,
 )
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.runtime import internals, worker_context
@@ -69,7 +69,7 @@ class TransactionalTaskWriter(TaskWriter):
         plan, kind = self.plan, self.plan.scope.kind
         if plan.shared is not None:
             _reject_speculation()
-        run_id = None if kind is ScopeKind.STREAM else current_run()
+        run_id = None if kind is ScopeKind.STREAM else current_run_id()
         counted = CountedRows(batches, self.roles.topic if kind is ScopeKind.BATCH else None)
         report, transaction = DeliveryReport(), None
         written: tuple[WrittenTopic, ...] = ()
@@ -120,7 +120,7 @@ class TransactionalTaskWriter(TaskWriter):
         if kind is ScopeKind.STREAM:
             return current_micro_batch()
         if kind is ScopeKind.BATCH:
-            return current_query(), name
+            return current_query_id(), name
         return internals.local_property(internals.QUERY_ID), name
 
     def _write(

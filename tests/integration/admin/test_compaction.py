@@ -10,7 +10,7 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
-from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
+from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_transactional_id
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader
@@ -120,5 +120,7 @@ def test_completed_batches_are_compacted_to_small_records(kafka: KafkaCluster) -
                 break
             assert time.monotonic() < deadline, Counter(record.key for record in old)
     left = {record.key: record.value for record in old if record.value is not None}
-    assert left.keys() == {driver_id(scope).encode() for scope in [*jobs, Scope.stream(prefix)]}
+    assert left.keys() == {
+        driver_transactional_id(scope).encode() for scope in [*jobs, Scope.stream(prefix)]
+    }
     assert max(len(value) for value in left.values()) < 250

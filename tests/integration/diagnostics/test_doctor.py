@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import Intent
-from spark_kafka_sink.diagnostics.doctor import Doctor, Produce
+from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
+from spark_kafka_sink.diagnostics.doctor import Doctor, ProduceCheck
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from tests.integration.support.servers import (
     close_on_request,
@@ -64,12 +64,12 @@ def login(kafka: EmbeddedBroker, **changed: str) -> dict[str, str]:
 def examine_options(
     options: dict[str, str],
     *,
-    produce: Produce = Produce.PROBE,
+    produce: ProduceCheck = ProduceCheck.PROBE,
     has_key: bool | None = None,
     seconds: float = 30.0,
 ) -> dict[CheckStep, Finding]:
-    intent = Intent(config=SinkConfig.parse(options), has_key=has_key)
-    doctor = Doctor(intent=intent, produce=produce, seconds=seconds)
+    write = PlannedWrite(config=SinkConfig.parse(options), has_key=has_key)
+    doctor = Doctor(write=write, produce=produce, seconds=seconds)
     return {finding.step: finding for finding in doctor.examine()}
 
 
@@ -100,7 +100,7 @@ def test_no_problems_and_no_writes(secured: EmbeddedBroker) -> None:
 
 def test_write_one_record_on_request(plain: EmbeddedBroker) -> None:
     options = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events"}
-    findings = examine_options(options, produce=Produce.RECORD)
+    findings = examine_options(options, produce=ProduceCheck.RECORD)
     assert findings[CheckStep.PRODUCE].severity is Severity.OK
     assert sum(plain.end_offsets("events")) == 1
 
@@ -188,7 +188,7 @@ def test_unreachable_servers_are_named(plain: EmbeddedBroker) -> None:
         black = most_severe(
             examine_options({"kafka.bootstrap.servers": unresponsive, **topic}, seconds=0.3)
         )
-    assert (black.step, black.local) == (CheckStep.VERSIONS, True)
+    assert (black.step, black.is_local) == (CheckStep.VERSIONS, True)
     assert "no response within 0.3 s" in black.text
     with listening(close_on_request) as other:
         mute = most_severe(examine_options({"kafka.bootstrap.servers": other, **topic}))
@@ -197,7 +197,7 @@ def test_unreachable_servers_are_named(plain: EmbeddedBroker) -> None:
     severities = [
         finding.severity
         for finding in Doctor(
-            intent=Intent(config=SinkConfig.parse({"kafka.bootstrap.servers": both, **topic})),
+            write=PlannedWrite(config=SinkConfig.parse({"kafka.bootstrap.servers": both, **topic})),
             seconds=30.0,
         ).examine()
     ]

@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import Intent, connect
+from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite, connect
 from spark_kafka_sink.diagnostics.doctor import Doctor
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.preflight import examine
@@ -22,13 +22,13 @@ def findings_of(servers: str, *, has_key: bool = True, **options: str) -> list[F
 def findings_with(servers: str, options: dict[str, str], *, has_key: bool = True) -> list[Finding]:
     named = {name.replace("__", "."): value for name, value in options.items()}
     settings = {"kafka.bootstrap.servers": servers, "topic": "t", **named}
-    return examine(Intent(config=SinkConfig.parse(settings), has_key=has_key))
+    return examine(PlannedWrite(config=SinkConfig.parse(settings), has_key=has_key))
 
 
 def problems(findings: list[Finding]) -> list[tuple[CheckStep, Severity, bool]]:
     fine = {Severity.OK, Severity.NOTE}
     return [
-        (finding.step, finding.severity, finding.local)
+        (finding.step, finding.severity, finding.is_local)
         for finding in findings
         if finding.severity not in fine
     ]
@@ -57,8 +57,8 @@ def test_missing_dead_letter_topic(topic: dict[str, str], dry_run: str) -> None:
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "gone"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "dryRun": dry_run}
-        intent = Intent(config=SinkConfig.parse({**named, **letters, **topic}), has_key=True)
-        for findings in (examine(intent), list(Doctor(intent=intent).examine())):
+        write = PlannedWrite(config=SinkConfig.parse({**named, **letters, **topic}), has_key=True)
+        for findings in (examine(write), list(Doctor(write=write).examine())):
             (missing,) = (finding for finding in findings if finding.severity is Severity.ERROR)
             assert missing.text.startswith("dead letter topic gone does not exist")
             assert ("topic.create" in (missing.hint or "")) is (dry_run == "false")
@@ -154,10 +154,10 @@ def test_dead_letter_topic_is_created_with_broker_defaults(topic: dict[str, str]
     }
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **expected, **topic}
-        dry = Intent(config=SinkConfig.parse({**named, "dryRun": "true"}), has_key=True)
+        dry = PlannedWrite(config=SinkConfig.parse({**named, "dryRun": "true"}), has_key=True)
         assert problems(examine(dry)) == []
-        intent = Intent(config=SinkConfig.parse(named), has_key=True)
-        assert problems(examine(intent)) == []
+        write = PlannedWrite(config=SinkConfig.parse(named), has_key=True)
+        assert problems(examine(write)) == []
         assert len(kafka.end_offsets("letters")) == 1
         if topic:
             assert len(kafka.end_offsets("new")) == 3
@@ -175,7 +175,7 @@ def test_findings_based_on_responses_apply_to_all_hosts() -> None:
         assert problems(findings_with(servers, login)) == [(CheckStep.LOGIN, Severity.ERROR, False)]
     with EmbeddedBroker(topics={"t": 1}, tls=True) as kafka:
         [untrusted] = findings_with(kafka.bootstrap_servers, {"kafka.security.protocol": "SSL"})
-        assert (untrusted.step, untrusted.local) == (CheckStep.TLS, True)
+        assert (untrusted.step, untrusted.is_local) == (CheckStep.TLS, True)
 
 
 @pytest.mark.parametrize("unresponsive", [False, True], ids=["refused", "no response"])
@@ -184,7 +184,7 @@ def test_unreachable_servers_are_named(unresponsive: bool) -> None:
     with listening(never_respond) as black:
         servers = f"{closed_port()},{black}" if unresponsive else closed_port()
         [finding] = findings_with(servers, short)
-    assert (finding.severity, finding.local) == (Severity.ERROR, True)
+    assert (finding.severity, finding.is_local) == (Severity.ERROR, True)
     assert "preflight=off" in (finding.hint or "")
 
 

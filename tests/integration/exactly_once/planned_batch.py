@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
-from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.shared_transaction import claim, commit_shared
 from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
@@ -124,9 +124,9 @@ class PlannedBatch:
         self, step: str, happens: Callable[[], None], results: list[TaskResult]
     ) -> None:
         """Commit and call `action` at a step of the driver."""
-        caller = Caller(query=self.writes.query, batch=self.number)
+        batch_write = BatchWrite(query=self.writes.query, batch=self.number)
         with stepped_client(self.writes, step, happens) as scope_client:
-            commit_shared(scope_client, caller, self.shared, results)
+            commit_shared(scope_client, batch_write, self.shared, results)
 
 
 def plan(writes: Writes, number: str) -> PlannedBatch:

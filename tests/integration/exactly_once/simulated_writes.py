@@ -9,7 +9,7 @@ from typing import Protocol
 
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
-from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
@@ -89,9 +89,9 @@ class Writes:
         """Return a new committer, like those of the planning and commit processes."""
         return BatchCommitter(self.config, self.scope)
 
-    def caller(self, batch: str, nonce: str) -> Caller:
-        """Return the caller for a batch and its planning."""
-        return Caller(
+    def batch_write(self, batch: str, nonce: str) -> BatchWrite:
+        """Return the write of a batch and its planning."""
+        return BatchWrite(
             query=self.query,
             batch=batch,
             is_single_batch=self.scope.kind is not ScopeKind.STREAM,

@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.steps.scope_log import ScopeLog
@@ -91,11 +91,11 @@ class _SteppedClient(ScopeClient):
         self.breakpoint.reach("after fence")
         return owner
 
-    def check_alive(
+    def check_committable(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None
     ) -> None:
         """See `ScopeClient`."""
-        super().check_alive(transactions, seconds)
+        super().check_committable(transactions, seconds)
         self.breakpoint.reach("after describe")
 
     def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
@@ -138,9 +138,9 @@ def crash(
     """Run a batch whose driver crashes at a step; return the transactions of its tasks."""
     tasks = transactions_of(writes.tasks(batch)) if tasks is None else tasks
     is_single = writes.scope.kind is not ScopeKind.STREAM
-    caller = Caller(query=writes.query, batch=batch, is_single_batch=is_single)
+    batch_write = BatchWrite(query=writes.query, batch=batch, is_single_batch=is_single)
     with pytest.raises(CrashError), crashing_client(writes, step) as scope_client:
-        commit_batch(scope_client, caller, tasks)
+        commit_batch(scope_client, batch_write, tasks)
     return tasks
 
 

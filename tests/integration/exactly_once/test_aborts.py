@@ -5,8 +5,8 @@ import pytest
 from spark_kafka_sink.common.errors import FencedError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Caller
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 from tests.integration.exactly_once.simulated_writes import (
@@ -26,7 +26,7 @@ def test_aborted_batch_is_never_decided(query: Writes, batch: str) -> None:
     results = query.tasks(batch, nonce="0123456789abcdef")
     query.committer.abort(batch, results, complete=True)
     marks = ("0123456789abcdef",)
-    marked = Done(QUERY, "0", (), marks) if before else Nothing(marks)
+    marked = Done(QUERY, "0", (), marks) if before else NoDecision(marks)
     assert query.committer.recover() == marked
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
         query.committer.commit(batch, results)
@@ -42,11 +42,11 @@ def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
 
         def take_over() -> None:
             owners.append(scope_client.fence())
-            assert scope_client.log.read_fenced() is None
+            assert scope_client.log.read_after_fence() is None
 
         fenced = stepped_client(query, "before decide", take_over)
         with fenced as other, pytest.raises(FencedError):
-            commit_batch(other, Caller(query=QUERY, batch="0"), transactions_of(older))
+            commit_batch(other, BatchWrite(query=QUERY, batch="0"), transactions_of(older))
         outcome = query.committer.abort("0", older, complete=True)
         assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
         decided = Decided(QUERY, "0", transactions_of(newer))

@@ -11,7 +11,7 @@ from spark_kafka_sink.common.errors import DeliveryError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
-from spark_kafka_sink.exactly_once.scope_state import Done, Nothing
+from spark_kafka_sink.exactly_once.scope_state import Done, NoDecision
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session_pool import (
@@ -105,7 +105,7 @@ def test_two_tasks_on_one_partition_are_rejected(query: Writes) -> None:
     assert f"[topic={query.topic}, partition=0]" in str(caught.value)
     assert "repartition_by_kafka_partition" in str(caught.value)
     assert query.visible() == NOTHING
-    assert query.committer.recover() == Nothing()
+    assert query.committer.recover() == NoDecision()
 
 
 def test_records_dropped_by_a_leader_are_detected(query: Writes) -> None:
@@ -137,7 +137,7 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
         outcome = query.committer.abort_shared("0", results, batch.shared, complete=True)
         assert outcome.status is CommitStatus.ALREADY_WRITTEN
     state, _ = query.committer.begin(TIMEOUT_MS)
-    assert state == (Done(QUERY, "0") if is_done else Nothing())
+    assert state == (Done(QUERY, "0") if is_done else NoDecision())
     assert query.visible() == (rows_of("0") if is_done else NOTHING)
     if not is_done:
         again = plan(query, "0")
@@ -274,7 +274,7 @@ def test_abort_after_the_check_on_older_kafkas(
     with pytest.raises(TransactionError):
         batch.commit_with("before commit", resume, results)
     assert is_visible(query)
-    assert query.committer.recover() == Nothing()
+    assert query.committer.recover() == NoDecision()
     again = plan(query, "0")
     again.commit(again.tasks())
     assert is_visible(query, "0")

@@ -14,9 +14,9 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
-from spark_kafka_sink.exactly_once.scope_state import Done, Nothing
+from spark_kafka_sink.exactly_once.scope_state import Done, NoDecision
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
@@ -24,8 +24,8 @@ from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     ScopeKind,
-    WriteTarget,
-    driver_id,
+    WriteDestination,
+    driver_transactional_id,
     new_nonce,
 )
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
@@ -53,7 +53,7 @@ NOTHING = rows_of()
 
 
 def test_batch_is_visible_after_commit(query: Writes) -> None:
-    assert query.committer.recover() == Nothing()
+    assert query.committer.recover() == NoDecision()
     results = query.tasks("0")
     assert query.visible() == NOTHING
     outcome = query.committer.commit("0", results)
@@ -96,7 +96,7 @@ def test_skipped_batch_is_not_decided_as_empty(query: Writes) -> None:
     skipped = [query.result(TaskOutcome.SKIPPED, "0")]  # planned before the log was deleted
     with pytest.raises(TransactionError, match="skipped the batch"):
         query.committer.commit("0", skipped)
-    assert query.committer.recover() == Nothing()
+    assert query.committer.recover() == NoDecision()
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -170,11 +170,11 @@ def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
     with stepped_client(query, step, overtake) as scope_client:
         expected = RESUMED[step]
         if isinstance(expected, CommitStatus):
-            outcome = commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
+            outcome = commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
             assert outcome.status is expected
         else:
             with pytest.raises(TransactionError, match=expected):
-                commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
+                commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
     assert len(outcomes) == 1
     assert query.committer.recover() == Done(QUERY, "0")
     query.committer.commit("1", query.tasks("1"))
@@ -259,7 +259,7 @@ def test_missing_transaction_fails_before_the_decision(query: Writes) -> None:
     again = query.tasks("0", tasks=2)
     with pytest.raises(TransactionError, match="cannot be committed safely"):
         query.committer.commit("0", [*results[:1], *again])
-    assert query.committer.recover() == Nothing()
+    assert query.committer.recover() == NoDecision()
     query.committer.commit("0", query.tasks("0"))
     assert query.visible() == rows_of("0")
 
@@ -276,8 +276,8 @@ def test_transaction_that_ends_after_the_first_check_fails_the_batch(query: Writ
         stepped_client(query, "before decide", end_one) as scope_client,
         pytest.raises(TransactionError),
     ):
-        commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
-    assert query.committer.recover() == Nothing()
+        commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
+    assert query.committer.recover() == NoDecision()
     query.committer.commit("0", query.tasks("0"))
     assert query.visible() == rows_of("0")
 
@@ -303,7 +303,7 @@ def test_jobs_with_different_batch_ids_do_not_fence_each_other(query: Writes) ->
     assert query.visible() == rows_of("1", "2")
 
 
-def write_batch(query: Writes, target: WriteTarget | None, rows: int | None = None) -> Writes:
+def write_batch(query: Writes, target: WriteDestination | None, rows: int | None = None) -> Writes:
     """Run a batch job, possibly one of a version that did not distinguish writes."""
     if target is None:
         scope = replace(Scope.batch(query.scope.prefix, "7"), target=None)
@@ -316,9 +316,9 @@ def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes
     first, second, third = (
         write_batch(query, target)
         for target in (
-            WriteTarget(topic="a"),
-            WriteTarget(topic="b"),
-            WriteTarget(topic="b", name="late/ü #1"),
+            WriteDestination(topic="a"),
+            WriteDestination(topic="b"),
+            WriteDestination(topic="b", name="late/ü #1"),
         )
     )
     results = first.tasks("7")
@@ -332,13 +332,13 @@ def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes
 def test_batch_with_different_rows_is_accepted_after_accept_loss(
     query: Writes,
 ) -> None:
-    ours = replace(write_batch(query, WriteTarget(), rows=20), topics=frozenset({"a"}))
+    ours = replace(write_batch(query, WriteDestination(), rows=20), topics=frozenset({"a"}))
     ours.committer.commit("7", ours.tasks("7"))
     for other in (replace(ours, rows=50), replace(ours, rows=60, topics=frozenset({"b"}))):
         skipped = [other.result(TaskOutcome.SKIPPED, "7")]
         with pytest.raises(TransactionError, match="different rows"):
             ours.committer.commit("7", skipped)
-    TransactionOperator(query.config).accept_loss(driver_id(ours.scope))
+    TransactionOperator(query.config).accept_loss(driver_transactional_id(ours.scope))
     assert ours.committer.commit("7", skipped).status is CommitStatus.ALREADY_WRITTEN
     assert query.visible() == rows_of("7")
 
@@ -348,9 +348,9 @@ def test_next_run_completes_a_crashed_run_without_batch_id(query: Writes) -> Non
     crash(died, died.scope.name, "after decide")
     assert query.visible() == NOTHING
     job = batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
-    assert job.committer.recover() == Nothing()
+    assert job.committer.recover() == NoDecision()
     assert query.visible() == rows_of("x")
-    assert died.committer.recover() == Nothing()  # removed, as its scope is never used again
+    assert died.committer.recover() == NoDecision()  # removed, as its scope is never used again
     outcome = job.committer.commit(job.scope.name, job.tasks(job.scope.name))
     assert outcome.status is CommitStatus.COMMITTED
     assert query.visible() == rows_of("x") + rows_of("x")
@@ -363,21 +363,21 @@ def test_abort_while_a_commit_finishes(query: Writes, kind: ScopeKind) -> None:
     if kind is ScopeKind.RUN:
         write = batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
     batch = write.scope.name or "0"
-    caller, tasks = write.caller(batch, new_nonce()), transactions_of(write.tasks(batch))
+    batch_write, tasks = write.batch_write(batch, new_nonce()), transactions_of(write.tasks(batch))
 
     def commit() -> None:
         with borrowed_client(write.config.producer) as client:
-            commit_batch(ScopeClient(client, write.config, write.scope), caller, tasks)
+            commit_batch(ScopeClient(client, write.config, write.scope), batch_write, tasks)
 
     with stepped_client(write, "before fence", commit) as scope_client:
-        outcome = abort_batch(scope_client, caller, tasks)
+        outcome = abort_batch(scope_client, batch_write, tasks)
     assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
     assert write.visible() == rows_of(batch)
 
 
 @pytest.mark.parametrize("is_decided", [False, True])
 def test_abort_does_not_need_the_second_description(query: Writes, is_decided: bool) -> None:
-    caller, tasks = query.caller("0", new_nonce()), transactions_of(query.tasks("0"))
+    batch_write, tasks = query.batch_write("0", new_nonce()), transactions_of(query.tasks("0"))
     if is_decided:
         crash(query, "0", "after decide", tasks)
 
@@ -385,7 +385,7 @@ def test_abort_does_not_need_the_second_description(query: Writes, is_decided: b
         scope_client.describe = Mock(side_effect=BrokerUnavailableError("it is overdue"))  # type: ignore[method-assign]
 
     with stepped_client(query, "after fence", fail) as scope_client:
-        outcome = abort_batch(scope_client, caller, tasks)
+        outcome = abort_batch(scope_client, batch_write, tasks)
     assert outcome.status is (CommitStatus.ROLLED_FORWARD if is_decided else CommitStatus.ABORTED)
     assert query.visible() == (rows_of("0") if is_decided else NOTHING)
 
@@ -397,14 +397,14 @@ def test_commit_of_a_run_that_another_run_finishes(query: Writes) -> None:
         for _ in range(2)
     )
     tasks = transactions_of(ours.tasks(ours.scope.name))
-    caller = ours.caller(ours.scope.name, new_nonce())
+    batch_write = ours.batch_write(ours.scope.name, new_nonce())
 
     def lose_response() -> None:
         other.committer.recover()
         raise BrokerUnavailableError("committing exceeded its deadline")
 
     with stepped_client(ours, "after decide", lose_response) as scope_client:
-        assert commit_batch(scope_client, caller, tasks).status is CommitStatus.COMMITTED
+        assert commit_batch(scope_client, batch_write, tasks).status is CommitStatus.COMMITTED
     assert ours.visible() == rows_of(ours.scope.name)
 
 
@@ -421,7 +421,7 @@ def test_decision_log_without_compaction_is_rejected(
     admin.create_topic(other, configs={"cleanup.policy": "compact"})
     compacted = replace(query, options={"decisionLogTopic": other})
     for batch in ("0", "1"):
-        assert compacted.committer.recover() == (Done(QUERY, "0") if batch == "1" else Nothing())
+        assert compacted.committer.recover() == (Done(QUERY, "0") if batch == "1" else NoDecision())
         compacted.committer.commit(batch, compacted.tasks(batch))
     assert query.visible() == rows_of("0", "1")
 
@@ -430,14 +430,14 @@ def test_commit_does_not_wait_for_a_decision_log_deleted_after_the_decision(quer
     log = f"log-{query.topic}"
     stream = replace(query, options={"decisionLogTopic": log})
     tasks = transactions_of(stream.tasks("0"))
-    assert stream.committer.recover() == Nothing()
+    assert stream.committer.recover() == NoDecision()
 
     def delete() -> None:
         Admin(query.bootstrap_servers).delete_topics(log)
 
     with stepped_client(stream, "after commit", delete) as scope_client:
         began = time.monotonic()
-        outcome = commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
+        outcome = commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
         seconds = time.monotonic() - began
     assert outcome.status is CommitStatus.COMMITTED
     assert seconds < scope_client.timer.max_block_s
@@ -458,7 +458,7 @@ def test_decision_that_was_deleted_before_it_is_read_back_stops_the_write(query:
         stepped_client(stream, "after decide", delete) as scope_client,
         pytest.raises(TransactionError, match="decision log does not exist"),
     ):
-        commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
+        commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
     assert query.visible() == NOTHING
     stream.committer.recover()
     stream.committer.commit("0", stream.tasks("0"))
@@ -474,7 +474,7 @@ def test_decision_log_deleted_after_planning_stops_the_write(query: Writes, step
     tasks = transactions_of(write.tasks("0"))
     deleting = stepped_client(write, step, lambda: admin.delete_topics(log))
     with deleting as scope_client, pytest.raises((UnknownTopicError, TransactionError)) as caught:
-        commit_batch(scope_client, Caller(query=QUERY, batch="0"), tasks)
+        commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
     assert "decision log does not exist" in str(caught.value)
     assert log not in admin.client().list_topics(timeout=20).topics
     assert query.visible() == NOTHING

@@ -1,4 +1,4 @@
-"""Responses of real coordinators to EndTxn, as interpreted by `commit_outcome`."""
+"""Responses of real coordinators to EndTxn, as interpreted by `end_txn_outcome`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
@@ -107,7 +107,7 @@ def check_responses(query: Writes, version: TransactionVersion, after_timeout: i
         coordinator.await_aborted(timed_out)
         code = coordinator.end(timed_out, commit=True)
         assert code == after_timeout
-        assert commit_outcome(code) in {EndOutcome.TORN, EndOutcome.FENCED}
+        assert end_txn_outcome(code) in {EndOutcome.TORN, EndOutcome.FENCED}
 
 
 def test_transactions_v2(v2_query: Writes) -> None:

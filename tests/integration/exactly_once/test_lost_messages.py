@@ -15,8 +15,8 @@ from spark_kafka_sink.common.errors import (
     KafkaProdError,
 )
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.decision_rules import Caller
-from spark_kafka_sink.exactly_once.scope_state import Nothing
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
+from spark_kafka_sink.exactly_once.scope_state import NoDecision
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope
@@ -99,7 +99,7 @@ def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptu
     tasks = [task.transaction for task in query.tasks("1") if task.transaction is not None]
     with borrowed_client(query.config.producer) as client:
         scope_client = _UnresponsiveClient(client, query.config, query.scope)
-        commit_batch(scope_client, Caller(query=QUERY, batch="1"), tasks)
+        commit_batch(scope_client, BatchWrite(query=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but EndTxn has not succeeded for 3 of 3 "
         "transactions (errors: COORDINATOR_LOAD_IN_PROGRESS (3); for example, transaction p-"
@@ -136,7 +136,7 @@ def test_failed_login_after_the_decision_is_retried(
     with borrowed_client(query.config.producer) as client:
         scope_client = _LoginFailingClient(client, query.config, query.scope)
         scope_client.error = error
-        commit_batch(scope_client, Caller(query=QUERY, batch="1"), tasks)
+        commit_batch(scope_client, BatchWrite(query=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but the login fails. It is tried again: {error}"
         in caplog.text
@@ -156,7 +156,7 @@ def test_failing_login_after_the_decision_ends_the_commit(query: Writes) -> None
         scope_client = _LoginFailingClient(client, limited.config, limited.scope)
         scope_client.failures = 60
         with pytest.raises(AuthenticationError):
-            commit_batch(scope_client, Caller(query=QUERY, batch="1"), transactions_of(results))
+            commit_batch(scope_client, BatchWrite(query=QUERY, batch="1"), transactions_of(results))
     assert 30 < scope_client.failures < 60
     assert query.committer.abort("1", results, complete=True).status is CommitStatus.ROLLED_FORWARD
     assert query.visible() == rows_of("0", "1")
@@ -199,12 +199,12 @@ def test_incomplete_decision_of_another_run_does_not_block_planning(
     job = batch_job(query.bootstrap_servers, query.topic, Scope.run(prefix))
     job = replace(job, options=QUICK | limit)
     started = time.monotonic()
-    assert job.committer.recover() == Nothing()
+    assert job.committer.recover() == NoDecision()
     assert time.monotonic() - started < 30  # unless it waits for the responses
     for name in stuck:
         assert f"{name}/" in caplog.text
     assert f"`kafkaprod transactions commit --prefix {prefix} " in caplog.text
     broker.faults.clear()
-    assert job.committer.recover() == Nothing()
+    assert job.committer.recover() == NoDecision()
     expected = rows_of("0") + Counter(dict.fromkeys(rows_of("x"), 2))
     assert query.visible() == expected

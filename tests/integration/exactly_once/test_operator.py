@@ -116,7 +116,7 @@ def test_abort_of_one_scope_does_not_fence_others(query: Writes) -> None:
         assert invoke(query, "abort", "--undecided", "nothing").exit_code == 1
         name = transactional_id_of(undecided)
         assert output(query, "abort", "--undecided", name) == f"{name}: aborted\n"
-        scope_client.log.read_fenced()
+        scope_client.log.read_after_fence()
         scope_client.log.append(owner, None, "done")  # A newer epoch would reject it.
 
 

@@ -10,9 +10,9 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator, accept_loss
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
-from spark_kafka_sink.exactly_once.steps.alive_checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
+from spark_kafka_sink.exactly_once.steps.transaction_checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
@@ -115,14 +115,14 @@ def test_commit_continues_while_abort_finds_a_torn_batch(query: Writes) -> None:
     reset = replace(query, query="another", options=options)
     nonce = new_nonce()
     tasks = transactions_of(reset.tasks("0", nonce=nonce))
-    caller = replace(reset.caller("0", nonce), resets_state=True)
+    batch_write = replace(reset.batch_write("0", nonce), resets_state=True)
 
     def commit() -> None:
         with connected_scope_client(reset.config, reset.scope) as scope_client:
-            commit_batch(scope_client, caller, tasks)
+            commit_batch(scope_client, batch_write, tasks)
 
     with stepped_client(reset, "before torn", commit) as scope_client:
-        outcome = abort_batch(scope_client, caller, tasks)
+        outcome = abort_batch(scope_client, batch_write, tasks)
     assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
     assert query.visible() - before == rows_of("0")
 
@@ -144,7 +144,7 @@ def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
 def record_unknown_fates(query: Writes) -> None:
     """Record that no topic could be read when the fates were determined."""
     with connected_scope_client(query.config, query.scope) as scope_client:
-        owner, record = scope_client.fence(), scope_client.log.read_fenced()
+        owner, record = scope_client.fence(), scope_client.log.read_after_fence()
         assert record is not None
         assert isinstance(record.state, Decided)
         torn = DecisionRecord.of(record.state, record.at_ms, (Fate.UNKNOWN,) * 3)

@@ -245,7 +245,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
         stopped.completion.config, stream_scope(stopped.completion.config)
     ) as scope_client:
         owner = scope_client.fence()
-        scope_client.log.read_fenced()
+        scope_client.log.read_after_fence()
         scope_client.log.append(
             owner, DecisionRecord.of(decided, scope_client.timer.wall_ms()), "decide"
         )

@@ -9,7 +9,7 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.decision_rules import Caller
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.scope_state import Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
@@ -26,7 +26,7 @@ from tests.integration.exactly_once.simulated_writes import (
 )
 from tests.integration.exactly_once.stepped_client import crash, scope_log
 
-CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
+BATCH_WRITE = BatchWrite(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
 
 
 class MisledLog(ScopeLog):
@@ -84,7 +84,7 @@ def misled(query: Writes) -> Iterator[ScopeClient]:
 
 def test_batch_is_not_decided_twice(query: Writes, misled: ScopeClient) -> None:
     query.committer.commit("0", query.tasks("0"))
-    outcome = commit_batch(misled, CALLER, transactions_of(query.tasks("0")))
+    outcome = commit_batch(misled, BATCH_WRITE, transactions_of(query.tasks("0")))
     assert outcome.status is CommitStatus.ALREADY_WRITTEN
     assert query.visible() == rows_of("0")
 
@@ -93,7 +93,7 @@ def test_decided_batch_is_not_aborted(query: Writes, misled: ScopeClient) -> Non
     tasks = transactions_of(query.tasks("0", nonce="0123456789abcdef"))
     crash(query, "0", "after decide", tasks)
     with pytest.raises(BrokerUnavailableError, match="before the latest record"):
-        abort_batch(misled, CALLER, tasks)
+        abort_batch(misled, BATCH_WRITE, tasks)
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.visible() == rows_of("0")
 
@@ -105,6 +105,6 @@ def test_fenced_driver_does_not_abort_a_possibly_decided_batch(query: Writes) ->
         log = scope_log(client, query, scope_client, UnansweredLog)
         log.fence = scope_client.for_scope(query.scope).fence
         with pytest.raises(FencedError):
-            commit_batch(scope_client, CALLER, tasks)
+            commit_batch(scope_client, BATCH_WRITE, tasks)
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.visible() == rows_of("0")

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import judge_transactional_ids
+from spark_kafka_sink.diagnostics.broker_queries import check_transactional_ids
 from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
@@ -138,10 +138,10 @@ def test_preflight_checks_transactional_ids(kafka: SecuredKafka) -> None:
     options |= {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": prefix}
     config = SinkConfig.parse(options)
     with BlockingClient(config.producer) as admin:
-        (denied,) = judge_transactional_ids(admin, config, FAILURE_LIMIT_S)
+        (denied,) = check_transactional_ids(admin, config, FAILURE_LIMIT_S)
         assert denied.kafka_error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
         grant_write(kafka, User.CAROL, f"{prefix}/kafkaprod-doctor")
-        (allowed,) = judge_transactional_ids(admin, config, FAILURE_LIMIT_S)
+        (allowed,) = check_transactional_ids(admin, config, FAILURE_LIMIT_S)
         remaining = TransactionAdmin(admin).describe(
             [f"{prefix}/kafkaprod-doctor"], admin.deadline(FAILURE_LIMIT_S)
         )

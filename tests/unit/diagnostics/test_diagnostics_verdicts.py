@@ -7,11 +7,11 @@ import pytest
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.connection_checks import judge_connection, judge_unreachable
+from spark_kafka_sink.diagnostics.connection_checks import check_connection, check_unreachable
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
-from spark_kafka_sink.diagnostics.topic_checks import judge_permissions, judge_topic
+from spark_kafka_sink.diagnostics.topic_checks import check_permissions, check_topic_facts
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
-from spark_kafka_sink.diagnostics.topic_settings import judge_buffer, judge_settings
+from spark_kafka_sink.diagnostics.topic_settings import check_buffer, check_settings
 from spark_kafka_sink.kafka.admin.topic_handlers import PartitionDescription, TopicDescription
 from spark_kafka_sink.kafka.client.channel.connection_failures import Circumstances, diagnose
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
@@ -50,7 +50,7 @@ def only(findings: list[Finding]) -> Finding:
 
 
 def test_matching_settings_are_listed() -> None:
-    finding = only(judge_settings(facts({}), config(), True))
+    finding = only(check_settings(facts({}), config(), True))
     assert finding.severity is Severity.OK
     assert "max.message.bytes=1048588" in finding.text
 
@@ -69,7 +69,7 @@ def test_matching_settings_are_listed() -> None:
 def test_conflicting_settings_are_warned_about(
     settings: dict[str, str], options: dict[str, str], says: str
 ) -> None:
-    finding = only(judge_settings(facts(settings), config(**options), True))
+    finding = only(check_settings(facts(settings), config(**options), True))
     assert (finding.step, finding.severity) == (CheckStep.SETTINGS, Severity.WARNING)
     assert says in finding.text
     assert finding.hint
@@ -84,7 +84,7 @@ def test_conflicting_settings_are_warned_about(
     ],
 )
 def test_harmless_settings_are_ok(settings: dict[str, str], options: dict[str, str]) -> None:
-    findings = judge_settings(facts(settings), config(**options), True)
+    findings = check_settings(facts(settings), config(**options), True)
     assert only(findings).severity is Severity.OK
 
 
@@ -99,7 +99,7 @@ def test_harmless_settings_are_ok(settings: dict[str, str], options: dict[str, s
 )
 def test_replication_and_acks(replicas: int, in_sync: int, acks: str, says: str | None) -> None:
     about = facts({"min_insync_replicas": "2"}, replicas=replicas, in_sync=in_sync)
-    finding = only(judge_settings(about, config(kafka_acks=acks), True))
+    finding = only(check_settings(about, config(kafka_acks=acks), True))
     assert finding.severity is (Severity.WARNING if says else Severity.OK)
     assert says is None or says in finding.text
 
@@ -117,7 +117,7 @@ def test_compacted_topic_needs_keys(
     has_key: bool | None, tolerance: str, severity: Severity
 ) -> None:
     about = facts({"cleanup_policy": "compact,delete"})
-    findings = judge_settings(about, config(errors_tolerance=tolerance), has_key)
+    findings = check_settings(about, config(errors_tolerance=tolerance), has_key)
     assert only(findings).severity is severity
 
 
@@ -149,7 +149,7 @@ def test_compacted_topic_needs_keys(
 def test_missing_topic(creation: Creation | None, severity: Severity, says: str) -> None:
     code = int(ErrorCode.unknown_topic_or_partition)
     about = TopicFacts(name="t", code=code, creation=creation)
-    finding = judge_topic(about, config().producer)
+    finding = check_topic_facts(about, config().producer)
     assert finding.severity is severity
     assert says in finding.text
 
@@ -167,11 +167,11 @@ def test_missing_topic(creation: Creation | None, severity: Severity, says: str)
 def test_topic_create_is_suggested_only_if_it_would_help(creation: Creation, helps: bool) -> None:
     code = int(ErrorCode.unknown_topic_or_partition)
     about = TopicFacts(name="t", code=code, creation=creation)
-    hint = judge_topic(about, config().producer).hint or ""
+    hint = check_topic_facts(about, config().producer).hint or ""
     assert ('.option("topic.create", "true")' in hint) == helps
     assert "kafka-topics --bootstrap-server kafka:9092 --create --topic t" in hint
     letters = TopicFacts(name="t", code=code, creation=creation, of_dead_letters=True)
-    assert judge_topic(letters, config().producer).hint == hint
+    assert check_topic_facts(letters, config().producer).hint == hint
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_buffer_without_room_for_a_batch_per_partition(
     partitions: int, options: dict[str, str], has_key: bool | None, severity: Severity | None
 ) -> None:
     partition = PartitionDescription(index=0, leader=1, replicas=(1,), in_sync=(1,))
-    findings = judge_buffer(
+    findings = check_buffer(
         TopicFacts(
             name="t",
             description=TopicDescription(
@@ -222,16 +222,16 @@ def test_missing_permission_bits_are_findings(
         name="t", partitions=(), operations=operations, cluster_operations=of_cluster
     )
     about = TopicFacts(name="t", description=description)
-    assert judge_permissions(about, config().producer).severity is severity
+    assert check_permissions(about, config().producer).severity is severity
 
 
 def _failure(error: Exception, state: ChannelState) -> Finding:
     at = Circumstances(broker="kafka:9092", security=SecurityConfig(), state=state)
-    return judge_connection("kafka:9092", diagnose(error, at))
+    return check_connection("kafka:9092", diagnose(error, at))
 
 
 @pytest.mark.parametrize(
-    ("error", "state", "step", "local"),
+    ("error", "state", "step", "is_local"),
     [
         (
             socket.gaierror(socket.EAI_NONAME, "unknown"),
@@ -251,14 +251,14 @@ def _failure(error: Exception, state: ChannelState) -> Finding:
     ],
 )
 def test_error_is_attributed_to_its_step(
-    error: Exception, state: ChannelState, step: CheckStep, local: bool
+    error: Exception, state: ChannelState, step: CheckStep, is_local: bool
 ) -> None:
     finding = _failure(error, state)
-    assert (finding.step, finding.local) == (step, local)
+    assert (finding.step, finding.is_local) == (step, is_local)
 
 
 @pytest.mark.parametrize(
-    ("error", "local"),
+    ("error", "is_local"),
     [
         (AuthenticationError("rejected", kafka_error="SASL_AUTHENTICATION_FAILED"), False),
         (AuthenticationError("no ticket"), True),
@@ -267,8 +267,8 @@ def test_error_is_attributed_to_its_step(
         (OtherProtocolError("HTTP"), True),
     ],
 )
-def test_broker_response_applies_to_every_host(error: Exception, local: bool) -> None:
-    assert _failure(error, ChannelState.NEGOTIATING).local is local
+def test_broker_response_applies_to_every_host(error: Exception, is_local: bool) -> None:
+    assert _failure(error, ChannelState.NEGOTIATING).is_local is is_local
 
 
 def test_one_unresponsive_server_makes_it_uncertain() -> None:
@@ -276,8 +276,8 @@ def test_one_unresponsive_server_makes_it_uncertain() -> None:
         AuthenticationError("rejected", kafka_error="X"), ChannelState.AUTHENTICATING
     )
     silent = _failure(TimeoutError("no connection"), ChannelState.CONNECTING)
-    assert not judge_unreachable([refused, refused], 2).local
-    both = judge_unreachable([refused, silent], 2)
-    assert both.local
+    assert not check_unreachable([refused, refused], 2).is_local
+    both = check_unreachable([refused, silent], 2)
+    assert both.is_local
     assert "rejected" in both.text
     assert "no connection" in both.text

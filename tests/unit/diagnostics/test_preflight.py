@@ -5,13 +5,13 @@ import pytest
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import Intent
+from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.diagnostics.preflight import (
     CHECK_VALID_S,
     FAILED_CHECK_VALID_S,
     PreflightCheck,
-    stopping,
+    first_fatal_error,
 )
 from tests.support.clock import ManualClock
 
@@ -19,7 +19,7 @@ ERROR = BrokerUnavailableError("nobody is there")
 FINE = Finding.ok(CheckStep.TOPIC, "all is well")
 DOUBTFUL = Finding.warning(CheckStep.SETTINGS, ERROR)
 CERTAIN = Finding.failure(CheckStep.TOPIC, ERROR)
-HERE_ALONE = Finding.failure(CheckStep.CONNECT, ERROR, local=True)
+HERE_ALONE = Finding.failure(CheckStep.CONNECT, ERROR, is_local=True)
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ HERE_ALONE = Finding.failure(CheckStep.CONNECT, ERROR, local=True)
     ],
 )
 def test_findings_that_fail_a_write(finding: Finding, modes: set[Preflight]) -> None:
-    stopped = {mode for mode in Preflight if stopping([FINE, finding], mode) is not None}
+    stopped = {mode for mode in Preflight if first_fatal_error([FINE, finding], mode) is not None}
     assert stopped == modes
 
 
 def test_default_fails_only_for_findings_that_apply_to_every_host() -> None:
     with pytest.raises(KafkaProdError, match="nobody is there"):
-        PreflightCheck(examine=CountingExaminer(HERE_ALONE, CERTAIN)).check(intent())
-    PreflightCheck(examine=CountingExaminer(HERE_ALONE)).check(intent())
+        PreflightCheck(examine=CountingExaminer(HERE_ALONE, CERTAIN)).check(write())
+    PreflightCheck(examine=CountingExaminer(HERE_ALONE)).check(write())
 
 
 class CountingExaminer:
@@ -49,41 +49,41 @@ class CountingExaminer:
         self.findings = list(findings)
         self.times = 0
 
-    def __call__(self, _intent: Intent) -> list[Finding]:
+    def __call__(self, _write: PlannedWrite) -> list[Finding]:
         self.times += 1
         return self.findings
 
 
-def intent(**options: str) -> Intent:
+def write(**options: str) -> PlannedWrite:
     kafka_options = {"kafka.bootstrap.servers": "kafka:9092", "topic": "t", **options}
-    return Intent(config=SinkConfig.parse(kafka_options), has_key=True)
+    return PlannedWrite(config=SinkConfig.parse(kafka_options), has_key=True)
 
 
 def test_stream_is_checked_once_per_start_and_a_batch_again_after_a_while() -> None:
     clock, examiner = ManualClock(), CountingExaminer(FINE)
     check = PreflightCheck(clock=clock, examine=examiner)
-    check.check(intent(), of_stream=True, start=1)
+    check.check(write(), of_stream=True, start=1)
     clock.advance(CHECK_VALID_S + 1)
-    check.check(intent(), of_stream=True, start=1)
+    check.check(write(), of_stream=True, start=1)
     assert examiner.times == 1
-    check.check(intent(), of_stream=True, start=2)
+    check.check(write(), of_stream=True, start=2)
     assert examiner.times == 2
-    check.check(intent())
-    check.check(intent(reportPath="elsewhere.json", summary="off"))
+    check.check(write())
+    check.check(write(reportPath="elsewhere.json", summary="off"))
     assert examiner.times == 3
-    check.check(intent(topic="other"))
+    check.check(write(topic="other"))
     assert examiner.times == 4
 
 
 def test_tolerated_failure_is_reported_again_sooner() -> None:
     clock, examiner = ManualClock(), CountingExaminer(HERE_ALONE)
     check = PreflightCheck(clock=clock, examine=examiner)
-    check.check(intent())
+    check.check(write())
     clock.advance(FAILED_CHECK_VALID_S - 1)
-    check.check(intent())
+    check.check(write())
     assert examiner.times == 1
     clock.advance(2)
-    check.check(intent())
+    check.check(write())
     assert examiner.times == 2
 
 
@@ -92,20 +92,20 @@ def test_fatal_findings_are_checked_again_and_off_disables_the_check() -> None:
     check = PreflightCheck(examine=examiner)
     for _ in range(2):
         with pytest.raises(KafkaProdError):
-            check.check(intent(preflight="fail"), of_stream=True)
+            check.check(write(preflight="fail"), of_stream=True)
     assert examiner.times == 2
-    check.check(intent(preflight="off"))
+    check.check(write(preflight="off"))
     assert examiner.times == 2
 
 
 def test_each_finding_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
     examiner = CountingExaminer(FINE, DOUBTFUL, HERE_ALONE)
-    PreflightCheck(examine=examiner).check(intent())
+    PreflightCheck(examine=examiner).check(write())
     doubtful, certain = caplog.messages
     assert doubtful == "preflight: nobody is there."
     assert certain.startswith("preflight: nobody is there. ")
     assert "preflight=fail" in certain
-    PreflightCheck(examine=examiner).check(intent(), only_errors=True)
+    PreflightCheck(examine=examiner).check(write(), only_errors=True)
     assert caplog.messages[2:] == [certain]
 
 
@@ -119,12 +119,12 @@ def test_each_finding_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
 def test_failing_check_does_not_fail_the_write(
     error: Exception, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(_intent: Intent) -> list[Finding]:
+    def fails(_write: PlannedWrite) -> list[Finding]:
         raise error
 
     check = PreflightCheck(examine=fails)
-    check.check(intent())
+    check.check(write())
     assert caplog.messages == [f"preflight: {says}"]
     for options in ({"preflight": "fail"}, {"topic.create": "true"}):
         with pytest.raises(type(error)):
-            check.check(intent(**options))
+            check.check(write(**options))

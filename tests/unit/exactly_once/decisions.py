@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision, Planning
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
@@ -58,7 +58,7 @@ def records(draw: st.DrawFn) -> DecisionRecord:
     """Any record that a driver may write: decided, torn, done, or given up."""
     at_ms = draw(_LONG)
     if draw(st.booleans()):
-        nothing = draw(st.builds(Nothing, _NONCES))
+        nothing = draw(st.builds(NoDecision, _NONCES))
         return DecisionRecord(state=nothing, at_ms=at_ms, transactions=0, records=0)
     if draw(st.booleans()):
         state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS, _PLANNINGS, _TOPICS))

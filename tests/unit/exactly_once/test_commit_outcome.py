@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 
@@ -28,11 +28,11 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
     ],
 )
 def test_each_error_code_of_end_txn_has_an_outcome(code: int, outcome: EndOutcome) -> None:
-    assert commit_outcome(code) is outcome
+    assert end_txn_outcome(code) is outcome
 
 
 def test_only_no_error_counts_as_committed() -> None:
-    committed = {code for code in ErrorCode if commit_outcome(code) is EndOutcome.COMMITTED}
+    committed = {code for code in ErrorCode if end_txn_outcome(code) is EndOutcome.COMMITTED}
     assert committed == {ErrorCode.none}
 
 

@@ -16,9 +16,9 @@ from spark_kafka_sink.exactly_once.decision_messages import (
     replacing,
 )
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision, Planning
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
+from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteDestination
 from tests.unit.exactly_once.decisions import ORDERS, decided, records
 
 SMALL = 400
@@ -84,7 +84,7 @@ FOUND = (Planning("run", "nonce"),)
         ("9", Done(None, "10", plannings=FOUND), True),
         ("0", Decided(None, "1", (), plannings=FOUND), True),
         ("0", Done(None, "1"), False),
-        ("0", Nothing(), False),
+        ("0", NoDecision(), False),
         ("1", Done(None, "1", plannings=FOUND), False),
         ("2", Done(None, "1", plannings=FOUND), False),
         ("run-0", Done(None, "run-1", plannings=FOUND), False),
@@ -95,17 +95,17 @@ FOUND = (Planning("run", "nonce"),)
     ],
 )
 def test_batch_is_followed_by_a_higher_number_of_foreach_batch(
-    batch_id: str, later: Nothing | Decided[TaskTransaction] | Done, expected: bool
+    batch_id: str, later: NoDecision | Decided[TaskTransaction] | Done, expected: bool
 ) -> None:
-    target = WriteTarget(topic="a")
-    name = "1" if isinstance(later, Nothing) else later.batch
+    target = WriteDestination(topic="a")
+    name = "1" if isinstance(later, NoDecision) else later.batch
     record = DecisionRecord(state=later, at_ms=1, transactions=0, records=0)
     log = read(messages_of(Scope.batch("orders", name, target), record))
     assert log.is_followed(Scope.batch("orders", batch_id, target)) is expected
     for other in (
         Scope.batch("order", batch_id, target),
-        Scope.batch("orders", batch_id, WriteTarget(topic="b")),
-        Scope.batch("orders", batch_id, WriteTarget(topic="a", name="late")),
+        Scope.batch("orders", batch_id, WriteDestination(topic="b")),
+        Scope.batch("orders", batch_id, WriteDestination(topic="a", name="late")),
         Scope.stream("orders"),
     ):
         assert not log.is_followed(other)

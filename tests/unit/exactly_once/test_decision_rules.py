@@ -6,26 +6,32 @@ from dataclasses import dataclass, replace
 import pytest
 
 from spark_kafka_sink.exactly_once import decision_rules
+from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_rules import (
     MAX_GIVEN_UP,
     AbortOurs,
     AlreadyDone,
     BatchVerdict,
-    Caller,
+    BatchWrite,
     Decide,
     GiveUp,
     RejectBatch,
     RollForward,
     abort_needs_fence,
-    finished,
-    judge,
+    batch_verdict,
     never_decided,
     next_abort_step,
     next_commit_step,
     next_planning_step,
-    takes_over,
+    replaces_query,
 )
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, LogState, Nothing, Planning
+from spark_kafka_sink.exactly_once.scope_state import (
+    Decided,
+    Done,
+    NoDecision,
+    Planning,
+    ScopeStateOf,
+)
 
 QUERY, OTHER = "query-1", "query-2"
 
@@ -39,102 +45,110 @@ OURS = (Txn("a"), Txn("b"))
 DECIDED = Decided(QUERY, "7", OURS)
 
 
-def caller(
+def batch_write(
     batch: str, query: str | None = QUERY, *, reset: bool = False, rows: int | None = None
-) -> Caller:
-    return Caller(query=query, batch=batch, resets_state=reset, rows=rows)
+) -> BatchWrite:
+    return BatchWrite(query=query, batch=batch, resets_state=reset, rows=rows)
 
 
-def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp | AbortOurs:
+def abort_step(state: ScopeStateOf[Txn], who: BatchWrite) -> RollForward[Txn] | GiveUp | AbortOurs:
     return next_abort_step(state, who)
 
 
 @pytest.mark.parametrize(
     ("state", "who", "verdict"),
     [
-        (Nothing(), caller("0"), BatchVerdict.WRITE),
-        (Nothing(), caller("3"), BatchRejection.LOG_IS_EMPTY),
-        (Nothing(), caller("3", reset=True), BatchRejection.LOG_IS_EMPTY),
-        (Nothing(), replace(caller("3"), reset_batch="3"), BatchVerdict.WRITE),
-        (Nothing(), replace(caller("4"), reset_batch="3"), BatchRejection.LOG_IS_EMPTY),
-        (Nothing(), caller("2026-11-20", None), BatchVerdict.WRITE),
-        (Done(None, "2026-11-20"), caller("2026-11-20", None), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), caller("8"), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), caller("7"), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), caller("7", reset=True), BatchVerdict.SKIP),
-        (DECIDED, caller("7"), BatchVerdict.SKIP),
-        (DECIDED, caller("8"), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), caller("6"), BatchRejection.BATCH_IS_BEHIND),
-        (Done(QUERY, "7"), caller("6", reset=True), BatchRejection.BATCH_IS_BEHIND),
-        (Done(QUERY, "9"), caller("10"), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), caller("9"), BatchRejection.BATCH_IS_AHEAD),
-        (Done(QUERY, "7"), caller("9", reset=True), BatchRejection.BATCH_IS_AHEAD),
-        (Done(QUERY, "7"), replace(caller("9"), reset_batch="9"), BatchVerdict.WRITE),
-        (Done(QUERY, "9"), replace(caller("9"), reset_batch="9"), BatchVerdict.SKIP),
-        (Done(QUERY, "9"), replace(caller("8"), reset_batch="8"), BatchRejection.BATCH_IS_BEHIND),
+        (NoDecision(), batch_write("0"), BatchVerdict.WRITE),
+        (NoDecision(), batch_write("3"), BatchRejection.LOG_IS_EMPTY),
+        (NoDecision(), batch_write("3", reset=True), BatchRejection.LOG_IS_EMPTY),
+        (NoDecision(), replace(batch_write("3"), reset_batch="3"), BatchVerdict.WRITE),
+        (NoDecision(), replace(batch_write("4"), reset_batch="3"), BatchRejection.LOG_IS_EMPTY),
+        (NoDecision(), batch_write("2026-11-20", None), BatchVerdict.WRITE),
+        (Done(None, "2026-11-20"), batch_write("2026-11-20", None), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), batch_write("8"), BatchVerdict.WRITE),
+        (Done(QUERY, "7"), batch_write("7"), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), batch_write("7", reset=True), BatchVerdict.SKIP),
+        (DECIDED, batch_write("7"), BatchVerdict.SKIP),
+        (DECIDED, batch_write("8"), BatchVerdict.WRITE),
+        (Done(QUERY, "7"), batch_write("6"), BatchRejection.BATCH_IS_BEHIND),
+        (Done(QUERY, "7"), batch_write("6", reset=True), BatchRejection.BATCH_IS_BEHIND),
+        (Done(QUERY, "9"), batch_write("10"), BatchVerdict.WRITE),
+        (Done(QUERY, "7"), batch_write("9"), BatchRejection.BATCH_IS_AHEAD),
+        (Done(QUERY, "7"), batch_write("9", reset=True), BatchRejection.BATCH_IS_AHEAD),
+        (Done(QUERY, "7"), replace(batch_write("9"), reset_batch="9"), BatchVerdict.WRITE),
+        (Done(QUERY, "9"), replace(batch_write("9"), reset_batch="9"), BatchVerdict.SKIP),
+        (
+            Done(QUERY, "9"),
+            replace(batch_write("8"), reset_batch="8"),
+            BatchRejection.BATCH_IS_BEHIND,
+        ),
         (
             Done(QUERY, "7"),
-            replace(caller("9", OTHER), reset_batch="9"),
+            replace(batch_write("9", OTHER), reset_batch="9"),
             BatchRejection.OTHER_QUERY,
         ),
-        (Done(QUERY, "7", rows=10), caller("7", rows=10), BatchVerdict.SKIP),
-        (Done(QUERY, "7", rows=10), caller("7", rows=20), BatchRejection.OTHER_ROWS),
-        (Done(QUERY, "7", rows=0), caller("7", rows=1), BatchRejection.OTHER_ROWS),
-        (Done(QUERY, "7", rows=10), caller("7", reset=True, rows=20), BatchRejection.OTHER_ROWS),
-        (Done(QUERY, "7", rows=10), caller("7"), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), caller("7", rows=20), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), caller("7", OTHER), BatchRejection.OTHER_QUERY),
-        (Done(QUERY, "7"), caller("0", OTHER), BatchRejection.OTHER_QUERY),
-        (Done(QUERY, "7"), caller("0", OTHER, reset=True), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), caller("8", OTHER, reset=True), BatchRejection.OTHER_QUERY),
-        (Done(OTHER, "0", (QUERY,)), caller("0", reset=True), BatchRejection.RETIRED_QUERY),
-        (Done(OTHER, "0", (QUERY,)), caller("1"), BatchRejection.RETIRED_QUERY),
+        (Done(QUERY, "7", rows=10), batch_write("7", rows=10), BatchVerdict.SKIP),
+        (Done(QUERY, "7", rows=10), batch_write("7", rows=20), BatchRejection.OTHER_ROWS),
+        (Done(QUERY, "7", rows=0), batch_write("7", rows=1), BatchRejection.OTHER_ROWS),
+        (
+            Done(QUERY, "7", rows=10),
+            batch_write("7", reset=True, rows=20),
+            BatchRejection.OTHER_ROWS,
+        ),
+        (Done(QUERY, "7", rows=10), batch_write("7"), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), batch_write("7", rows=20), BatchVerdict.SKIP),
+        (Done(QUERY, "7"), batch_write("7", OTHER), BatchRejection.OTHER_QUERY),
+        (Done(QUERY, "7"), batch_write("0", OTHER), BatchRejection.OTHER_QUERY),
+        (Done(QUERY, "7"), batch_write("0", OTHER, reset=True), BatchVerdict.WRITE),
+        (Done(QUERY, "7"), batch_write("8", OTHER, reset=True), BatchRejection.OTHER_QUERY),
+        (Done(OTHER, "0", (QUERY,)), batch_write("0", reset=True), BatchRejection.RETIRED_QUERY),
+        (Done(OTHER, "0", (QUERY,)), batch_write("1"), BatchRejection.RETIRED_QUERY),
     ],
 )
 def test_each_state_has_a_verdict_for_a_batch(
-    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | BatchRejection
+    state: NoDecision | Decided[Txn] | Done, who: BatchWrite, verdict: BatchVerdict | BatchRejection
 ) -> None:
-    assert judge(state, who) is verdict
+    assert batch_verdict(state, who) is verdict
 
 
-def job(query: str | None = None, rows: int | None = None) -> Caller:
-    return Caller(query=query, batch="7", is_single_batch=True, rows=rows)
+def job(query: str | None = None, rows: int | None = None) -> BatchWrite:
+    return BatchWrite(query=query, batch="7", is_single_batch=True, rows=rows)
 
 
 AFTER_7 = Done(QUERY, "7", rows=10)
 FUNCTION = Done(QUERY, "7", rows=10, plannings=(Planning("r", "n"),))
-TABLE: tuple[tuple[str, str, Nothing | Done, Caller], ...] = (
-    ("nothing", "batch 0, or a batch job", Nothing(), caller("0")),
-    ("nothing", "a later batch", Nothing(), caller("3")),
+TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
+    ("nothing", "batch 0, or a batch job", NoDecision(), batch_write("0")),
+    ("nothing", "a later batch", NoDecision(), batch_write("3")),
     (
         "nothing",
         "the batch of resetTransactionalState",
-        Nothing(),
-        replace(caller("3"), reset_batch="3"),
+        NoDecision(),
+        replace(batch_write("3"), reset_batch="3"),
     ),
-    ("the previous batch", "the next batch of the query", AFTER_7, caller("8", rows=20)),
-    ("the same batch", "the same rows", AFTER_7, caller("7", rows=10)),
-    ("the same batch", "different rows", AFTER_7, caller("7", rows=20)),
-    ("a later batch", "an earlier batch of the query", AFTER_7, caller("6")),
-    ("an earlier batch", "a batch of the query after the next", AFTER_7, caller("9")),
+    ("the previous batch", "the next batch of the query", AFTER_7, batch_write("8", rows=20)),
+    ("the same batch", "the same rows", AFTER_7, batch_write("7", rows=10)),
+    ("the same batch", "different rows", AFTER_7, batch_write("7", rows=20)),
+    ("a later batch", "an earlier batch of the query", AFTER_7, batch_write("6")),
+    ("an earlier batch", "a batch of the query after the next", AFTER_7, batch_write("9")),
     (
         "an earlier batch",
         "the batch of resetTransactionalState",
         AFTER_7,
-        replace(caller("9"), reset_batch="9"),
+        replace(batch_write("9"), reset_batch="9"),
     ),
-    ("another query", "any batch", AFTER_7, caller("8", OTHER)),
+    ("another query", "any batch", AFTER_7, batch_write("8", OTHER)),
     (
         "another query",
         "batch 0, resetTransactionalState=true",
         AFTER_7,
-        caller("0", OTHER, reset=True),
+        batch_write("0", OTHER, reset=True),
     ),
     (
         "a query that has replaced it",
         "any batch of the replaced query",
         Done(OTHER, "0", (QUERY,)),
-        caller("0", reset=True),
+        batch_write("0", reset=True),
     ),
     ("the one batch of a job", "the same rows", Done(None, "7", rows=10), job(rows=10)),
     ("the one batch of a job", "different rows", Done(None, "7", rows=10), job(rows=20)),
@@ -154,14 +168,14 @@ TABLE: tuple[tuple[str, str, Nothing | Done, Caller], ...] = (
     (
         "plannings given up by abort()",
         "one of these plannings",
-        Nothing(("n",)),
-        replace(caller("0"), nonces=frozenset({"n"})),
+        NoDecision(("n",)),
+        replace(batch_write("0"), nonces=frozenset({"n"})),
     ),
     (
         "nothing",
         "tasks that skipped the batch",
-        Nothing(),
-        replace(caller("0"), has_skipped=True),
+        NoDecision(),
+        replace(batch_write("0"), has_skipped=True),
     ),
 )
 
@@ -181,11 +195,11 @@ def test_documented_table_is_complete() -> None:
 
 @pytest.mark.parametrize(
     ("row", "case"),
-    zip(documented_rows(), TABLE, strict=True),
+    list(zip(documented_rows(), TABLE, strict=True)),
     ids=[f"{log}; {batch}" for log, batch, *_ in TABLE],
 )
 def test_each_row_of_the_documented_table(
-    row: list[str], case: tuple[str, str, Nothing | Done, Caller]
+    row: list[str], case: tuple[str, str, NoDecision | Done, BatchWrite]
 ) -> None:
     _, _, state, who = case
     step = next_commit_step(state, who, OURS)
@@ -197,52 +211,57 @@ def test_each_row_of_the_documented_table(
 
 
 def test_existing_decision_is_completed_first() -> None:
-    for who in (caller("7"), caller("8"), caller("3"), caller("0", OTHER, reset=True)):
+    for who in (
+        batch_write("7"),
+        batch_write("8"),
+        batch_write("3"),
+        batch_write("0", OTHER, reset=True),
+    ):
         assert next_commit_step(DECIDED, who, ()) == RollForward(DECIDED)
-    assert next_abort_step(DECIDED, caller("7")) == RollForward(DECIDED)
+    assert next_abort_step(DECIDED, batch_write("7")) == RollForward(DECIDED)
     assert next_planning_step(DECIDED) == RollForward(DECIDED)
-    assert finished(DECIDED) == Done(QUERY, "7")
+    assert DECIDED.to_done() == Done(QUERY, "7")
 
 
 def test_next_batch_is_decided() -> None:
-    step = next_commit_step(Done(QUERY, "6"), caller("7"), OURS)
+    step = next_commit_step(Done(QUERY, "6"), batch_write("7"), OURS)
     assert step == Decide(DECIDED)
 
 
 def test_same_batch_is_present_and_others_are_rejected() -> None:
-    assert next_commit_step(Done(QUERY, "7"), caller("7"), OURS) == AlreadyDone()
-    refused = next_commit_step(Done(QUERY, "7"), caller("7", OTHER), OURS)
-    assert refused == RejectBatch(BatchRejection.OTHER_QUERY)
+    assert next_commit_step(Done(QUERY, "7"), batch_write("7"), OURS) == AlreadyDone()
+    rejected = next_commit_step(Done(QUERY, "7"), batch_write("7", OTHER), OURS)
+    assert rejected == RejectBatch(BatchRejection.OTHER_QUERY)
 
 
 def test_query_that_takes_over_retires_the_previous_one() -> None:
     log = Done(OTHER, "4", ("query-0",))
-    step = next_commit_step(log, caller("0", reset=True), OURS)
+    step = next_commit_step(log, batch_write("0", reset=True), OURS)
     assert step == Decide(Decided(QUERY, "0", OURS, ("query-0", OTHER)))
-    assert next_commit_step(Done(QUERY, "0", (OTHER,)), caller("1"), ()) == Decide(
+    assert next_commit_step(Done(QUERY, "0", (OTHER,)), batch_write("1"), ()) == Decide(
         Decided(QUERY, "1", (), (OTHER,))
     )
 
 
 def test_takeover_requires_the_option_a_new_query_and_its_first_batch() -> None:
-    assert takes_over(DECIDED, caller("0", OTHER, reset=True))
-    assert not takes_over(DECIDED, caller("0", OTHER))
-    assert not takes_over(DECIDED, caller("1", OTHER, reset=True))
-    assert not takes_over(DECIDED, caller("0", reset=True))
-    assert not takes_over(Done(QUERY, "0", (OTHER,)), caller("0", OTHER, reset=True))
+    assert replaces_query(DECIDED, batch_write("0", OTHER, reset=True))
+    assert not replaces_query(DECIDED, batch_write("0", OTHER))
+    assert not replaces_query(DECIDED, batch_write("1", OTHER, reset=True))
+    assert not replaces_query(DECIDED, batch_write("0", reset=True))
+    assert not replaces_query(Done(QUERY, "0", (OTHER,)), batch_write("0", OTHER, reset=True))
 
 
 def test_abort_keeps_decided_transactions() -> None:
     assert never_decided(DECIDED, ["a", "b", "c"]) == {"c"}
     assert never_decided(Done(QUERY, "7"), ["c"]) == {"c"}
-    assert next_abort_step(Nothing(), caller("0")) == AbortOurs()
+    assert next_abort_step(NoDecision(), batch_write("0")) == AbortOurs()
     assert next_planning_step(Done(QUERY, "6")) is None
 
 
 def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
-    ours = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}))
-    states: tuple[Nothing | Done, ...] = (
-        Nothing(("m",)),
+    ours = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"n"}))
+    states: tuple[NoDecision | Done, ...] = (
+        NoDecision(("m",)),
         Done(QUERY, "6", (OTHER,), ("m",)),
         Done(OTHER, "3"),
     )
@@ -256,17 +275,17 @@ def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
 
 
 def test_decision_clears_the_marks_of_its_batch() -> None:
-    another = Caller(query=QUERY, batch="7", nonces=frozenset({"o"}))
+    another = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"o"}))
     step = next_commit_step(Done(QUERY, "6", (), ("n",)), another, OURS)
     assert step == Decide(DECIDED)
-    late = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}))
-    assert next_commit_step(finished(DECIDED), late, ()) == AlreadyDone()
-    assert next_abort_step(finished(DECIDED), late) == AbortOurs()
+    late = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"n"}))
+    assert next_commit_step(DECIDED.to_done(), late, ()) == AlreadyDone()
+    assert next_abort_step(DECIDED.to_done(), late) == AbortOurs()
 
 
 def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
-    log = finished(replace(DECIDED, rows=10))
-    late = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, has_skipped=True)
+    log = replace(DECIDED, rows=10).to_done()
+    late = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, has_skipped=True)
     assert next_commit_step(log, late, ()) == RejectBatch(BatchRejection.OTHER_ROWS)
     assert next_abort_step(log, late) == AbortOurs()
     step = next_commit_step(log, replace(late, batch="8", has_skipped=False), OURS)
@@ -274,8 +293,8 @@ def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
 
 
 def test_number_of_marks_is_limited() -> None:
-    state = Nothing(tuple(f"{number}" for number in range(MAX_GIVEN_UP)))
-    step = abort_step(state, Caller(query=QUERY, batch="0", nonces=frozenset({"n"})))
+    state = NoDecision(tuple(f"{number}" for number in range(MAX_GIVEN_UP)))
+    step = abort_step(state, BatchWrite(query=QUERY, batch="0", nonces=frozenset({"n"})))
     assert isinstance(step, GiveUp)
     assert step.state.given_up == (*state.given_up[1:], "n")
 
@@ -295,9 +314,9 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
         replace(job(QUERY, rows=10), run=run, nonces=frozenset({nonce}))
         for run, nonce in (("r", "n"), ("s", "o"), ("s", "p"))
     )
-    step = next_commit_step(Nothing(), first, OURS)
+    step = next_commit_step(NoDecision(), first, OURS)
     assert isinstance(step, Decide)
-    done = finished(step.decided)
+    done = step.decided.to_done()
     assert done.plannings == (Planning("r", "n"),)
     assert next_commit_step(done, first, OURS) == AlreadyDone()
     existing = replace(done, plannings=(Planning("r", "n"), Planning("s", "o")))
@@ -310,8 +329,8 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
 @pytest.mark.parametrize(
     ("state", "who", "verdict"),
     [
-        (Nothing(), job(), BatchVerdict.WRITE),
-        (Nothing(), job(QUERY), BatchVerdict.WRITE),
+        (NoDecision(), job(), BatchVerdict.WRITE),
+        (NoDecision(), job(QUERY), BatchVerdict.WRITE),
         (Done(None, "7"), job(), BatchVerdict.SKIP),
         (Done(QUERY, "7"), job(QUERY), BatchVerdict.SKIP),
         (Done(QUERY, "7"), job(), BatchVerdict.SKIP),
@@ -337,9 +356,9 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     ],
 )
 def test_single_batch_of_a_batch_job(
-    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: BatchVerdict | BatchRejection
+    state: NoDecision | Decided[Txn] | Done, who: BatchWrite, verdict: BatchVerdict | BatchRejection
 ) -> None:
-    assert judge(state, who) is verdict
+    assert batch_verdict(state, who) is verdict
 
 
 @pytest.mark.parametrize(
@@ -354,7 +373,7 @@ def test_single_batch_of_a_batch_job(
         (None, None, None, "s", BatchVerdict.SKIP),
     ],
 )
-def test_batch_before_the_latest_of_an_unknown_query_is_refused(
+def test_batch_before_the_latest_of_an_unknown_query_is_rejected(
     written_by: str | None,
     rows: int | None,
     query: str | None,
@@ -365,8 +384,8 @@ def test_batch_before_the_latest_of_an_unknown_query_is_refused(
     state = Done(written_by, "7", rows=rows, plannings=(Planning("r", "n"),))
     latest = replace(job(query), run=run, nonces=frozenset({"m"}))
     earlier = replace(latest, is_followed=True)
-    assert judge(state, earlier) is verdict
+    assert batch_verdict(state, earlier) is verdict
     if verdict is BatchRejection.EARLIER_BATCH:
-        assert judge(state, latest) is BatchVerdict.SKIP
+        assert batch_verdict(state, latest) is BatchVerdict.SKIP
         assert abort_step(state, earlier) == AbortOurs()
-    assert judge(Nothing(), earlier) is BatchVerdict.WRITE
+    assert batch_verdict(NoDecision(), earlier) is BatchVerdict.WRITE

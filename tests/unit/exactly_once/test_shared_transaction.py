@@ -8,8 +8,8 @@ from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.shared_transaction import (
     are_all_skipped,
     check_producers,
-    owners_of,
     shared_of,
+    written_ranges,
 )
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
@@ -55,12 +55,12 @@ SKIPPED = replace(result(), outcome=TaskOutcome.SKIPPED)
 
 def test_each_partition_has_one_owner() -> None:
     other = replace(WRITTEN, topic="others")
-    assert owners_of([result(WRITTEN), result(), result(other)]) == {
+    assert written_ranges([result(WRITTEN), result(), result(other)]) == {
         PLACE: WRITTEN,
         TopicPartition("others", 1): other,
     }
     with pytest.raises(TransactionError, match="tasks 0 and 2") as caught:
-        owners_of([result(WRITTEN), result(), result(other, WRITTEN)])
+        written_ranges([result(WRITTEN), result(), result(other, WRITTEN)])
     assert (caught.value.topic, caught.value.partition) == PLACE
     assert "repartition_by_kafka_partition" in str(caught.value.hint)
 

@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
     TaskTransaction,
-    partitions_to_list,
+    max_listed_partitions,
     rows_of,
 )
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
@@ -40,10 +40,10 @@ def test_unnamed_partitions_are_counted() -> None:
 
 
 def test_decision_names_all_partitions_of_few_tasks_and_some_of_many() -> None:
-    assert partitions_to_list(10) == 10_000
-    assert partitions_to_list(10_000) == 10
-    assert partitions_to_list(0) == partitions_to_list(1) == 100_000
-    assert partitions_to_list(10**6) == partitions_to_list(10**6 + 1) == 1
+    assert max_listed_partitions(10) == 10_000
+    assert max_listed_partitions(10_000) == 10
+    assert max_listed_partitions(0) == max_listed_partitions(1) == 100_000
+    assert max_listed_partitions(10**6) == max_listed_partitions(10**6 + 1) == 1
 
 
 def test_text_of_a_range() -> None:

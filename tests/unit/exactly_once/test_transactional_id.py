@@ -12,8 +12,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     ScopeKind,
     TaskTransactionalId,
-    WriteTarget,
-    driver_id,
+    WriteDestination,
+    driver_transactional_id,
     new_nonce,
     parse_driver_id,
     parse_task_id,
@@ -26,7 +26,7 @@ QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PREFIXES = st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")
 BATCH_IDS = st.text(min_size=1, max_size=20).filter(str.isprintable)
 TARGETS = st.builds(
-    WriteTarget,
+    WriteDestination,
     topic=st.none() | st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z") | st.just(NONCE),
     name=st.none() | BATCH_IDS,
 )
@@ -51,19 +51,20 @@ def task_id(scope: Scope, batch: str = "17") -> TaskTransactionalId:
 
 def test_ids_look_like_paths() -> None:
     stream = Scope.stream("orders")
-    assert driver_id(stream) == "orders/stream"
+    assert driver_transactional_id(stream) == "orders/stream"
     assert str(task_id(stream)) == f"orders/stream/{QUERY}/17/{NONCE}/3/1042"
     day = Scope.batch("orders", "2026-11-20")
-    assert driver_id(day) == "orders/batch/2026-11-20/topic-column"
+    assert driver_transactional_id(day) == "orders/batch/2026-11-20/topic-column"
     assert str(task_id(day)) == f"orders/batch/2026-11-20/topic-column/{NONCE}/3/1042"
     scheduled = Scope.batch(
-        "orders", "scheduled__2026-11-20T00:00:00+00:00/ü", WriteTarget(topic="t")
+        "orders", "scheduled__2026-11-20T00:00:00+00:00/ü", WriteDestination(topic="t")
     )
     assert (
-        driver_id(scheduled) == "orders/batch/scheduled__2026-11-20T00:00:00+00:00%2F%C3%BC/topic=t"
+        driver_transactional_id(scheduled)
+        == "orders/batch/scheduled__2026-11-20T00:00:00+00:00%2F%C3%BC/topic=t"
     )
-    named = Scope.batch("orders", "7", WriteTarget(topic="events", name="late/2"))
-    assert driver_id(named) == "orders/batch/7/topic=events/name=late%2F2"
+    named = Scope.batch("orders", "7", WriteDestination(topic="events", name="late/2"))
+    assert driver_transactional_id(named) == "orders/batch/7/topic=events/name=late%2F2"
 
 
 def test_nonces_and_run_ids_are_unique() -> None:
@@ -75,10 +76,10 @@ def test_nonces_and_run_ids_are_unique() -> None:
 @settings(max_examples=100, deadline=None)
 @given(SCOPES)
 def test_ids_round_trip(scope: Scope) -> None:
-    assert parse_driver_id(driver_id(scope)) == scope
+    assert parse_driver_id(driver_transactional_id(scope)) == scope
     transactional_id = task_id(scope)
     assert parse_task_id(str(transactional_id)) == transactional_id
-    assert parse_task_id(driver_id(scope)) is None
+    assert parse_task_id(driver_transactional_id(scope)) is None
     assert parse_driver_id(str(transactional_id)) is None
 
 
@@ -102,7 +103,7 @@ def test_all_attempts_of_a_task_have_one_claim(scope: Scope) -> None:
 def test_pattern_matches_only_tasks_of_its_scope(scope: Scope, other: Scope) -> None:
     match = re.fullmatch(tasks_pattern(scope), str(task_id(other)))
     assert (match is not None) == (scope == other)
-    assert re.fullmatch(tasks_pattern(scope), driver_id(scope)) is None
+    assert re.fullmatch(tasks_pattern(scope), driver_transactional_id(scope)) is None
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_similar_scope_names_have_distinct_ids(other: Scope) -> None:
 @settings(max_examples=100, deadline=None)
 @given(SCOPES, PREFIXES)
 def test_prefix_matches_its_own_drivers_and_tasks(scope: Scope, prefix: str) -> None:
-    for text in (driver_id(scope), str(task_id(scope))):
+    for text in (driver_transactional_id(scope), str(task_id(scope))):
         assert re.fullmatch(prefix_pattern(scope.prefix), text)
         assert bool(re.fullmatch(prefix_pattern(prefix), text)) == (prefix == scope.prefix)
 
@@ -131,7 +132,7 @@ def test_prefix_matches_its_own_drivers_and_tasks(scope: Scope, prefix: str) -> 
 @given(st.text(max_size=60))
 def test_foreign_ids_do_not_match(text: str) -> None:
     scope, task = parse_driver_id(text), parse_task_id(text)
-    assert scope is None or driver_id(scope) == text
+    assert scope is None or driver_transactional_id(scope) == text
     assert task is None or str(task) == text
 
 
@@ -170,5 +171,5 @@ def test_messages_name_the_scope() -> None:
     assert str(Scope.stream("orders")) == "stream orders"
     day = Scope.batch("orders", "2026-11-20")
     assert str(day) == "batch 2026-11-20 of orders to the topics of its rows"
-    named = Scope.batch("orders", "7", WriteTarget(topic="events", name="late"))
+    named = Scope.batch("orders", "7", WriteDestination(topic="events", name="late"))
     assert str(named) == "batch 7 of orders named late to topic events"

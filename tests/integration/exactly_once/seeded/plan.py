@@ -35,8 +35,8 @@ class FollowUp(Enum):
 
     RESTART = "the query is started again"
     ABORT = "Spark calls abort(), and the query is started again"
-    RIVAL = "another driver runs the batch meanwhile"
-    GHOST = "Spark calls abort() while commit() goes on"
+    SECOND_DRIVER = "a second driver runs the batch meanwhile"
+    INTERRUPT = "commit() is interrupted, and continues while abort() runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

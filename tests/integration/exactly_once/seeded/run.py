@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult
-from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget, new_nonce
+from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteDestination, new_nonce
 from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, FollowUp, Plan, draw
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
@@ -92,7 +92,7 @@ def _writes(query: Writes, topics: tuple[str, ...], batch: str) -> tuple[Writes,
         replace(
             query,
             topic=topic,
-            scope=Scope.batch(query.scope.prefix, batch, WriteTarget(topic=topic)),
+            scope=Scope.batch(query.scope.prefix, batch, WriteDestination(topic=topic)),
         )
         for topic in topics
     )
@@ -143,9 +143,11 @@ def _tasks(
     broker: EmbeddedBroker, query: Writes, batch: str, attempt: Attempt, nonce: str
 ) -> list[TaskResult]:
     """Plan the batch and run its tasks, with a second attempt if the first one is lost."""
-    verdict = decision_rules.judge(query.committer.recover(), query.caller(batch, nonce))
+    verdict = decision_rules.batch_verdict(
+        query.committer.recover(), query.batch_write(batch, nonce)
+    )
     if isinstance(verdict, BatchRejection):
-        raise TypeError(f"batch {batch} is refused: {verdict}")
+        raise TypeError(f"batch {batch} is rejected: {verdict}")
     if verdict is BatchVerdict.SKIP:
         return [query.result(TaskOutcome.SKIPPED, batch)] * TASKS
     if attempt.task_fault is not None:
@@ -177,12 +179,12 @@ def _commit(
     tasks = tuple(result.transaction for result in results if result.transaction is not None)
 
     def happens() -> None:
-        if attempt.then is FollowUp.RIVAL:
+        if attempt.then is FollowUp.SECOND_DRIVER:
             other = new_nonce()
-            rival = replace(query, run_id=query.run_id and other)
-            tasks = _tasks(broker, rival, batch, attempt, other)
-            rival.committer.commit(batch, tasks, other)
-        elif attempt.then is FollowUp.GHOST:
+            second = replace(query, run_id=query.run_id and other)
+            tasks = _tasks(broker, second, batch, attempt, other)
+            second.committer.commit(batch, tasks, other)
+        elif attempt.then is FollowUp.INTERRUPT:
             query.committer.abort(batch, results, complete=True, nonce=nonce)
         else:
             raise CrashError(attempt.step)
@@ -190,8 +192,8 @@ def _commit(
     if attempt.commit_fault is not None:
         broker.faults.add(attempt.commit_fault)
     with stepped_client(query, attempt.step or "", happens) as scope_client:
-        commit_batch(scope_client, query.caller(batch, nonce), tasks)
-    if attempt.then is FollowUp.GHOST and attempt.step is not None:
+        commit_batch(scope_client, query.batch_write(batch, nonce), tasks)
+    if attempt.then is FollowUp.INTERRUPT and attempt.step is not None:
         raise CrashError("Spark does not wait for this commit() any more")
 
 

@@ -9,13 +9,8 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError, TransactionEr
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.decision_rules import BatchRejection, Caller
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, Nothing, Planning
-from spark_kafka_sink.exactly_once.steps.alive_checks import (
-    MIN_LEFT_MS,
-    MIN_TIMEOUT_MS,
-    check_alive,
-)
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision, Planning
 from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
 from spark_kafka_sink.exactly_once.steps.end_transactions import APPEND_TIMEOUT_S
 from spark_kafka_sink.exactly_once.steps.orphans import (
@@ -26,7 +21,12 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
 )
 from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
-from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteTarget
+from spark_kafka_sink.exactly_once.steps.transaction_checks import (
+    MIN_LEFT_MS,
+    MIN_TIMEOUT_MS,
+    check_committable,
+)
+from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteDestination
 from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -55,29 +55,29 @@ MAX_BLOCK_S = 0.1
 LIMIT_S = 0.9 * APPEND_TIMEOUT_S
 """Less than every time limit of one request without max.block.ms."""
 
-CALLER = Caller(query="new", batch="3")
+BATCH_WRITE = BatchWrite(query="new", batch="3")
 
 
 def test_open_transactions_with_time_left_are_accepted() -> None:
-    check_alive(TASKS, ALIVE, STARTED)
-    check_alive(TASKS, ALIVE, STARTED + TIMEOUT - 30_000)
-    check_alive(TASKS, ALIVE, STARTED - 5_000)  # a clock behind the others
-    check_alive(TASKS, None, STARTED + TIMEOUT - 30_000)
-    check_alive((), {}, STARTED)
+    check_committable(TASKS, ALIVE, STARTED)
+    check_committable(TASKS, ALIVE, STARTED + TIMEOUT - 30_000)
+    check_committable(TASKS, ALIVE, STARTED - 5_000)  # a clock behind the others
+    check_committable(TASKS, None, STARTED + TIMEOUT - 30_000)
+    check_committable((), {}, STARTED)
 
 
 def test_half_a_minute_must_be_left() -> None:
     late = STARTED + TIMEOUT - 29_000
     for descriptions in (ALIVE, None):
         with pytest.raises(TransactionError, match=r"3 of 3 .* 29 of 900 s") as caught:
-            check_alive(TASKS, descriptions, late)
+            check_committable(TASKS, descriptions, late)
         assert "Nothing is lost" in str(caught.value)
 
 
 def test_earlier_start_at_the_coordinator_counts() -> None:
     earlier = {**ALIVE, NAME: replace(ALIVE[NAME], started_ms=STARTED - TIMEOUT)}
     with pytest.raises(TransactionError, match=f"1 of 3 .*{NAME} has 0 of 900 s"):
-        check_alive(TASKS, earlier, STARTED)
+        check_committable(TASKS, earlier, STARTED)
 
 
 @pytest.mark.parametrize("timeout_ms", [10_000, 60_000, 99_000, 120_000])
@@ -90,8 +90,8 @@ def test_driver_pause_cannot_outlast_a_transaction(timeout_ms: int) -> None:
     latest = STARTED + timeout_ms - DRIVER_TIMEOUT_MS - COORDINATOR_INTERVAL_MS
     for described in (descriptions, None):
         with pytest.raises(TransactionError, match="s left"):
-            check_alive(short, described, latest)
-    check_alive(TASKS, ALIVE, STARTED + MIN_TIMEOUT_MS - MIN_LEFT_MS)
+            check_committable(short, described, latest)
+    check_committable(TASKS, ALIVE, STARTED + MIN_TIMEOUT_MS - MIN_LEFT_MS)
 
 
 def test_timeout_at_the_coordinator_counts() -> None:
@@ -99,7 +99,7 @@ def test_timeout_at_the_coordinator_counts() -> None:
     never = {
         name: replace(description, timeout_ms=2**31 - 1) for name, description in ALIVE.items()
     }
-    check_alive(TASKS, never, STARTED + 10 * TIMEOUT)
+    check_committable(TASKS, never, STARTED + 10 * TIMEOUT)
 
 
 @pytest.mark.parametrize(
@@ -115,30 +115,30 @@ def test_timeout_at_the_coordinator_counts() -> None:
 def test_changed_transaction_is_not_decided(changed: dict[str, object]) -> None:
     touched = {**ALIVE, NAME: replace(ALIVE[NAME], **changed)}  # type: ignore[arg-type]
     with pytest.raises(TransactionError, match=f"1 of 3 .*{NAME} is .*, not open"):
-        check_alive(TASKS, touched, STARTED)
+        check_committable(TASKS, touched, STARTED)
 
 
 def test_transaction_unknown_to_its_coordinator_is_not_decided() -> None:
     forgotten = {name: descriptions for name, descriptions in ALIVE.items() if name != NAME}
     with pytest.raises(TransactionError, match=f"{NAME} is no longer known"):
-        check_alive(TASKS, forgotten, STARTED)
+        check_committable(TASKS, forgotten, STARTED)
 
 
 def test_error_names_ten_transactions_and_counts_the_others() -> None:
     with pytest.raises(TransactionError, match="and 5 more"):
-        check_alive(task_transactions(15), {}, STARTED)
+        check_committable(task_transactions(15), {}, STARTED)
 
 
 def test_impossible_age_suggests_comparing_clocks() -> None:
-    check_alive(TASKS, ALIVE, STARTED - 5_000_000)
+    check_committable(TASKS, ALIVE, STARTED - 5_000_000)
     with pytest.raises(TransactionError, match="compare the clocks"):
-        check_alive(TASKS, ALIVE, STARTED + TIMEOUT + 3_600_000)
+        check_committable(TASKS, ALIVE, STARTED + TIMEOUT + 3_600_000)
     for descriptions, now in (
         (ALIVE, STARTED + TIMEOUT + 19_000),
         (None, STARTED + TIMEOUT + 3_600_000),
     ):
         with pytest.raises(TransactionError) as caught:
-            check_alive(TASKS, descriptions, now)
+            check_committable(TASKS, descriptions, now)
         assert "clocks" not in str(caught.value)
 
 
@@ -185,7 +185,7 @@ def test_aborts_end_after_max_block_ms(driver: ScopeClient) -> None:
     began, tasks = driver.timer.now(), task_transactions(2)
     names = {task.transactional_id for task in tasks}
     assert abort_own(driver, tasks, names).left_open == names
-    assert abort_orphans(driver, Nothing(), frozenset({"0123456789abcdef"})).problem
+    assert abort_orphans(driver, NoDecision(), frozenset({"0123456789abcdef"})).problem
     assert driver.timer.now() - began < LIMIT_S
 
 
@@ -211,7 +211,7 @@ def candidate(batch: str, name: str = "lost", query: str | None = "query") -> Or
 @pytest.mark.parametrize(
     ("state", "batch", "orphan"),
     [
-        (Nothing(), "0", False),
+        (NoDecision(), "0", False),
         (Done("query", "7"), "8", False),
         (Done("query", "7"), "7", True),
         (Done("query", "10"), "9", True),
@@ -226,7 +226,7 @@ def candidate(batch: str, name: str = "lost", query: str | None = "query") -> Or
     ],
 )
 def test_only_transactions_that_cannot_be_decided_any_more(
-    state: Nothing | Decided[Txn] | Done, batch: str, orphan: bool
+    state: NoDecision | Decided[Txn] | Done, batch: str, orphan: bool
 ) -> None:
     assert is_orphan(state, candidate(batch)) is orphan
 
@@ -245,40 +245,44 @@ def test_batch_job_has_one_batch() -> None:
     job = candidate("2026-11-20", query=None)
     assert is_orphan(Done(None, "2026-11-20"), job)
     assert is_orphan(Done("of a foreachBatch", "2026-11-20"), job)
-    assert not is_orphan(Nothing(), job)
+    assert not is_orphan(NoDecision(), job)
 
 
 def test_both_writes_of_a_batch_id_are_named() -> None:
-    scope = Scope.batch("orders", "7", WriteTarget(name="late"))
-    caller = Caller(query=None, batch="7", is_single_batch=True, rows=10, topics=("c",))
+    scope = Scope.batch("orders", "7", WriteDestination(name="late"))
+    batch_write = BatchWrite(query=None, batch="7", is_single_batch=True, rows=10, topics=("c",))
     written = Done(None, "7", rows=10, topics=tuple("abdefgh"))
-    text = str(rejection_error(BatchRejection.OTHER_JOBS_ROWS, scope, written, caller))
+    text = str(rejection_error(BatchRejection.OTHER_JOBS_ROWS, scope, written, batch_write))
     assert "batch 7 of orders named late to the topics of its rows" in text
     assert "10 rows, but now has 10, for topics a, b, d, e, f and 2 more, now for c" in text
     assert "--accept-loss 'orders/batch/7/topic-column/name=late'`" in text
     existing = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
-    caller = Caller(query="q", batch="7", is_single_batch=True, run="r", nonces=frozenset({"o"}))
-    text = str(rejection_error(BatchRejection.ANOTHER_WRITE, scope, existing, caller))
+    batch_write = BatchWrite(
+        query="q", batch="7", is_single_batch=True, run="r", nonces=frozenset({"o"})
+    )
+    text = str(rejection_error(BatchRejection.ANOTHER_WRITE, scope, existing, batch_write))
     assert "by planning n; this planning is o" in text
     assert "writeName" in text
 
 
 @pytest.mark.parametrize("rejection", BatchRejection)
 def test_every_rejection_has_a_hint(rejection: BatchRejection) -> None:
-    error = rejection_error(rejection, ORDERS, Done("old", "17"), CALLER)
+    error = rejection_error(rejection, ORDERS, Done("old", "17"), BATCH_WRITE)
     assert rejection.problem in error.message
     assert "stream orders: the decision log has batch 17 of query old" in error.message
     assert error.hint
 
 
 def test_empty_log_has_no_record() -> None:
-    error = rejection_error(BatchRejection.LOG_IS_EMPTY, ORDERS, Nothing(), CALLER)
+    error = rejection_error(BatchRejection.LOG_IS_EMPTY, ORDERS, NoDecision(), BATCH_WRITE)
     assert "has no record" in error.message
     assert "resetTransactionalState=3" in str(error)
 
 
 def test_different_row_counts_are_named() -> None:
-    caller = Caller(query="q", batch="17", rows=2_000)
-    error = rejection_error(BatchRejection.OTHER_ROWS, ORDERS, Done("q", "17", rows=1_000), caller)
+    batch_write = BatchWrite(query="q", batch="17", rows=2_000)
+    error = rejection_error(
+        BatchRejection.OTHER_ROWS, ORDERS, Done("q", "17", rows=1_000), batch_write
+    )
     assert "batch 17 of query q with 1,000 rows, but now has 2,000" in error.message
     assert "--prefix orders --accept-loss 'orders/stream'`" in str(error)

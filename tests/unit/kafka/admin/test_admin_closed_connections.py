@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, QueuedRequest
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
@@ -59,7 +59,7 @@ def test_connection_closed_on_an_older_request_does_not_count(
     with blocking_client(cluster) as client:
         submit = client.submit
 
-        def submit_behind_another(call: Call) -> None:
+        def submit_behind_another(call: QueuedRequest) -> None:
             done = call.done
             submit(replace(call, done=lambda outcome: done(replace(outcome, is_oldest=False))))
 

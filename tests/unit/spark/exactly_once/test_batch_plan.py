@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.scope_state import Decided, Done, LogState, Nothing
+from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision, ScopeStateOf
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, parse_task_id
 from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
@@ -23,21 +23,21 @@ TRANSACTION = TaskTransaction(
 )
 
 
-def _plan(state: LogState[TaskTransaction], scope: Scope = STREAM) -> ExactlyOncePlan:
+def _plan(state: ScopeStateOf[TaskTransaction], scope: Scope = STREAM) -> ExactlyOncePlan:
     return ExactlyOncePlan(scope=scope, nonce="0123456789abcdef", state=state, timeout_ms=60_000)
 
 
 @pytest.mark.parametrize(
     ("state", "batch", "written"),
     [
-        (Nothing(), "0", True),
+        (NoDecision(), "0", True),
         (Done("q", "4"), "5", True),
         (Done("q", "5"), "5", False),
         (Decided("q", "5", (TRANSACTION,)), "5", False),
     ],
 )
 def test_micro_batch_is_written_or_skipped(
-    state: LogState[TaskTransaction], batch: str, written: bool
+    state: ScopeStateOf[TaskTransaction], batch: str, written: bool
 ) -> None:
     assert _plan(state).must_write("q", batch) is written
 
@@ -45,13 +45,13 @@ def test_micro_batch_is_written_or_skipped(
 @pytest.mark.parametrize(
     ("state", "batch", "hint"),
     [
-        (Nothing(), "5", "no record of the previous batches"),
+        (NoDecision(), "5", "no record of the previous batches"),
         (Done("other", "4"), "0", "another query"),
         (Done("q", "6"), "5", "a later batch"),
     ],
 )
 def test_rejected_micro_batch_has_a_hint(
-    state: LogState[TaskTransaction], batch: str, hint: str
+    state: ScopeStateOf[TaskTransaction], batch: str, hint: str
 ) -> None:
     with pytest.raises(TransactionError, match=hint) as caught:
         _plan(state).must_write("q", batch)
@@ -64,11 +64,11 @@ def test_new_query_takes_over_if_allowed() -> None:
 
 def test_batch_is_written_once() -> None:
     scope = Scope.batch("orders", "2026-11-20")
-    assert _plan(Nothing(), scope).must_write(None, scope.name)
+    assert _plan(NoDecision(), scope).must_write(None, scope.name)
     assert not _plan(Done(None, scope.name), scope).must_write(None, scope.name)
 
 
-def test_earlier_batch_of_an_unknown_query_is_refused() -> None:
+def test_earlier_batch_of_an_unknown_query_is_rejected() -> None:
     scope = Scope.batch("orders", "7")
     latest = _plan(Done(None, "7", rows=10), scope)
     earlier = replace(latest, is_followed=True)
@@ -81,7 +81,7 @@ def test_earlier_batch_of_an_unknown_query_is_refused() -> None:
 
 
 def test_each_attempt_has_its_own_id() -> None:
-    plan = _plan(Nothing())
+    plan = _plan(NoDecision())
     tasks = [TaskInfo(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first.transactional_id != second.transactional_id
@@ -95,7 +95,7 @@ def test_each_attempt_has_its_own_id() -> None:
 
 def test_all_attempts_of_a_task_share_their_claim() -> None:
     shared = TRANSACTION.transaction
-    plan = replace(_plan(Nothing()), shared=shared)
+    plan = replace(_plan(NoDecision()), shared=shared)
     tasks = [TaskInfo(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first == second

@@ -107,7 +107,7 @@ def test_tasks_without_rows_use_no_space_in_the_decision() -> None:
 def test_partitions_with_findable_markers_are_named_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transaction_commit_messages, "partitions_to_list", lambda _: 1)
+    monkeypatch.setattr(transaction_commit_messages, "max_listed_partitions", lambda _: 1)
     unknown, known = (
         PartitionReport(topic="t", partition=n, persisted=1, first_offset=at, last_offset=at)
         for n, at in ((0, None), (1, 7))

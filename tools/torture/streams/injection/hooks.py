@@ -38,15 +38,15 @@ _PRODUCER_FENCED = 90
 
 
 class Bug(StrEnum):
-    """A bug that can be planted into the sink."""
+    """A bug that can be planted into the sink; the model has bugs with the same names."""
 
     MARKER_NOT_CHECKED = "marker not checked"
     QUERY_NOT_COMPARED = "queryId not compared"
     READ_BEFORE_FENCE = "read before fence"
-    ABORT_DOES_NOT_READ = "abort() that does not read the log"
-    DECIDED_AFTER_END = "decision written after EndTxn"
-    ATTEMPT_LEFT_OUT = "attempt left out of the id"
-    FENCED_IS_SUCCESS = "90 taken for success"
+    ABORT_DOES_NOT_READ = "abort() does not read the log"
+    DECIDED_AFTER_END = "decision appended after EndTxn"
+    ATTEMPT_LEFT_OUT = "transactional ID without the attempt number"
+    FENCED_IS_SUCCESS = "PRODUCER_FENCED (90) treated as success"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +59,22 @@ class Patch:
 
 
 def _never_skip(original: Function) -> Function:
-    def judge(state: Any, caller: Any) -> Any:
+    def batch_verdict(state: Any, batch_write: Any) -> Any:
         from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict
 
-        verdict = original(state, caller)
+        verdict = original(state, batch_write)
         return BatchVerdict.WRITE if verdict is BatchVerdict.SKIP else verdict
 
-    return judge
+    return batch_verdict
 
 
 def _any_query(original: Function) -> Function:
-    def judge(state: Any, caller: Any) -> Any:
-        return original(state, replace(caller, query=getattr(state, "query", caller.query)))
+    def batch_verdict(state: Any, batch_write: Any) -> Any:
+        return original(
+            state, replace(batch_write, query=getattr(state, "query", batch_write.query))
+        )
 
-    return judge
+    return batch_verdict
 
 
 def _fence_after_reading(original: Function) -> Function:
@@ -92,7 +94,7 @@ def _read_once(original: Function) -> Function:
 
 
 def _always_abort(_: Function) -> Function:
-    def next_abort_step(state: Any, caller: Any) -> Any:
+    def next_abort_step(state: Any, batch_write: Any) -> Any:
         from spark_kafka_sink.exactly_once.decision_rules import AbortOurs
 
         return AbortOurs()
@@ -106,11 +108,11 @@ def _abort_all(_: Function) -> Function:
 
 def _end_first(original: Function) -> Function:
     def decide(call: Any, owner: Any, decided: Any) -> Any:
-        from spark_kafka_sink.exactly_once.steps.end_transactions import commit_all
+        from spark_kafka_sink.exactly_once.steps.end_transactions import commit_decision
 
         if decided.transactions:
-            commit_all(call.scope_client, decided)
-        call.scope_client.check_alive = lambda *_: None  # The transactions have ended.
+            commit_decision(call.scope_client, decided)
+        call.scope_client.check_committable = lambda *_: None  # The transactions have ended.
         return original(call, owner, decided)
 
     return decide
@@ -129,8 +131,8 @@ def _fenced_is_none(original: Function) -> Function:
 
 
 PATCHES: dict[Bug, tuple[Patch, ...]] = {
-    Bug.MARKER_NOT_CHECKED: (Patch(_DECISION_RULES, "judge", _never_skip),),
-    Bug.QUERY_NOT_COMPARED: (Patch(_DECISION_RULES, "judge", _any_query),),
+    Bug.MARKER_NOT_CHECKED: (Patch(_DECISION_RULES, "batch_verdict", _never_skip),),
+    Bug.QUERY_NOT_COMPARED: (Patch(_DECISION_RULES, "batch_verdict", _any_query),),
     Bug.READ_BEFORE_FENCE: (
         Patch(f"{_EXACTLY_ONCE}.steps.scope_client", "ScopeClient.fence", _fence_after_reading),
         Patch(f"{_EXACTLY_ONCE}.steps.scope_log", "ScopeLog.read", _read_once),
@@ -196,7 +198,11 @@ POINTS = (
         Step.ABORT_ENDED,
         scope="batchId",
     ),
-    Point(f"{_TRANSACTIONS}.coordinator", "init_producer_id", before=Step.TASK_OPENING),
+    Point(
+        f"{_TRANSACTIONS}.coordinator_requests",
+        "init_producer_id_request",
+        before=Step.TASK_OPENING,
+    ),
     Point(
         f"{_TRANSACTIONS}.manager",
         "TransactionManager._handle_init_producer_id",

@@ -40,7 +40,7 @@ _MAX_LISTED: Final = 10
 _COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
 
 
-def check_alive(
+def check_committable(
     transactions: Sequence[TaskTransaction],
     descriptions: Mapping[str, TransactionDescription] | None,
     now_ms: int,
