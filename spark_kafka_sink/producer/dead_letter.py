@@ -23,9 +23,9 @@ from spark_kafka_sink.kafka.records.record_encoder import encode_headers, size_b
 from spark_kafka_sink.producer.dead_letter_parts import (
     ALL_PARTS,
     RowPart,
-    message_omitting,
-    omitted_words,
-    omitting_more,
+    add_omission,
+    omission_note,
+    omit_more,
 )
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.rows import Rows
@@ -98,9 +98,9 @@ class DeadLetterTopic:
         )
         keys, headers = _key_sizes(rows), _header_sizes(rows)
         while True:
-            letters = self._without(rows, errors, omitted, details)
+            letters = self._build_letters(rows, errors, omitted, details)
             too_large = size_bounds(letters.columns) > self.largest
-            reduced = omitting_more(omitted, too_large, keys, headers)
+            reduced = omit_more(omitted, too_large, keys, headers)
             if np.array_equal(reduced, omitted):
                 return letters
             omitted = reduced
@@ -116,18 +116,16 @@ class DeadLetterTopic:
         if not context or (letter.value is None and letter.key is None and not own_headers):
             return None
         if letter.value is not None:
-            return replace(
-                letter, value=None, headers=_headers_omitting(letter.headers, RowPart.VALUE)
-            )
+            return replace(letter, value=None, headers=_add_omission(letter.headers, RowPart.VALUE))
         if letter.key is not None and len(letter.key) >= own:
-            return replace(letter, key=None, headers=_headers_omitting(letter.headers, RowPart.KEY))
-        return replace(letter, headers=_headers_omitting(context, RowPart.HEADERS))
+            return replace(letter, key=None, headers=_add_omission(letter.headers, RowPart.KEY))
+        return replace(letter, headers=_add_omission(context, RowPart.HEADERS))
 
-    def _without(
+    def _build_letters(
         self, rows: Rows, errors: Errors, omitted: Parts, details: Sequence[str] | None
     ) -> Rows:
         """Return the letters of n rows with these `RowPart`s omitted."""
-        columns, lists = rows.columns, _without_headers(rows.header_lists, omitted)
+        columns, lists = rows.columns, _omit_headers(rows.header_lists, omitted)
         if self.context_headers:
             messages = self._messages(rows, errors, omitted & _present(rows), details)
             lists = with_headers(lists, self._context(rows, errors, messages))
@@ -135,8 +133,8 @@ class DeadLetterTopic:
         return Rows(
             columns=replace(
                 columns,
-                value=_nulled(columns.value, omitted & RowPart.VALUE),
-                key=None if key is None else _nulled(key, omitted & RowPart.KEY),
+                value=_replace_by_null(columns.value, omitted & RowPart.VALUE),
+                key=None if key is None else _replace_by_null(key, omitted & RowPart.KEY),
                 headers=None if lists is None else encode_headers(lists),
             ),
             topics=(self.name,),
@@ -165,9 +163,7 @@ class DeadLetterTopic:
                 error = RowError.TOPIC_UNAUTHORIZED
                 texts += [_message(error, RowPart(parts), hint) for parts in _EVERY_PART]
         messages = pa.array(texts, pa.binary()).take(numbers)
-        return (
-            messages if rows.problems is None else _with_problems(messages, rows, errors, omitted)
-        )
+        return messages if rows.problems is None else _add_problems(messages, rows, errors, omitted)
 
     def _context(
         self, rows: Rows, errors: Errors, messages: pa.Array[Any]
@@ -206,10 +202,10 @@ def constant_column(value: bytes, count: int) -> pa.Array[Any]:
 
 def _message(error: RowError, omitted: RowPart, details: str = "") -> bytes:
     cause = f": {details[:_MAX_DETAILS_CHARS]}" if details else ""
-    return f"{error.message}{cause}{omitted_words(omitted)}".encode()
+    return f"{error.message}{cause}{omission_note(omitted)}".encode()
 
 
-def _with_problems(
+def _add_problems(
     messages: pa.Array[Any], rows: Rows, errors: Errors, omitted: Parts
 ) -> pa.Array[Any]:
     """Return the messages, including the problem of each row that cannot be serialized."""
@@ -223,10 +219,10 @@ def _with_problems(
     return cast("pa.Array[Any]", replaced)
 
 
-def _headers_omitting(headers: Headers, part: RowPart) -> Headers:
+def _add_omission(headers: Headers, part: RowPart) -> Headers:
     """Return a letter's headers, with a message that mentions one more omitted part."""
     *others, (name, message) = headers
-    return (*others, (name, message_omitting((message or b"").decode(), part)))
+    return (*others, (name, add_omission((message or b"").decode(), part)))
 
 
 def _present(rows: Rows) -> Parts:
@@ -250,7 +246,7 @@ def _header_sizes(rows: Rows) -> NDArray[np.int32]:
     return np.zeros(len(rows), np.int32) if headers is None else lengths_of(headers)
 
 
-def _nulled(column: pa.BinaryArray, out: Parts) -> pa.BinaryArray:
+def _replace_by_null(column: pa.BinaryArray, out: Parts) -> pa.BinaryArray:
     """Return the column with null in the rows marked in `out`."""
     if not out.any():
         return column
@@ -258,7 +254,7 @@ def _nulled(column: pa.BinaryArray, out: Parts) -> pa.BinaryArray:
     return cast("pa.BinaryArray", kept)
 
 
-def _without_headers(lists: pa.ListArray[Any] | None, omitted: Parts) -> pa.ListArray[Any] | None:
+def _omit_headers(lists: pa.ListArray[Any] | None, omitted: Parts) -> pa.ListArray[Any] | None:
     """Return the header lists, null for rows whose headers are omitted."""
     out = (omitted & RowPart.HEADERS) != 0
     if lists is None or not out.any():

@@ -30,7 +30,7 @@ ALL_PARTS = int(RowPart.VALUE | RowPart.KEY | RowPart.HEADERS)
 _WORDS = {RowPart.VALUE: "value", RowPart.KEY: "key", RowPart.HEADERS: "headers"}
 
 
-def omitting_more(
+def omit_more(
     omitted: Parts,
     too_large: NDArray[np.bool_],
     keys: NDArray[np.int32],
@@ -51,7 +51,7 @@ def omitting_more(
     return np.where(too_large, omitted | step, omitted).astype(np.int8)
 
 
-def omitted_words(parts: RowPart) -> str:
+def omission_note(parts: RowPart) -> str:
     """Return the end of the error message, which mentions the omitted parts."""
     names = [word for part, word in _WORDS.items() if part & parts]
     if not names:
@@ -62,11 +62,11 @@ def omitted_words(parts: RowPart) -> str:
     return f"; its {listed} {verb} left out"
 
 
-def message_omitting(message: str, part: RowPart) -> bytes:
+def add_omission(message: str, part: RowPart) -> bytes:
     """Return the error message, which mentions one more omitted part."""
     omissions = map(RowPart, range(ALL_PARTS, 0, -1))
     known = next(
-        (omission for omission in omissions if message.endswith(omitted_words(omission))),
+        (omission for omission in omissions if message.endswith(omission_note(omission))),
         RowPart.NONE,
     )
-    return (message.removesuffix(omitted_words(known)) + omitted_words(known | part)).encode()
+    return (message.removesuffix(omission_note(known)) + omission_note(known | part)).encode()

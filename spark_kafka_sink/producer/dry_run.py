@@ -71,13 +71,13 @@ class CodecSampler:
             records = decompress(batch.codec, records, batch.raw_size)
         if not self._sampled:
             for codec in Codec:
-                self._compressed(codec, b"")  # exclude per-thread codec setup from the cost
+                self._compress(codec, b"")  # exclude per-thread codec setup from the cost
         self._sampled += len(records)
         self._report.add_codec_costs(self._cost(codec, records, batch.records) for codec in Codec)
 
     def _cost(self, codec: Codec, data: bytes, records: int) -> CodecCost:
         begin = self._cpu_ns()
-        size = len(self._compressed(codec, data))
+        size = len(self._compress(codec, data))
         spent = self._cpu_ns() - begin
         return CodecCost(
             codec=codec.name.lower(),
@@ -88,7 +88,7 @@ class CodecSampler:
             cpu_ns=0 if codec is Codec.NONE else spent,
         )
 
-    def _compressed(self, codec: Codec, data: bytes) -> bytes:
+    def _compress(self, codec: Codec, data: bytes) -> bytes:
         if codec is Codec.NONE:
             return data
         return compress(codec, data, self._levels.get(codec))

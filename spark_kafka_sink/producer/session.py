@@ -92,6 +92,7 @@ class ProducerSession:
         )
         self._started = client.clock.monotonic()
         self._accumulator = self.context.accumulator
+        self._meters = self.context.report_builder.meters
         self._topics = TopicMetadata(client, self.context.acls, self.context.state)
         self._partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(
@@ -134,13 +135,13 @@ class ProducerSession:
             return
         clock = self.client.clock
         started, arrived_ms = clock.monotonic(), clock.wall_ms()
-        self.context.report_builder.meters.serialize_time += rows.serialize_s
+        self._meters.serialize_time += rows.serialize_s
         for chunk in self._validator.validate(rows):
-            for part in self._admission.admit(chunk):
-                errors = self._write(part, arrived_ms)
+            for admitted in self._admission.admit(chunk):
+                errors = self._write(admitted, arrived_ms)
                 if errors is not None:
-                    self._append_dead_letters(part.rows, errors, arrived_ms)
-        self.context.report_builder.meters.append_time += clock.monotonic() - started
+                    self._append_dead_letters(admitted.rows, errors, arrived_ms)
+        self._meters.append_time += clock.monotonic() - started
 
     @property
     def suggested_chunk_rows(self) -> int:
@@ -153,7 +154,7 @@ class ProducerSession:
         started = self.client.clock.monotonic()
         self._topics.finish_waiting()
         self._accumulator.flush()
-        self.context.report_builder.meters.flush_time += self.client.clock.monotonic() - started
+        self._meters.flush_time += self.client.clock.monotonic() - started
 
     @property
     def transaction(self) -> OpenTransaction | None:
@@ -208,14 +209,13 @@ class ProducerSession:
     def report(self, task: TaskInfo) -> DeliveryReport:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
-        meters = self.context.report_builder.meters
-        self._accumulator.measure(meters)
-        known = self.client.metadata.cluster.topics
-        for name, meter in meters.topics.copy().items():
-            if name in known:
-                meter.partitions = known[name].partition_count
-            meter.keyed_records = self._partitioner.keyed[name]
-            meter.assigned_records = self._partitioner.assigned[name]
+        self._accumulator.measure(self._meters)
+        topics = self.client.metadata.cluster.topics
+        for name, meter in self._meters.topics.copy().items():
+            if name in topics:
+                meter.partitions = topics[name].partition_count
+            meter.keyed_records = self._partitioner.keyed_rows[name]
+            meter.assigned_records = self._partitioner.assigned_rows[name]
         report = self.context.report_builder.build(task, int(duration * 1000))
         return replace(report, poison=self.context.bad_rows.build()).of_task(task)
 
@@ -253,11 +253,11 @@ class ProducerSession:
             errors = self._find_open_breakers(routed)
             if errors is not None:
                 routed = routed.select(np.flatnonzero(errors == RowError.NONE))
-            for part in self._admission.in_quota_order(routed):
-                slices, charge = self._encoder.encode(part, arrived_ms)
+            for ordered in self._admission.in_quota_order(routed):
+                slices, charge = self._encoder.encode(ordered, arrived_ms)
                 self._slices = len(slices)
-                self._accumulator.append(slices, charge, part.size)
-                reserved -= part.size
+                self._accumulator.append(slices, charge, ordered.size)
+                reserved -= ordered.size
         finally:
             if reserved:
                 self._accumulator.cancel_layout(reserved)
@@ -285,5 +285,5 @@ class ProducerSession:
     def _append_dead_letters(self, rows: Rows, errors: NDArray[np.int8], arrived_ms: int) -> None:
         """Append dead letters for the rows that were not written."""
         for letters in self._validator.record_bad_rows(rows, errors):
-            for part in self._admission.admit(letters):
-                self._write(part, arrived_ms)
+            for admitted in self._admission.admit(letters):
+                self._write(admitted, arrived_ms)

@@ -116,8 +116,8 @@ class Plan:
     def _turns(self, sim: World, count: int) -> None:
         for _ in range(count):
             for _, name, partition in (move for move in self.moves if move[0] == self.turn):
-                place = name, partition % TOPICS[name]
-                sim.cluster.move(*place, 3 - sim.cluster.logs[place].leader)
+                topic_partition = name, partition % TOPICS[name]
+                sim.cluster.move(*topic_partition, 3 - sim.cluster.logs[topic_partition].leader)
             if not self.turn % 40:
                 sim.cluster.release()
             sim.step()
@@ -127,9 +127,9 @@ class Plan:
 def check_order(sim: World, appended: int) -> None:
     """Check that each record exists once, and each partition has the order of its rows."""
     total = 0
-    for place, log in sim.cluster.logs.items():
+    for topic_partition, log in sim.cluster.logs.items():
         numbers = [int((value or b"")[:6]) for value in log.values()]
-        assert numbers == sorted(set(numbers)), place
+        assert numbers == sorted(set(numbers)), topic_partition
         total += len(numbers)
     assert total == appended
     assert sim.statuses() == {DeliveryStatus.PERSISTED: appended}

@@ -98,8 +98,8 @@ class ClusterSnapshot:
             return self
         moved = replace(
             known,
-            leaders=_put(known.leaders, partition, leader),
-            leader_epochs=_put(known.leader_epochs, partition, epoch),
+            leaders=_with_value(known.leaders, partition, leader),
+            leader_epochs=_with_value(known.leader_epochs, partition, epoch),
         )
         return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
 
@@ -174,7 +174,7 @@ class ClusterSnapshot:
         )
 
 
-def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
+def _with_value(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
     return (*values[:index], value, *values[index + 1 :])
 
 

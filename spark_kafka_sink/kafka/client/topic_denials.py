@@ -48,15 +48,15 @@ class TopicDenials:
         if may_create:
             self.uncreatable, self._hidden = self.uncreatable & denied, self._hidden & denied
             self.unclear = denied - self.uncreatable - self._hidden
-            return _with_errors(snapshot, dict.fromkeys(self.unclear))
+            return _replace_errors(snapshot, dict.fromkeys(self.unclear))
         missing = {name for name in self.unclear if snapshot.errors.get(name) == _UNKNOWN}
         self.uncreatable |= missing
         self._hidden |= denied
         self.unclear = frozenset()
-        return _with_errors(snapshot, dict.fromkeys(missing, _DENIED))
+        return _replace_errors(snapshot, dict.fromkeys(missing, _DENIED))
 
 
-def _with_errors(cluster: ClusterSnapshot, changed: dict[str, int | None]) -> ClusterSnapshot:
+def _replace_errors(cluster: ClusterSnapshot, changed: dict[str, int | None]) -> ClusterSnapshot:
     """Return the cluster with changed errors of some topics; None removes the error."""
     if not changed:
         return cluster

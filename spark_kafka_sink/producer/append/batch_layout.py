@@ -124,7 +124,7 @@ def lay_out(
     firsts = bounds[:-1] if order is None else order[bounds[:-1]]
     cutter = _Cutter(ends, stamps, limits)
     segments = cutter.segments(targets[firsts].tolist(), bounds, open_batch)
-    return _finish(order, segments, len(targets), timestamps)
+    return _build_layout(order, segments, len(targets), timestamps)
 
 
 def _runs(targets: Targets) -> tuple[Order, NDArray[np.intp]]:
@@ -246,7 +246,7 @@ class _Cutter:
         return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[row])
 
 
-def _finish(
+def _build_layout(
     order: Order, segments: list[Segment], rows: int, timestamps: Timestamps
 ) -> BatchLayout:
     counts = np.array([segment.stop - segment.start for segment in segments], np.intp)

@@ -105,11 +105,10 @@ class Partitioner:
         self._rule = KEY_RULES.get(self._kind)
         self._random = random
         self._next_round: dict[str, int] = {}
-        self.keyed: Counter[str] = Counter()
-        self.assigned: Counter[str] = Counter()
-        """Number of rows by topic: in `keyed`, rows with a hashed key; in `assigned`, rows with an
-        explicit partition.
-        """
+        self.keyed_rows: Counter[str] = Counter()
+        """Number of rows with a hashed key, by topic."""
+        self.assigned_rows: Counter[str] = Counter()
+        """Number of rows with an explicit partition, by topic."""
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
         self._has_sticky_rows = name is None and self._kind not in {
@@ -146,17 +145,17 @@ class Partitioner:
         counts = np.array([topic.partition_count for topic in topics], np.int32)
         if rows.partition is not None and not rows.partition.null_count:
             partitions = _explicit_partitions(rows, rows.partition, topics)
-            _count(self.assigned, np.ones(len(rows), np.bool_), rows, topics)
+            _count(self.assigned_rows, np.ones(len(rows), np.bool_), rows, topics)
             return route_of(rows, topics, counts, partitions)
         count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
         without_explicit = self._assign_explicit(rows, topics, partitions)
         if without_explicit is not None:
-            _count(self.assigned, ~without_explicit, rows, topics)
+            _count(self.assigned_rows, ~without_explicit, rows, topics)
         open_rows = self._assign_keyed(rows, count_of, partitions, without_explicit)
         if open_rows is not None and open_rows is not without_explicit and not self._ignore_keys:
             keyed = ~open_rows if without_explicit is None else without_explicit & ~open_rows
-            _count(self.keyed, keyed, rows, topics)
+            _count(self.keyed_rows, keyed, rows, topics)
         if self._has_sticky_rows:
             np.copyto(partitions, count_of, where=True if open_rows is None else open_rows)
         else:
@@ -199,12 +198,12 @@ class Partitioner:
         """Fill in the partitions chosen round robin, at random, or by the user function."""
         for topic, members in _by_topic(rows, topics, open_rows):
             if self._function is not None:
-                partitions[members] = self._by_function(self._function, topic, rows, members)
+                partitions[members] = self._call_function(self._function, topic, rows, members)
             else:
                 count = len(rows) if isinstance(members, slice) else len(members)
-                partitions[members] = self._unkeyed(topic, count)
+                partitions[members] = self._choose_partitions(topic, count)
 
-    def _unkeyed(self, topic: TopicInfo, count: int) -> Partitions:
+    def _choose_partitions(self, topic: TopicInfo, count: int) -> Partitions:
         led = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
         if self._kind is PartitionerName.RANDOM:
             generator = np.random.default_rng(self._random.getrandbits(64))
@@ -213,7 +212,7 @@ class Partitioner:
         self._next_round[topic.name] = first + count
         return led[np.arange(first, first + count, dtype=np.int64) % len(led)]
 
-    def _by_function(
+    def _call_function(
         self,
         function: UserPartitioner,
         topic: TopicInfo,

@@ -121,7 +121,7 @@ class RateLimiter:
         """Refill the buckets up to `now` at the rates that the ramp allows."""
         factor = ramp.factor(now)
         if not self._is_configured:
-            self._follow(factor, now)
+            self._limit_during_ramp(factor, now)
         self._records.refill(now, factor)
         self._bytes.refill(now, factor)
         self._refilled_at = now
@@ -147,7 +147,7 @@ class RateLimiter:
         self._records.spend(rows)
         self._bytes.spend(size)
 
-    def _follow(self, factor: float, now: float) -> None:
+    def _limit_during_ramp(self, factor: float, now: float) -> None:
         """Use the measured rate as the limit while the ramp lasts."""
         if factor >= 1.0:
             self._bytes = Bucket(0.0)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 
 
-def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
+def available_partitions(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
     """Return the partitions to choose from, excluding those of unavailable brokers if possible.
 
     `leaders` maps each partition that has a leader to its broker id.
@@ -169,7 +169,9 @@ class StickyPartitioner:
         leaders = {
             number: leader for number, leader in enumerate(topic.leaders) if leader != NO_LEADER
         }
-        led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
+        led = available_partitions(leaders, self._breakers.unavailable) or list(
+            range(topic.partition_count)
+        )
         avoided = set(admission.breaker_open.get(topic.name, ()))
         if self._adaptive:
             avoided.update(admission.over_quota.get(topic.name, ()))

@@ -38,7 +38,7 @@ class TopicMetadata:
         self._acls = acls
         self._config = client.config
         self._state = state
-        self._wanted: set[str] = set()
+        self._added_topics: set[str] = set()
         self._awaited: dict[str, float] = {}
         """Deadline of each topic that was unknown to `start_waiting`."""
         self._next_refresh_at = 0.0
@@ -176,8 +176,8 @@ class TopicMetadata:
 
     def add_topics(self, names: tuple[str, ...]) -> None:
         """Include these topics in metadata requests, without waiting."""
-        if not self._wanted.issuperset(names):
-            self._wanted.update(names)
+        if not self._added_topics.issuperset(names):
+            self._added_topics.update(names)
             self._client.metadata.add_topics(names)
             self._client.network.wakeup()
 

@@ -62,7 +62,7 @@ class BufferPool:
             if not self.fits(size) and not self.wait_for_room(
                 lambda: self.fits(size), size, lambda: self._freed_at
             ):
-                raise self._stayed_full(size)
+                raise self._full_error(size)
             self.charge(size)
 
     def wait_for_room(
@@ -125,7 +125,7 @@ class BufferPool:
             meters.buffer_wait = self._waited
             meters.buffer_peak = self._peak
 
-    def _stayed_full(self, size: int) -> BufferTimeoutError:
+    def _full_error(self, size: int) -> BufferTimeoutError:
         return BufferTimeoutError(
             f"no buffer space for {size:,} bytes within max.block.ms = {self._max_block_ms}: "
             f"{self.used:,} of {self.limit:,} bytes are not yet acknowledged"

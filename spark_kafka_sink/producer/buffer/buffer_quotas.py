@@ -80,18 +80,20 @@ class BufferQuotas:
             return self._held.get(topic_partition, 0)
 
     def change(self, topic_partition: TopicPartition, size: int) -> None:
-        """Add `size` bytes (may be negative) to a partition; ignore unassigned batches."""
+        """Add `size` bytes (may be negative) to a partition; ignore unassigned batches.
+
+        The caller must hold the lock.
+        """
         if topic_partition.partition == UNASSIGNED:
             return
-        with self._lock:
-            self._total += size
-            held = self._held.get(topic_partition, 0) + size
-            if held:
-                self._held[topic_partition] = held
-            else:
-                self._held.pop(topic_partition, None)
-            if self._cluster is not None:
-                self._bytes_by_broker[self._leader(topic_partition)] += size
+        self._total += size
+        held = self._held.get(topic_partition, 0) + size
+        if held:
+            self._held[topic_partition] = held
+        else:
+            self._held.pop(topic_partition, None)
+        if self._cluster is not None:
+            self._bytes_by_broker[self._leader(topic_partition)] += size
 
     def add_topics(self, topics: Iterable[TopicInfo]) -> None:
         """Add topics that the session writes to."""
@@ -111,7 +113,7 @@ class BufferQuotas:
         with self._lock:
             if self.limit is None or self._total + size <= self._partition_limit:
                 return full
-            self._follow(cluster)
+            self._use_leaders(cluster)
             if self._has_partitions:
                 for topic, partition in _over(self._held, size, self._partition_limit):
                     full[topic].add(partition)
@@ -127,7 +129,7 @@ class BufferQuotas:
         with self._lock:
             if self.limit is None or self._total + size <= self._partition_limit:
                 return False
-            self._follow(cluster)
+            self._use_leaders(cluster)
             leader, held = self._leader(topic_partition), self._held.get(topic_partition, 0)
             if self._has_partitions and held and held + size > self._partition_limit:
                 return True
@@ -136,7 +138,7 @@ class BufferQuotas:
             charged = self._bytes_by_broker[leader]
             return charged > 0 and charged + size > self.limit
 
-    def _follow(self, cluster: ClusterSnapshot) -> None:
+    def _use_leaders(self, cluster: ClusterSnapshot) -> None:
         """Compute the bytes of each broker if the leaders may have changed."""
         if cluster is self._cluster:
             return

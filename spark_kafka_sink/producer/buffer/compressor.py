@@ -48,7 +48,7 @@ class Compressor:
         self._clock = clock
         self._on_result = on_result
         self._executor = executor or ThreadPoolExecutor(
-            1, thread_name_prefix="kafkaprod-codec", initializer=self._began
+            1, thread_name_prefix="kafkaprod-codec", initializer=self._record_thread
         )
         self._pending: deque[ProducerBatch] = deque()
         """Batches to compress. The writer and the sender append under the accumulator's lock. The
@@ -85,7 +85,7 @@ class Compressor:
 
     # Only the codec thread calls the methods below.
 
-    def _began(self) -> None:
+    def _record_thread(self) -> None:
         self._thread = current_thread()
 
     def _compress(self, batch: ProducerBatch) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.sticky_partitioner import candidates, draw_order
+from spark_kafka_sink.producer.append.sticky_partitioner import available_partitions, draw_order
 from spark_kafka_sink.producer.send.partition_states import DrainedBatch
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class Drainer:
         room, taken = result.room, result.partitions_of(topic)
         partitions = [
             partition
-            for partition in candidates(leaders, self._breakers.unavailable)
+            for partition in available_partitions(leaders, self._breakers.unavailable)
             if room[leaders[partition]] > 0 and partition not in taken
         ]
         loads = None

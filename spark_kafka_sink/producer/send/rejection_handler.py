@@ -184,7 +184,7 @@ class RejectionHandler:
         self._count(result, len(rejected))
         if not kept:
             return [], rejected
-        remaining = piece_of(batch, kept, _without(batch.row_numbers(), bad))
+        remaining = piece_of(batch, kept, _rows_without(batch.row_numbers(), bad))
         remaining.take_place_of(batch)
         recompress(remaining, batch.codec, self.client.config.compression_level)
         return [remaining], rejected
@@ -284,7 +284,7 @@ def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:
     return pa.array([None if partition == UNASSIGNED else partition] * count, pa.int32())
 
 
-def _without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
+def _rows_without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
     """Return the row numbers of the records that are not bad."""
     if rows is None:
         return None

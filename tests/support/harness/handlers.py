@@ -32,8 +32,8 @@ def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
     """Return the response to an unsupported version of ApiVersions (KIP-511), in version 0."""
     span = cluster.versions[ApiKey.API_VERSIONS]
     own = {"api_key": 18, "min_version": span.lowest, "max_version": span.highest}
-    refusal = {"error_code": ErrorCode.unsupported_version, "api_keys": [own]}
-    return response_frame(build(response_type(ApiKey.API_VERSIONS, 0), refusal), correlation_id)
+    rejection = {"error_code": ErrorCode.unsupported_version, "api_keys": [own]}
+    return response_frame(build(response_type(ApiKey.API_VERSIONS, 0), rejection), correlation_id)
 
 
 def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:

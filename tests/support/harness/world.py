@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import SecurityConfig
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
+    from spark_kafka_sink.producer.send.sender import Sender
     from spark_kafka_sink.producer.session_context import SessionSettings
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -111,17 +112,26 @@ class World:
         self.appended = 0
         self.load_metadata(topics)
 
+    @property
+    def sender(self) -> Sender:
+        """The sender of the current session."""
+        return self.session._sender
+
+    def add_topics(self, names: tuple[str, ...]) -> None:
+        """Add topics whose metadata the session needs."""
+        self.session._topics.add_topics(names)
+
     def load_metadata(self, topics: tuple[str, ...] | None = None) -> None:
         """Run until the client has the metadata of `topics`, or of all topics."""
         names = tuple(self.cluster.ids) if topics is None else topics
-        self.session._topics.add_topics(names)
+        self.add_topics(names)
         self.run(lambda: all(name in self.client.metadata.cluster.topics for name in names))
 
     def step(self, tick: float = TICK) -> None:
         """Run the sender once, then the brokers, and advance the clock by `tick` seconds."""
         self.codec.run()
         self.client.network.wakeup()  # so that it does not wait for real time to pass
-        self.session._sender.run_once()
+        self.sender.run_once()
         for seen in self.cluster.seen:
             seen.at = seen.at or self.clock.monotonic()
         self.cluster.pump()

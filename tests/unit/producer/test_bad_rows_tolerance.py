@@ -326,11 +326,11 @@ def test_new_topic_is_requested_immediately_while_another_is_missing() -> None:
     with world(cluster(), **backoff) as sim:
         seen = sim.cluster.requests
         sim.cluster.create("u", 1)
-        sim.session._topics.add_topics(("gone",))
+        sim.add_topics(("gone",))
         for _ in range(6):
             before = len(seen)
             sim.run(lambda before=before: len(seen) > before, 0.1)  # type: ignore[misc]
-        sim.session._topics.add_topics(("u",))
+        sim.add_topics(("u",))
         started = sim.clock.monotonic()
         sim.run(lambda: "u" in sim.client.metadata.cluster.topics)
         assert sim.clock.monotonic() - started < 0.2

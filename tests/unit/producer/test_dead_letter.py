@@ -224,7 +224,9 @@ def settings(*, headers: bool = True) -> SessionSettings:
 
 def strict_cluster() -> FakeCluster:
     fake_cluster = FakeCluster(1, {"t": 1, DEAD: 1})
-    fake_cluster.logs = {place: StrictLog(leader=1) for place in fake_cluster.logs}
+    fake_cluster.logs = {
+        topic_partition: StrictLog(leader=1) for topic_partition in fake_cluster.logs
+    }
     return fake_cluster
 
 

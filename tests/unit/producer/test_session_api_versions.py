@@ -89,8 +89,8 @@ def test_every_codec_on_brokers_of_each_release(release: str, codec: str) -> Non
 def test_topic_that_does_not_exist_yet(release: str) -> None:
     """A broker that creates the topic responds with LEADER_NOT_AVAILABLE."""
     with world(cluster_of(HIGHEST[release])) as sim:
-        sim.cluster.metadata_errors["late"] = 5
-        sim.session._topics.add_topics(("late",))
+        sim.cluster.metadata_errors["late"] = ErrorCode.leader_not_available
+        sim.add_topics(("late",))
         sim.steps(100)
         assert "late" not in sim.client.metadata.cluster.topics
         sim.cluster.create("late", 1)

@@ -20,9 +20,26 @@ from tests.support.harness.world import World, world
 
 SEEDS = 30
 PARTITIONS = 2
-DENIED = 29
+DENIED = ErrorCode.topic_authorization_failed
 TOLERANT = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
 NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
+NOT_APPENDED = [
+    ErrorCode.leader_not_available,
+    ErrorCode.replica_not_available,
+    ErrorCode.network_exception,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.out_of_order_sequence_number,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.unknown_producer_id,
+    ErrorCode.listener_not_found,
+    ErrorCode.fenced_leader_epoch,
+]
+MAYBE_APPENDED = [
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.request_timed_out,
+    ErrorCode.not_enough_replicas_after_append,
+]
 BROKERS = pytest.mark.parametrize("since_2_5", [True, False], ids=["since 2.5", "before 2.5"])
 
 
@@ -268,13 +285,22 @@ def random_fault(random: Random) -> Fault | None:
     forget = random.random() < 0.2
     match kind:
         case "clear":
-            return Fault(error=random.choice([5, 9, 13, 19, 45, 56, 59, 72, 74]), forget=forget)
+            return Fault(
+                error=random.choice(NOT_APPENDED),
+                forget=forget,
+            )
         case "unclear":
-            return Fault(error=random.choice([3, 6, 7, 20]), append=random.random() < 0.5)
+            return Fault(
+                error=random.choice(MAYBE_APPENDED),
+                append=random.random() < 0.5,
+            )
         case "lost":
-            return Fault(lose=True, error=random.choice([None, 0]), forget=forget)
+            return Fault(lose=True, error=random.choice([None, ErrorCode.none]), forget=forget)
         case "refused":
-            return Fault(error=random.choice([87, 32]), extra=NAMED)
+            return Fault(
+                error=random.choice([ErrorCode.invalid_record, ErrorCode.invalid_timestamp]),
+                extra=NAMED,
+            )
         case "forget":
             return Fault(forget=True)
     return None
@@ -282,14 +308,14 @@ def random_fault(random: Random) -> Fault | None:
 
 def disturb(sim: World, random: Random, states: list[object]) -> None:
     """Between two sessions, drop or restore producer state, or move partitions."""
-    for place, log in sim.cluster.logs.items():
+    for topic_partition, log in sim.cluster.logs.items():
         match random.choice(["keep", "keep", "forget", "outdated", "move"]):
             case "forget":
                 log.producers.clear()
             case "outdated":
-                log.producers = deepcopy(random.choice(states))[place]  # type: ignore[index]
+                log.producers = deepcopy(random.choice(states))[topic_partition]  # type: ignore[index]
             case "move":
-                sim.cluster.move(*place, 3 - log.leader)
+                sim.cluster.move(*topic_partition, 3 - log.leader)
 
 
 def run(seed: int, *, since_2_5: bool) -> int:
@@ -300,7 +326,7 @@ def run(seed: int, *, since_2_5: bool) -> int:
         "retry_backoff_ms": random.choice([1, 50]),
     }
     with world(cluster, TOLERANT, **options) as sim:
-        states: list[object] = [{place: {} for place in cluster.logs}]
+        states: list[object] = [{topic_partition: {} for topic_partition in cluster.logs}]
         appended: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
         delivered = 0
         for session in range(4):
@@ -322,7 +348,12 @@ def run(seed: int, *, since_2_5: bool) -> int:
             except DeliveryError:
                 sim.session.identity = type(sim.session.identity)()
             cluster.faults.clear()
-            states.append({place: deepcopy(log.producers) for place, log in cluster.logs.items()})
+            states.append(
+                {
+                    topic_partition: deepcopy(log.producers)
+                    for topic_partition, log in cluster.logs.items()
+                }
+            )
             disturb(sim, random, states)
             sim.next_session()
         for partition, values in appended.items():

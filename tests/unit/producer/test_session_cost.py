@@ -177,7 +177,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     """Return the calls of the drainer if each partition has a state, and one has a retry."""
     sim.session.append(rows(partitions))
     sim.finish()
-    state = sim.session._sender.partitions.of(TopicPartition("t", 0))
+    state = sim.sender.partitions.of(TopicPartition("t", 0))
     sim.session.append(rows(1))
     sim.session.context.accumulator.close_due(sim.clock.monotonic() + 1)
     batch = sim.session.context.queues.head(state.topic_partition)
@@ -185,7 +185,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     sim.session.context.accumulator.drain(batch, state.topic_partition)
     state.mark_sent(batch, 1)
     state.retry(batch, sim.clock.monotonic() + 10)
-    return calls(lambda: sim.session._sender.drainer.drain(sim.clock.monotonic()))
+    return calls(lambda: sim.sender.drainer.drain(sim.clock.monotonic()))
 
 
 def append_under_pressure(sim: World, partitions: int) -> int:
@@ -200,10 +200,10 @@ def check_quota(sim: World, partitions: int) -> int:
     """Return the calls of the check whether a batch without a partition may get a partition."""
     sim.session.append(rows(partitions))
     quotas, cluster = sim.session.context.quotas, sim.client.metadata.cluster
-    place = TopicPartition("t", 0)
-    quotas.change(place, BUFFER // 2)
-    assert quotas.is_full(place, BUFFER // 2, cluster)
-    return calls(lambda: quotas.is_full(place, 1, cluster))
+    topic_partition = TopicPartition("t", 0)
+    quotas.change(topic_partition, BUFFER // 2)
+    assert quotas.is_full(topic_partition, BUFFER // 2, cluster)
+    return calls(lambda: quotas.is_full(topic_partition, 1, cluster))
 
 
 @pytest.mark.parametrize("work", [drain_with_a_retry, append_under_pressure, check_quota])

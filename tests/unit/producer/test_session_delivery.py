@@ -121,7 +121,7 @@ def test_producer_id_received_after_its_session_serves_the_next(is_received_betw
         sim.session.identity.state = ProducerIdState.MISSING
         sim.session.identity.is_used = False
         sim.client.network.wakeup()
-        sim.session._sender.run_once()  # requests the id and ends before the response
+        sim.sender.run_once()  # requests the id and ends before the response
         assert sim.session.identity.state is ProducerIdState.REQUESTED
         if is_received_between:
             sim.session.close()

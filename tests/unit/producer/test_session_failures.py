@@ -22,7 +22,7 @@ from tests.support.harness.world import World, world
 
 PERSISTED = DeliveryStatus.PERSISTED
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
-LOADING = 14
+LOADING = ErrorCode.coordinator_load_in_progress
 
 
 def fails(sim: World, tick: float = 0.005) -> DeliveryError:
@@ -323,7 +323,7 @@ def test_sender_crash_reports_every_record() -> None:
         sim.fault(Fault(hold=True))
         sim.send_batches(3)  # the first batch is sent alone
         sim.steps(3)
-        sim.session._sender.handle_crash(RuntimeError("a bug"))
+        sim.sender.handle_crash(RuntimeError("a bug"))
         error = fails(sim)
         assert "the sender thread stopped: RuntimeError: a bug" in str(error)
         assert sim.statuses() == {POSSIBLY: 3, NOT: 6}

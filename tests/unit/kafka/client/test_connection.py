@@ -56,7 +56,7 @@ def versions(correlation_id: int, version: int = 4, **ranges: tuple[int, int]) -
     return reply(ApiKey.API_VERSIONS, version, correlation_id, {"api_keys": keys})
 
 
-def refusal(correlation_id: int, highest: int | None) -> bytes:
+def rejection(correlation_id: int, highest: int | None) -> bytes:
     keys = [{"api_key": 18, "min_version": 0, "max_version": highest}]
     values = {
         "error_code": ErrorCode.unsupported_version,
@@ -145,7 +145,7 @@ def test_highest_common_versions_are_used() -> None:
 def test_older_broker_gets_an_older_version(highest: int | None, retried: int) -> None:
     connection = connecting()
     written(connection)
-    assert list(connection.receive_data(refusal(1, highest), 1.0)) == []
+    assert list(connection.receive_data(rejection(1, highest), 1.0)) == []
     assert written(connection) == [(ApiKey.API_VERSIONS, retried, 2)]
     answer = versions(2, retried, produce=(3, 7), metadata=(0, 5))
     assert list(connection.receive_data(answer, 1.0)) == []
@@ -163,9 +163,9 @@ def test_server_without_metadata_is_not_a_broker(ranges: dict[str, Any]) -> None
 
 def test_broker_that_rejects_version_0_is_an_error() -> None:
     connection = connecting()
-    list(connection.receive_data(refusal(1, 0), 1.0))
+    list(connection.receive_data(rejection(1, 0), 1.0))
     with pytest.raises(ProtocolError, match="ApiVersions with UNSUPPORTED_VERSION"):
-        list(connection.receive_data(refusal(2, 0), 1.0))
+        list(connection.receive_data(rejection(2, 0), 1.0))
 
 
 @pytest.mark.parametrize("piece", [1, 3, 1_000])

@@ -32,8 +32,10 @@ def two_topics(**options: Any) -> World:
 
 def delete(cluster: FakeCluster, name: str) -> None:
     del cluster.ids[name]
-    for place in [place for place in cluster.logs if place[0] == name]:
-        del cluster.logs[place]
+    for topic_partition in [
+        topic_partition for topic_partition in cluster.logs if topic_partition[0] == name
+    ]:
+        del cluster.logs[topic_partition]
 
 
 def test_deleted_topic_is_not_recreated_by_a_later_session() -> None:
@@ -93,7 +95,7 @@ def test_topic_added_during_a_request_is_requested_next() -> None:
     sim.clock.advance(MAX_AGE_S)
     sim.cluster.requested_topics.clear()
     sim.step(0.0)  # sends a periodic request while no topic is wanted
-    sim.session._topics.add_topics(("old",))
+    sim.add_topics(("old",))
     sim.steps(20, tick=0.001)
     assert sim.cluster.requested_topics == [set(), {"old"}]
     sim.close()

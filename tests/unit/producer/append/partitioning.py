@@ -43,10 +43,10 @@ def topics(*counts: int) -> tuple[TopicInfo, ...]:
     return tuple(topic(name, count) for name, count in zip("abc", counts, strict=False))
 
 
-def places(route: Route) -> list[tuple[str, int]]:
+def targets_of(route: Route) -> list[tuple[str, int]]:
     targets = [route.target(int(number)) for number in route.targets]
     return [(info.name, partition) for info, partition in targets]
 
 
 def partitions(route: Route) -> list[int]:
-    return [partition for _, partition in places(route)]
+    return [partition for _, partition in targets_of(route)]

@@ -142,7 +142,7 @@ def in_flight(sim: World, *partitions: int) -> int:
     """Return the number of records sent to these partitions and not yet acknowledged."""
     mine = [
         partition
-        for partition in sim.session._sender.partitions
+        for partition in sim.sender.partitions
         if partition.topic_partition.partition in partitions
     ]
     return sum(batch.records for state in mine for batch in state.in_flight)
@@ -366,8 +366,8 @@ def test_keyless_rows_are_rejected_only_if_all_partitions_have_open_breakers() -
         rows = unkeyed(3)
         for partition in range(4):
             assert broken_rows(sim, rows) is None
-            place, now = TopicPartition("t", partition), sim.clock.monotonic()
-            sim.session.context.breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
+            topic_partition, now = TopicPartition("t", partition), sim.clock.monotonic()
+            sim.session.context.breakers.record(topic_partition, 9, BatchOutcome.FAILED, "X", now)
         assert broken_rows(sim, rows) == [True] * 3
 
 

@@ -22,8 +22,8 @@ from tests.unit.producer.append.partitioning import (
     assign,
     partitioner,
     partitions,
-    places,
     rows,
+    targets_of,
     topics,
 )
 
@@ -87,11 +87,11 @@ def test_topics_of_rows() -> None:
     route = assign(rows(6, keys=keys, topic_of=of), (3, 1, 90))
     counts = (3, 1, 90)
     expected = [("abc"[i], partition_for_key(k, counts[i])) for i, k in zip(of, keys, strict=True)]
-    assert places(route) == expected
+    assert targets_of(route) == expected
 
 
 def test_each_topic_has_its_own_unassigned_queue() -> None:
-    assigned = places(assign(rows(4, topic_of=[0, 1, 1, 0]), (50, 50)))
+    assigned = targets_of(assign(rows(4, topic_of=[0, 1, 1, 0]), (50, 50)))
     assert assigned == [(name, UNASSIGNED) for name in "abba"]
 
 
@@ -125,7 +125,7 @@ def test_target_numbers_across_topics_at_type_limit() -> None:
     for second, kind in [(12_765, np.int16), (12_766, np.int32)]:
         route = assign(chunk, (20_001, second))
         assert route.targets.dtype == kind
-        assert places(route) == expected
+        assert targets_of(route) == expected
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_partition_sources_are_counted(
     counting = partitioner(**options)
     chunk = rows(4, [b"k", b"k", None, b""], [1, None, None, None], topic_of=[0, 0, 1, 1])
     counting.assign(chunk, topics(7, 7))
-    assert +counting.keyed == keyed
-    assert +counting.assigned == assigned
+    assert +counting.keyed_rows == keyed
+    assert +counting.assigned_rows == assigned
     counting.assign(rows(3), topics(7))
     counting.assign(rows(2, partitions=[0, 1]), topics(7))
-    assert counting.assigned["a"] == assigned["a"] + 2
+    assert counting.assigned_rows["a"] == assigned["a"] + 2
 
 
 def reference_fnv1a(key: bytes) -> int:

@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
@@ -23,7 +24,7 @@ from tests.support.harness.world import World, world
 from tests.support.harness.writer_thread import WatchedClock, Writer, _is_done
 
 VALUES = [b"%06d" % number + b"." * 270 for number in range(30)]
-DENIED = 29
+DENIED = ErrorCode.topic_authorization_failed
 
 TOLERANT = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
 PARTITIONS = 2

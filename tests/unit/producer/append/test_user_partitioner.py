@@ -15,8 +15,8 @@ from tests.unit.producer.append.partitioning import (
     assign,
     partitioner,
     partitions,
-    places,
     rows,
+    targets_of,
 )
 
 NAME = "spread_by_test"
@@ -68,7 +68,7 @@ def test_minus_one_is_handled_like_a_row_without_key(module: ModuleType) -> None
         keys=keys,
         topic_of=[1, 0, 1],
     )
-    assert places(route) == [("b", UNASSIGNED), ("a", UNASSIGNED), ("b", UNASSIGNED)]
+    assert targets_of(route) == [("b", UNASSIGNED), ("a", UNASSIGNED), ("b", UNASSIGNED)]
 
 
 def test_key_is_none_without_key_column(module: ModuleType) -> None:
@@ -98,7 +98,7 @@ def test_function_is_called_per_topic_with_its_partition_count(module: ModuleTyp
 
     keys: list[bytes | None] = [b"1", b"2", b"3"]
     route = spread(module, function, 5, 9, count=3, keys=keys, topic_of=[1, 0, 1])
-    assert places(route) == [("b", 8), ("a", 4), ("b", 8)]
+    assert targets_of(route) == [("b", 8), ("a", 4), ("b", 8)]
     assert calls == [([b"2"], 5), ([b"1", b"3"], 9)]
 
 

@@ -12,7 +12,7 @@ from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from tests.support.harness.offline import topic
 
 
-def place(partition: int, name: str = "t") -> TopicPartition:
+def partition_of(partition: int, name: str = "t") -> TopicPartition:
     return TopicPartition(name, partition)
 
 
@@ -37,9 +37,11 @@ def find_full(
         if number == len(held) // 2:
             quotas.full(limit, cluster(WIDE))  # The sums follow the metadata that comes later.
     full = quotas.full(more, there)
-    places = {place(number, name) for name in topics for number in range(9)}
-    for name, number in places | held.keys():
-        assert quotas.is_full(place(number, name), more, there) == (number in full.get(name, ()))
+    topic_partitions = {partition_of(number, name) for name in topics for number in range(9)}
+    for name, number in topic_partitions | held.keys():
+        assert quotas.is_full(partition_of(number, name), more, there) == (
+            number in full.get(name, ())
+        )
     return {name: set(numbers) for name, numbers in full.items() if numbers}
 
 
@@ -55,45 +57,45 @@ def find_full(
     ],
 )
 def test_partition_holds_at_most_its_share(held: dict[int, int], more: int, full: set[int]) -> None:
-    sizes = {place(number): size for number, size in held.items()}
+    sizes = {partition_of(number): size for number, size in held.items()}
     full_partitions = find_full(sizes, known(topic("t", 4)), more, LIMIT)
     assert full_partitions == ({"t": full} if full else {})
 
 
 def test_broker_uses_the_sum_of_its_partitions() -> None:
-    held = {place(0): 85, place(2): 85, place(1): 85}
+    held = {partition_of(0): 85, partition_of(2): 85, partition_of(1): 85}
     assert not find_full(held, known(WIDE), 15, LIMIT)
-    held |= {place(4): 16}
+    held |= {partition_of(4): 16}
     full_partitions = find_full(held, known(WIDE), 15, LIMIT)
     assert full_partitions == {"t": {0, 2, 4}}
 
 
 def test_full_partition_leaves_room_for_others() -> None:
-    full_partitions = find_full({place(0): 100}, known(WIDE), 10, LIMIT)
+    full_partitions = find_full({partition_of(0): 100}, known(WIDE), 10, LIMIT)
     assert full_partitions == {"t": {0}}
 
 
 def test_single_partition_may_use_the_whole_buffer() -> None:
-    assert not find_full({place(0): 1_000}, known(topic("t", 1)), 1, LIMIT)
+    assert not find_full({partition_of(0): 1_000}, known(topic("t", 1)), 1, LIMIT)
     both = known(topic("t", 1), topic("u", 1))
-    assert find_full({place(0): 1_000}, both, 1, LIMIT) == {"t": {0}}
+    assert find_full({partition_of(0): 1_000}, both, 1, LIMIT) == {"t": {0}}
 
 
 def test_single_broker_may_use_the_whole_buffer() -> None:
-    held = {place(number): 90 for number in range(6)}
+    held = {partition_of(number): 90 for number in range(6)}
     assert not find_full(held, known(topic("t", 6)), 10, LIMIT)
     assert find_full(held, known(WIDE), 10, LIMIT) == {"t": set(range(6))}
 
 
 def test_partitions_without_leader_belong_to_no_broker() -> None:
     info = replace(topic("t", 4), leaders=(-1, -1, 1, 2))
-    assert not find_full({place(0): 90, place(1): 90}, known(info), 10, LIMIT)
-    held = {place(0): 190, place(1): 90}
+    assert not find_full({partition_of(0): 90, partition_of(1): 90}, known(info), 10, LIMIT)
+    held = {partition_of(0): 190, partition_of(1): 90}
     assert find_full(held, known(info), 11, LIMIT) == {"t": {0, 1}}
 
 
 def test_deleted_topic_counts_only_per_partition() -> None:
-    held = {place(7): 90, place(0, "gone"): 90}
+    held = {partition_of(7): 90, partition_of(0, "gone"): 90}
     full_partitions = find_full(held, known(WIDE), 20, LIMIT)
     assert full_partitions == {"t": {7}, "gone": {0}}
 
@@ -105,18 +107,18 @@ def cluster(*topics: TopicInfo) -> ClusterSnapshot:
 def test_usage_per_partition_and_broker() -> None:
     quotas = BufferQuotas(LIMIT, RLock())
     quotas.add_topics([WIDE])
-    quotas.change(place(0), 80)
-    quotas.change(place(1), 10)
+    quotas.change(partition_of(0), 80)
+    quotas.change(partition_of(1), 10)
     assert quotas.full(21, cluster(WIDE)) == {"t": {0}}
-    quotas.change(place(0), -80)
-    assert (quotas.charged_bytes(place(0)), quotas.charged_bytes(place(1))) == (0, 10)
+    quotas.change(partition_of(0), -80)
+    assert (quotas.charged_bytes(partition_of(0)), quotas.charged_bytes(partition_of(1))) == (0, 10)
     assert not quotas.full(90, cluster(WIDE))
 
 
 def test_only_written_topics_count_for_shares() -> None:
     quotas = BufferQuotas(LIMIT, RLock())
     quotas.add_topics([topic("t", 1)])
-    quotas.change(place(0), 1_000)
+    quotas.change(partition_of(0), 1_000)
     there = cluster(topic("t", 1), topic("elsewhere", 9))
     assert not quotas.full(1, there)
     quotas.add_topics([topic("elsewhere", 9)])
@@ -126,5 +128,5 @@ def test_only_written_topics_count_for_shares() -> None:
 def test_nothing_is_full_without_a_limit() -> None:
     quotas = BufferQuotas(None, RLock())
     quotas.add_topics([WIDE])
-    quotas.change(place(0), 1 << 40)
+    quotas.change(partition_of(0), 1 << 40)
     assert not quotas.full(1 << 40, cluster(WIDE))

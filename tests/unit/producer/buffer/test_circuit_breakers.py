@@ -128,8 +128,8 @@ def test_failures_of_one_partition_are_not_a_storm() -> None:
     for number in range(100):
         watch.record(A, NODE, RETRIED, "X", 10.0 + number / 100)
         if number % 10 == 0:
-            for place in (B, TopicPartition("t", 2)):
-                watch.record(place, OTHER, GOOD, "NONE", 10.0 + number / 100)
+            for topic_partition in (B, TopicPartition("t", 2)):
+                watch.record(topic_partition, OTHER, GOOD, "NONE", 10.0 + number / 100)
     assert watch.ramp.factor(11.0) == 1.0
     for number in range(10):
         watch.record(B, OTHER, RETRIED, "X", 11.0 + number / 100)

@@ -55,8 +55,10 @@ def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFix
         for event in ("send", "receive"):
             (wire,) = [e for e in named(logged, "protocol", event) if request.items() <= e.items()]
             assert wire["api"] == "PRODUCE"
-        (place,) = [e for e in named(logged, "eos", "assign_sequence") if ids.items() <= e.items()]
-        assert place["base_sequence"] == send["base_sequence"]
+        (assigned,) = [
+            e for e in named(logged, "eos", "assign_sequence") if ids.items() <= e.items()
+        ]
+        assert assigned["base_sequence"] == send["base_sequence"]
 
 
 def test_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptureFixture) -> None:

@@ -74,7 +74,7 @@ def test_each_librdkafka_path_is_present_or_documented_as_missing() -> None:
     with world(statistics_interval_ms=1_000) as sim:
         sim.send_batches(2)
         sim.finish()
-        ours = paths(sim.session._sender.statistics.collect(sim.clock.monotonic()))
+        ours = paths(sim.sender.statistics.collect(sim.clock.monotonic()))
     text = DOCS.read_text().partition("### Omitted parts of librdkafka's structure")[2]
     table = text.partition("\n#")[0].splitlines()
     rows = [line for line in table if line.startswith("| `")]
@@ -96,7 +96,7 @@ def test_request_is_counted_after_it_is_written_completely() -> None:
         sim.cluster.writable_bytes[1] = 100
         sim.send_batches(1)
         sim.steps(5)
-        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
+        line = sim.sender.statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["req"]["Produce"], broker["outbuf_cnt"], broker["outbuf_msg_cnt"]) == (
             1,
@@ -107,7 +107,7 @@ def test_request_is_counted_after_it_is_written_completely() -> None:
         sim.fault(Fault(hold=True))
         del sim.cluster.writable_bytes[1]
         sim.steps(2)
-        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
+        line = sim.sender.statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["tx"], broker["outbuf_cnt"], broker["waitresp_msg_cnt"]) == (3, 0, 3)
         assert broker["outbuf_latency"]["max"] >= 5 * TICK * 1e6
@@ -159,7 +159,7 @@ def test_ages_and_idle_times_are_those_of_the_connection() -> None:
         sim.finish()
         started = sim.clock.monotonic()
         sim.steps(10, 0.1)
-        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
+        line = sim.sender.statistics.collect(sim.clock.monotonic())
         broker, age = line["brokers"][BROKER], (sim.clock.monotonic() - started) * 1e6
         assert broker["state"] == "UP"
         assert age <= broker["rxidle"] <= broker["txidle"] <= broker["stateage"] <= age + 100_000
@@ -169,7 +169,7 @@ def test_ages_and_idle_times_are_those_of_the_connection() -> None:
         assert age / 1000 - 1 <= topic["age"] <= topic["metadata_age"] + 1 <= line["age"] / 1000 + 2
         sim.cluster.stop(1)
         sim.steps(10, 0.05)
-        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
+        line = sim.sender.statistics.collect(sim.clock.monotonic())
         assert (line["brokers"][BROKER]["txidle"], line["brokers"][BROKER]["rxidle"]) == (-1, -1)
 
 
@@ -178,12 +178,12 @@ def test_retries_are_counted_and_connections_outlive_sessions() -> None:
         sim.fault(Fault(error=ErrorCode.request_timed_out))
         sim.send_batches(1)
         sim.finish(0.02)
-        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
+        line = sim.sender.statistics.collect(sim.clock.monotonic())
         assert line["brokers"][BROKER]["txretries"] == 1
         sim.next_session()
         sim.send_batches(1)
         sim.finish()
-        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
+        line = sim.sender.statistics.collect(sim.clock.monotonic())
         assert line["eos"]["idemp_state"] == "Assigned"
         assert line["brokers"][BROKER]["stateage"] > line["age"]
 
@@ -199,7 +199,7 @@ def test_invalid_response_counts_as_error_of_its_broker(frame: bytes, strange: i
         for peer in sim.cluster._peers:
             peer.send(data, hold=False)
         sim.steps(2)
-        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
+        line = sim.sender.statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["rxerrs"], broker["rxcorriderrs"]) == (1, strange)
         assert broker["disconnects"] == 1

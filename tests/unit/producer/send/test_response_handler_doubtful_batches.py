@@ -26,7 +26,7 @@ DOUBTS = {
     "timed out": Fault(error=ErrorCode.request_timed_out, append=True),
     "stepped down": Fault(error=ErrorCode.not_leader_or_follower, append=True),
 }
-REFUSALS = {
+REJECTIONS = {
     "too large": Fault(error=ErrorCode.message_too_large),
     "list too large": Fault(error=ErrorCode.record_list_too_large),
     "invalid timestamp": Fault(error=ErrorCode.invalid_timestamp, extra=NAMED),
@@ -46,7 +46,7 @@ def settings(request: pytest.FixtureRequest) -> SessionSettings:
     return SessionSettings(dead_letters=DeadLetterPolicy(tolerance=request.param))
 
 
-def place(data: bytes) -> tuple[int, int, int, int]:
+def sequence_of(data: bytes) -> tuple[int, int, int, int]:
     header = BatchHeader.parse(data)
     return (
         header.producer_id,
@@ -71,37 +71,37 @@ def check(sim: World, doubtful: list[bytes]) -> None:
     assert not sim.report().poison
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("rejection", REJECTIONS)
 @pytest.mark.parametrize("doubt", DOUBTS)
 @pytest.mark.parametrize("rows", [3, 1])
 def test_possibly_appended_batch_is_not_appended_twice(
-    settings: SessionSettings, doubt: str, refusal: str, rows: int
+    settings: SessionSettings, doubt: str, rejection: str, rows: int
 ) -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
-    refused = replace(REFUSALS[refusal], extra={}) if rows == 1 else REFUSALS[refusal]
+    rejected = replace(REJECTIONS[rejection], extra={}) if rows == 1 else REJECTIONS[rejection]
     with world(cluster, settings, request_timeout_ms=1_000) as sim:
         sim.send([b"first"])
         sim.finish()
-        sim.fault(DOUBTS[doubt], refused)
+        sim.fault(DOUBTS[doubt], rejected)
         values = [b"%d" % row + b"." * 270 for row in range(rows)]
         sim.send(values)
         check(sim, values)
-        again = [place(data) for seen in cluster.seen[1:] for data in seen.batches.values()]
+        again = [sequence_of(data) for seen in cluster.seen[1:] for data in seen.batches.values()]
         assert again[:2] == [again[0]] * 2
-        parts = [(*again[0][:3], 1)] if rows > 1 and refusal == "too large" else []
+        parts = [(*again[0][:3], 1)] if rows > 1 and rejection == "too large" else []
         assert again[2:] == parts
 
 
-@pytest.mark.parametrize("refusal", ["invalid timestamp", "invalid record", "unnamed"])
-def test_clearly_rejected_batch_is_still_split(refusal: str) -> None:
+@pytest.mark.parametrize("rejection", ["invalid timestamp", "invalid record", "unnamed"])
+def test_clearly_rejected_batch_is_still_split(rejection: str) -> None:
     """A response that confirms that nothing was appended leaves no doubt."""
     tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     cluster = FakeCluster(topics={"t": 1})
-    rows = 1 if refusal == "unnamed" else 3
+    rows = 1 if rejection == "unnamed" else 3
     with world(cluster, tolerant) as sim:
         sim.send([b"first"])
         sim.finish()
-        sim.fault(Fault(error=ErrorCode.not_enough_replicas), REFUSALS[refusal])
+        sim.fault(Fault(error=ErrorCode.not_enough_replicas), REJECTIONS[rejection])
         values = [b"%d" % row + b"." * 270 for row in range(rows)]
         sim.send(values)
         sim.finish()

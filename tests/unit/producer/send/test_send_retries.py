@@ -216,7 +216,7 @@ def test_transient_metadata_error_does_not_lose_a_response() -> None:
         sim.fault(Fault(hold=True))
         sim.send_batches(1)
         sim.steps(5)
-        sim.cluster.metadata_errors["t"] = 3
+        sim.cluster.metadata_errors["t"] = ErrorCode.unknown_topic_or_partition
         sim.run(lambda: "t" not in sim.client.metadata.cluster.topics, 0.05)
         sim.cluster.release()
         sim.finish()
@@ -254,8 +254,8 @@ def test_new_producer_id_follows_the_last_epoch() -> None:
         sim.send_batches(2)
         sim.finish()
         batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
-        places = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in batch_headers]
-        assert places == [(old, LAST_EPOCH, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
+        sequences = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in batch_headers]
+        assert sequences == [(old, LAST_EPOCH, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
 
 
 def test_two_partitions_bump_at_the_last_epoch() -> None:

@@ -24,7 +24,10 @@ SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
 INIT, END = ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN
 SOON = 10.0
 """Seconds in which a wait must end; what is waited for would never come."""
-LOST, UNDONE = CoordinatorFault(lose=True), CoordinatorFault(lose=True, error=14)
+LOST, UNDONE = (
+    CoordinatorFault(lose=True),
+    CoordinatorFault(lose=True, error=ErrorCode.coordinator_load_in_progress),
+)
 
 
 @pytest.fixture(params=[0, 2], ids=["V1", "V2"])
@@ -76,7 +79,20 @@ def test_nothing_is_aborted_if_nothing_was_written(sim: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [LOST, UNDONE, *(CoordinatorFault(error=code) for code in (14, 15, 16))], ids=str
+    "trouble",
+    [
+        LOST,
+        UNDONE,
+        *(
+            CoordinatorFault(error=code)
+            for code in (
+                ErrorCode.coordinator_load_in_progress,
+                ErrorCode.coordinator_not_available,
+                ErrorCode.not_coordinator,
+            )
+        ),
+    ],
+    ids=str,
 )
 def test_abort_is_retried(sim: World, trouble: CoordinatorFault) -> None:
     sim.send_batches(1)

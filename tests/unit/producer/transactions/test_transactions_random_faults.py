@@ -37,7 +37,10 @@ def random_fault(rng: random.Random) -> Fault | None:
         case "refused":
             bad = rng.sample(range(3), rng.randint(1, 3))
             errors = [{"batch_index": n, "batch_index_error_message": "no"} for n in sorted(bad)]
-            return Fault(error=rng.choice([87, 32]), extra={"record_errors": errors})
+            return Fault(
+                error=rng.choice([ErrorCode.invalid_record, ErrorCode.invalid_timestamp]),
+                extra={"record_errors": errors},
+            )
         case "too large":
             return Fault(error=ErrorCode.message_too_large)
         case "clear":
@@ -54,7 +57,15 @@ def random_fault(rng: random.Random) -> Fault | None:
 def disturb(sim: World, rng: random.Random) -> None:
     for api in COORDINATOR_APIS:
         for _ in range(rng.randint(0, 2)):
-            error = rng.choice([14, 15, 16, 51, None])
+            error = rng.choice(
+                [
+                    ErrorCode.coordinator_load_in_progress,
+                    ErrorCode.coordinator_not_available,
+                    ErrorCode.not_coordinator,
+                    ErrorCode.concurrent_transactions,
+                    None,
+                ]
+            )
             trouble = CoordinatorFault(error=error, lose=rng.random() < 0.5)
             sim.cluster.coordinator.faults[api].append(trouble)
     sim.fault(*[random_fault(rng) for _ in range(rng.randint(2, 12))])

@@ -18,8 +18,8 @@ TOLERANT = SessionSettings(
     dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
 )
 NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
-REFUSED = Fault(error=ErrorCode.invalid_record, extra=NAMED)
-ALL_REFUSED = Fault(
+REJECTED = Fault(error=ErrorCode.invalid_record, extra=NAMED)
+ALL_REJECTED = Fault(
     error=ErrorCode.invalid_timestamp,
     extra={
         "record_errors": [{"batch_index": n, "batch_index_error_message": "no"} for n in range(3)]
@@ -50,13 +50,15 @@ def sequences(sim: World) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("position", range(5))
-@pytest.mark.parametrize("refusal", [REFUSED, ALL_REFUSED], ids=["some", "all"])
-def test_remaining_batches_follow_without_a_gap(sim: World, position: int, refusal: Fault) -> None:
-    sim.fault(*[None] * position, refusal)
+@pytest.mark.parametrize("rejection", [REJECTED, ALL_REJECTED], ids=["some", "all"])
+def test_remaining_batches_follow_without_a_gap(
+    sim: World, position: int, rejection: Fault
+) -> None:
+    sim.fault(*[None] * position, rejection)
     values = sim.send_batches(8)
     sim.finish()
     first = 3 * position
-    bad = range(first, first + 3) if refusal is ALL_REFUSED else [first + 1]
+    bad = range(first, first + 3) if rejection is ALL_REJECTED else [first + 1]
     assert log(sim) == [value for at, value in enumerate(values) if at not in bad]
     assert sim.cluster.logs["dead", 0].values() == [values[at] for at in bad]
     expected = 0
@@ -72,7 +74,7 @@ def test_remaining_batches_follow_without_a_gap(sim: World, position: int, refus
 def test_first_batch_of_a_transaction_is_rejected() -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
     with world(cluster, TOLERANT, transaction=TRANSACTION) as sim:
-        sim.fault(REFUSED)
+        sim.fault(REJECTED)
         values = sim.send_batches(4)
         sim.finish()
         assert cluster.logs["t", 0].values() == [values[0], *values[2:]]
@@ -80,7 +82,7 @@ def test_first_batch_of_a_transaction_is_rejected() -> None:
 
 
 def test_several_rejections_in_flight(sim: World) -> None:
-    sim.fault(None, REFUSED, None, ALL_REFUSED, REFUSED)
+    sim.fault(None, REJECTED, None, ALL_REJECTED, REJECTED)
     values = sim.send_batches(9)
     sim.finish()
     assert len(log(sim)) + len(sim.cluster.logs["dead", 0].values()) == len(values)
@@ -92,7 +94,7 @@ def test_several_rejections_in_flight(sim: World) -> None:
 
 
 def test_rejection_behind_a_retried_batch(sim: World) -> None:
-    sim.fault(Fault(error=ErrorCode.not_enough_replicas), None, REFUSED)
+    sim.fault(Fault(error=ErrorCode.not_enough_replicas), None, REJECTED)
     values = sim.send_batches(5)
     sim.finish()
     assert log(sim) == [value for at, value in enumerate(values) if at != 7]
@@ -111,7 +113,7 @@ def test_possibly_appended_batch_behind_a_rejected_one_fails_the_transaction(
     sim: World, doubt: Fault
 ) -> None:
     """Also if a broker accepted the batch in spite of the gap, which none should."""
-    sim.fault(REFUSED, doubt)
+    sim.fault(REJECTED, doubt)
     sim.send_batches(4)
     with pytest.raises(DeliveryError, match="may already be in the log"):
         sim.finish()
@@ -122,7 +124,7 @@ def test_possibly_appended_batch_behind_a_rejected_one_fails_the_transaction(
 def test_accepted_batch_behind_a_rejected_one_fails_the_transaction(sim: World) -> None:
     """A broker without producer state accepts any sequence."""
     sim.cluster.logs["t", 0].producers.clear()
-    sim.fault(REFUSED)
+    sim.fault(REJECTED)
     sim.send_batches(4)
     with pytest.raises(DeliveryError) as caught:
         sim.finish()

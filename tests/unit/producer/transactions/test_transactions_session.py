@@ -98,7 +98,7 @@ def test_keyless_rows_add_only_the_partitions_that_they_need(sim: World, batches
     values = sim.send_batches(batches, None)
     sim.finish()
     partitions = sim.cluster.coordinator.transactions[ID].partitions
-    written = {place for place, log in sim.cluster.logs.items() if log.end}
+    written = {topic_partition for topic_partition, log in sim.cluster.logs.items() if log.end}
     assert partitions == written
     log_values = [value for log in sim.cluster.logs.values() for value in log.values()]
     assert sorted(log_values, key=str) == sorted(values, key=str)
@@ -112,13 +112,26 @@ def test_many_keyless_rows_use_every_partition(sim: World) -> None:
 
 
 LOST = CoordinatorFault(lose=True)
-UNDONE = CoordinatorFault(lose=True, error=14)
+UNDONE = CoordinatorFault(lose=True, error=ErrorCode.coordinator_load_in_progress)
 
 
 @pytest.mark.parametrize("api", [FIND, INIT, ADD])
 @pytest.mark.parametrize(
     "trouble",
-    [LOST, UNDONE, *(CoordinatorFault(error=code) for code in (7, 14, 15, 16, 51))],
+    [
+        LOST,
+        UNDONE,
+        *(
+            CoordinatorFault(error=code)
+            for code in (
+                ErrorCode.request_timed_out,
+                ErrorCode.coordinator_load_in_progress,
+                ErrorCode.coordinator_not_available,
+                ErrorCode.not_coordinator,
+                ErrorCode.concurrent_transactions,
+            )
+        ),
+    ],
     ids=["response lost", "request lost", "7", "14", "15", "16", "51"],
 )
 def test_each_step_is_retried(sim: World, api: ApiKey, trouble: CoordinatorFault) -> None:
@@ -181,7 +194,7 @@ def test_connection_closed_on_an_older_request_does_not_count(
         sim.fault(Fault(lose=True))
         for partition in (0, 1):  # AddPartitionsToTxn for partition 1 follows the lost Produce
             sim.send([b"1"], partition)
-            sim.session._sender.run_once()
+            sim.sender.run_once()
         sim.finish()
     (added,) = failed
     assert added.request.api is ADD
@@ -227,11 +240,17 @@ def test_stopped_coordinator_is_looked_up_again(version: int) -> None:
 @pytest.mark.parametrize(
     ("trouble", "text"),
     [
-        (CoordinatorFault(error=50), "transaction.max.timeout.ms"),
-        (CoordinatorFault(error=53), f"--transactional-id {ID}"),
-        (CoordinatorFault(error=90), "PRODUCER_FENCED"),
-        (CoordinatorFault(error=47), "INVALID_PRODUCER_EPOCH"),
-        (CoordinatorFault(error=35), "UNSUPPORTED_VERSION"),
+        (
+            CoordinatorFault(error=ErrorCode.invalid_transaction_timeout),
+            "transaction.max.timeout.ms",
+        ),
+        (
+            CoordinatorFault(error=ErrorCode.transactional_id_authorization_failed),
+            f"--transactional-id {ID}",
+        ),
+        (CoordinatorFault(error=ErrorCode.producer_fenced), "PRODUCER_FENCED"),
+        (CoordinatorFault(error=ErrorCode.invalid_producer_epoch), "INVALID_PRODUCER_EPOCH"),
+        (CoordinatorFault(error=ErrorCode.unsupported_version), "UNSUPPORTED_VERSION"),
         (CoordinatorFault(error=-1), "UNKNOWN_SERVER_ERROR"),
     ],
     ids=str,
@@ -253,7 +272,9 @@ def test_coordinator_errors_fail_the_session(
 def test_permission_is_named_for_the_prefix(api: ApiKey) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, id_prefix="prefix-")
     with world(cluster(2), transaction=settings) as sim:
-        sim.cluster.coordinator.faults[api].append(CoordinatorFault(error=53))
+        sim.cluster.coordinator.faults[api].append(
+            CoordinatorFault(error=ErrorCode.transactional_id_authorization_failed)
+        )
         sim.send([b"v"])
         with pytest.raises(AuthorizationError) as caught:
             sim.finish()
@@ -308,7 +329,9 @@ def test_nothing_to_commit_if_all_rows_are_dropped() -> None:
 
 
 def test_expired_batch_names_the_coordinators_error(sim: World) -> None:
-    sim.cluster.coordinator.faults[FIND].extend([CoordinatorFault(error=15)] * 2_000)
+    sim.cluster.coordinator.faults[FIND].extend(
+        [CoordinatorFault(error=ErrorCode.coordinator_not_available)] * 2_000
+    )
     sim.send([b"v"])
     with pytest.raises(DeliveryError, match="COORDINATOR_NOT_AVAILABLE"):
         sim.finish(0.5)
@@ -335,7 +358,7 @@ def test_session_that_fails_while_its_transaction_is_read(
     sim.finish()
 
     def read(_: TransactionManager) -> None:
-        sim.session._sender.completer.abandon(TransactionError("it has timed out"))
+        sim.sender.completer.abandon(TransactionError("it has timed out"))
 
     monkeypatch.setattr(TransactionManager, "transaction", property(read))
     with pytest.raises(TransactionError):

@@ -46,15 +46,30 @@ FIRST, SECOND, OTHER = (
 FIND, INIT = ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID
 ADD, END = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
 ALWAYS = {
-    0: CoordinatorAction.DONE,
-    **dict.fromkeys((7, 14, 51), CoordinatorAction.RETRY),
-    **dict.fromkeys((13, 15, 16, *ClientErrorCode), CoordinatorAction.FIND_COORDINATOR),
-    120: CoordinatorAction.ABORT,
+    ErrorCode.none: CoordinatorAction.DONE,
+    **dict.fromkeys(
+        (
+            ErrorCode.request_timed_out,
+            ErrorCode.coordinator_load_in_progress,
+            ErrorCode.concurrent_transactions,
+        ),
+        CoordinatorAction.RETRY,
+    ),
+    **dict.fromkeys(
+        (
+            ErrorCode.network_exception,
+            ErrorCode.coordinator_not_available,
+            ErrorCode.not_coordinator,
+            *ClientErrorCode,
+        ),
+        CoordinatorAction.FIND_COORDINATOR,
+    ),
+    ErrorCode.transaction_abortable: CoordinatorAction.ABORT,
 }
 TO_PARTITIONS = {
-    3: CoordinatorAction.RETRY,
-    55: CoordinatorAction.RETRY,
-    29: CoordinatorAction.DENIED,
+    ErrorCode.unknown_topic_or_partition: CoordinatorAction.RETRY,
+    ErrorCode.operation_not_attempted: CoordinatorAction.RETRY,
+    ErrorCode.topic_authorization_failed: CoordinatorAction.DENIED,
 }
 
 

@@ -21,13 +21,13 @@ from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
-PLACE = TopicPartition("t", UNASSIGNED)
+UNASSIGNED_QUEUE = TopicPartition("t", UNASSIGNED)
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 
 
 def waiting_batches(sim: World) -> list[ProducerBatch]:
     """Return the closed batches without a partition."""
-    return sim.session.context.queues.batches_of(lambda queue: queue == PLACE)
+    return sim.session.context.queues.batches_of(lambda queue: queue == UNASSIGNED_QUEUE)
 
 
 def send_first_batches(sim: World) -> None:
@@ -41,7 +41,11 @@ def send_first_batches(sim: World) -> None:
 
 def sent_batches(sim: World) -> list[tuple[int, BatchHeader]]:
     """Return partition and header of each batch that the brokers have received."""
-    batches = [(place, data) for seen in sim.cluster.seen for place, data in seen.batches.items()]
+    batches = [
+        (topic_partition, data)
+        for seen in sim.cluster.seen
+        for topic_partition, data in seen.batches.items()
+    ]
     return [(partition, BatchHeader.parse(data)) for (_, partition), data in batches]
 
 
@@ -84,7 +88,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(100, None)
         sim.steps(20)
-        in_flight = sum(len(partition.in_flight) for partition in sim.session._sender.partitions)
+        in_flight = sum(len(partition.in_flight) for partition in sim.sender.partitions)
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80
         quotas = sim.session.context.quotas
@@ -92,7 +96,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
             sum(quotas.charged_bytes(partition) for partition in PARTITIONS)
             < 20 * sim.config.batch_size
         )
-        assert not sim.session.context.queues.batches_of(lambda queue: queue != PLACE)
+        assert not sim.session.context.queues.batches_of(lambda queue: queue != UNASSIGNED_QUEUE)
         sim.cluster.release()
         sim.finish()
         sim.check_accounting()
@@ -100,7 +104,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
 
 
 def first_choices(sim: World) -> Counter[int]:
-    drainer, now = sim.session._sender.drainer, sim.clock.monotonic()
+    drainer, now = sim.sender.drainer, sim.clock.monotonic()
     leaders = {0: 1, 1: 2}
     draws = [
         drainer._partitions_in_draw_order("t", leaders, DrainResult({1: 99, 2: 99}, now))
@@ -189,49 +193,18 @@ def test_later_rows_with_partition_are_sent_and_retried_after_keyless_batch() ->
         sim.check_accounting()
 
 
-def test_keyless_rows_join_a_waiting_batch_of_rows_with_partition() -> None:
-    with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as sim:
-        for number, partition in enumerate([0, None] * 4):
-            sim.send([b"%d" % number], partition)
-        sim.close_batches()
-        sim.finish()
-        assert sim.cluster.logs["t", 0].values() == [b"%d" % number for number in range(8)]
-        assert len(sent_batches(sim)) == 1
-
-
-def test_rows_are_unassigned_again_after_the_assigned_ones_are_sent() -> None:
-    with world(linger_ms=10**6) as sim:
-        sim.send([b"first"], 2)
-        sim.send([b"second"], None)
-        assert unassigned_rows(sim) == 0
-        sim.close_batches()
-        sim.finish()
-        sim.send([b"third"], None)
-        assert unassigned_rows(sim) == 1
-        sim.send([b"fourth"], 2)
-        assert [batch.records for batch in waiting_batches(sim)] == [1]
-        sim.close_batches()
-        sim.finish()
-        sim.check_accounting()
-
-
-def unassigned_rows(sim: World) -> int:
-    open_batches = dict(sim.session.context.accumulator.open_batches())
-    return open_batches[PLACE].records if PLACE in open_batches else 0
-
-
 def test_exhausted_share_does_not_block_other_queues() -> None:
     cluster = FakeCluster(topics={"t": 2})
     cluster.unanswered.add(ApiKey.INIT_PRODUCER_ID)
     with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as sim:
         sim.send_batches(20, None)
-        quotas, places = (
+        quotas, topic_partitions = (
             sim.session.context.quotas,
             [TopicPartition("t", n) for n in (0, 1)],
         )
-        for place in places:
-            while quotas.charged_bytes(place) < 31_100:
-                sim.send_batches(1, place.partition)
+        for topic_partition in topic_partitions:
+            while quotas.charged_bytes(topic_partition) < 31_100:
+                sim.send_batches(1, topic_partition.partition)
         assert quotas.full(900, sim.client.metadata.cluster) == {"t": {0, 1}}
         cluster.unanswered.clear()
         sim.finish()
@@ -292,8 +265,8 @@ def test_partition_with_open_breaker_receives_nothing() -> None:
         send_first_batches(sim)
         breakers = sim.session.context.breakers
         for partition in (0, 2, 3):
-            place, now = TopicPartition("t", partition), sim.clock.monotonic()
-            breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
+            topic_partition, now = TopicPartition("t", partition), sim.clock.monotonic()
+            breakers.record(topic_partition, 9, BatchOutcome.FAILED, "X", now)
         sim.send_batches(8, None)
         sim.finish()
         assert {partition for partition, _ in sent_batches(sim)} == {1}
@@ -362,7 +335,9 @@ def test_order_and_sequences_with_keyed_and_keyless_rows(seed: int) -> None:
             sim.steps(5)
         sim.finish()
         sim.check_accounting()
-        values = {place: log.values() for place, log in sim.cluster.logs.items()}
+        values = {
+            topic_partition: log.values() for topic_partition, log in sim.cluster.logs.items()
+        }
         assert sum(len(log) for log in values.values()) == 150
         for (_, partition), log_values in values.items():
             mine = [
@@ -386,7 +361,7 @@ def test_statistics_contain_unassigned_batches() -> None:
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(25, None)
         sim.steps(10)
-        line = sim.session._sender.statistics.collect(sim.clock.monotonic())
+        line = sim.sender.statistics.collect(sim.clock.monotonic())
         part = line["topics"]["t"]["partitions"]["-1"]
         assert (part["xmit_msgq_cnt"], part["leader"], part["msgs_inflight"]) == (15, -1, 0)
         assert line["msg_cnt"] == 75
