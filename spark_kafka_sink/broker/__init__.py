@@ -16,7 +16,7 @@ In reading order:
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: the faults that users inject, and their text form
 - `fault_injector`: the effects of faults on requests
-- `required_rights`: the operations that a client must be authorized for, by API
+- `required_operations`: the operations that a client must be authorized for, by API
 - `authorization`: checks which operations a client may perform, and removes denied items
 - `request_shapes`: the fields for topics and partitions in requests, and for errors in responses
 - `handlers`: the APIs that the broker supports, and the context that handlers receive

@@ -1,8 +1,8 @@
 """Authorize requests: check what a client may do, and remove denied items from requests.
 
-`handle` checks a request before it calls the handler. The rules are in `required_rights`. Denied
-partitions and items are removed from the request, the handler processes the rest, and errors for
-the denied parts are added to its response.
+`handle` checks a request before it calls the handler. The rules are in `required_operations`.
+Denied partitions and items are removed from the request, the handler processes the rest, and errors
+for the denied parts are added to its response.
 
 Handlers themselves check only the resources that a request does not list, such as all topics or all
 groups, and the topics in Metadata requests.
@@ -17,12 +17,12 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, NoFields
-from spark_kafka_sink.broker.required_rights import (
+from spark_kafka_sink.broker.required_operations import (
     OF_ITEMS,
     OF_PARTITIONS,
-    Right,
-    item_rights,
-    request_rights,
+    RequiredOperation,
+    operations_on_item,
+    operations_on_request,
 )
 from spark_kafka_sink.broker.security.denials import Denial
 from spark_kafka_sink.kafka.protocol.acl import ResourceType
@@ -104,9 +104,9 @@ class _Authorizer:
         If the whole request is denied, the handler is not called.
         """
         context = self._context
-        denied = self._first_denied(request_rights(self._api, context.request))
+        denied = self._first_denied(operations_on_request(self._api, context.request))
         if denied is not None:
-            return self._rejected(denied)
+            return self._reject_request(denied)
         items = (
             request_shapes.items_of(self._api, context.request) if self._api in OF_ITEMS else None
         )
@@ -117,11 +117,13 @@ class _Authorizer:
             return self._without_partitions()
         return self._handler.handle(context)
 
-    def _first_denied(self, rights: Iterable[Right]) -> Right | None:
-        """Return the first right that is denied, or None."""
-        return next((right for right in rights if not self._context.allows(*right)), None)
+    def _first_denied(self, operations: Iterable[RequiredOperation]) -> RequiredOperation | None:
+        """Return the first operation that is denied, or None."""
+        return next(
+            (operation for operation in operations if not self._context.allows(*operation)), None
+        )
 
-    def _rejected(self, denied: Right) -> HandlerResult:
+    def _reject_request(self, denied: RequiredOperation) -> HandlerResult:
         """Return the response for a request that is denied as a whole."""
         api, request, rejection = self._api, self._context.request, REJECTIONS[denied.type]
         if api == ApiKey.PRODUCE and request.acks == 0:
@@ -148,8 +150,8 @@ class _Authorizer:
 
         def is_denied(item: Any, _: object) -> bool:
             name = self._context.topic_name(item)
-            right = Right(operation, ResourceType.TOPIC, name or "")
-            return name is not None and self._first_denied((right,)) is not None
+            required = RequiredOperation(operation, ResourceType.TOPIC, name or "")
+            return name is not None and self._first_denied((required,)) is not None
 
         allowed_request, denied_request = request_shapes.split(shape, context.request, is_denied)
         if not getattr(denied_request, shape.topics):
@@ -166,19 +168,19 @@ class _Authorizer:
             return add(not_attempted({shape.response_topics: []}))
         if not getattr(allowed_request, shape.topics):
             return add({shape.response_topics: []})
-        return self._handled(context._replace(request=allowed_request), add)
+        return self._call_handler(context._replace(request=allowed_request), add)
 
     def _without_items(self, shape: ItemShape) -> HandlerResult:
         context = self._context
         allowed, rejected = [], []
         for item in getattr(context.request, shape.items):
             topic = self._context.topic_name(item)
-            rights = item_rights(self._api, context.request, item, topic)
-            denied = self._first_denied(rights)
+            operations = operations_on_item(self._api, context.request, item, topic)
+            denied = self._first_denied(operations)
             if denied is None:
                 allowed.append(item)
             else:
-                rejected.append(self._rejected_item(shape, item, denied))
+                rejected.append(self._reject_item(shape, item, denied))
 
         def add(values: FieldValues) -> FieldValues:
             items = [*values.get(shape.response_items, ()), *rejected]
@@ -187,20 +189,20 @@ class _Authorizer:
         if not allowed:
             return add({shape.response_items: []})
         allowed_request = replace(context.request, **{shape.items: tuple(allowed)})
-        return self._handled(context._replace(request=allowed_request), add)
+        return self._call_handler(context._replace(request=allowed_request), add)
 
-    def _rejected_item(self, shape: ItemShape, item: Any, denied: Right) -> FieldValues:
+    def _reject_item(self, shape: ItemShape, item: Any, denied: RequiredOperation) -> FieldValues:
         is_new = self._api == ApiKey.CREATE_TOPICS
         error, message_of_type = REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
         message = _MESSAGES.get(self._api, message_of_type)
         failed = shape.item_response(item, error)
         return {**failed, "error_message": message, REASON: self._reason(denied)}
 
-    def _reason(self, denied: Right) -> str:
+    def _reason(self, denied: RequiredOperation) -> str:
         """Return the reason for a denied request, for the broker's log."""
         return str(Denial(user=self._context.user, **denied._asdict()))
 
-    def _handled(
+    def _call_handler(
         self, context: RequestContext, change: Callable[[FieldValues], FieldValues]
     ) -> HandlerResult:
         """Call the handler and apply `change` to its result, which may be delayed."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.broker.cluster.cluster import BrokerNode, Cluster, JumpingClock
 from spark_kafka_sink.broker.config import LOG
 from spark_kafka_sink.broker.fault_injector import FaultInjector
+from spark_kafka_sink.broker.net.event_loop import EventLoop, for_other_threads
 from spark_kafka_sink.broker.net.request_thread import RequestThread
-from spark_kafka_sink.broker.net.server import Server, for_other_threads
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.redis.redis_storage import RedisBackend
@@ -63,9 +63,9 @@ class BrokerRuntime:
             self._sockets.close_all()
             raise
         injector = FaultInjector(self.cluster, faults)
-        self._server = Server(self.cluster, self._sockets, self._requests, injector)
+        self._event_loop = EventLoop(self.cluster, self._sockets, self._requests, injector)
         self._thread = threading.Thread(
-            target=self._server.run, name="kafkaprod-broker", daemon=True
+            target=self._event_loop.run, name="kafkaprod-broker", daemon=True
         )
 
     def _open_cluster(self, config: BrokerConfig, denials: Denials) -> Cluster:
@@ -127,7 +127,7 @@ class BrokerRuntime:
         """
         if os.getpid() != self._pid:
             return
-        self._server.stop()
+        self._event_loop.stop()
         self._thread.join(STOP_S)
         self.cluster.close()
 

@@ -20,7 +20,7 @@ from spark_kafka_sink.broker.broker_runtime import BrokerRuntime
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.config import BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.faults import Faults
-from spark_kafka_sink.broker.net.server import run_on
+from spark_kafka_sink.broker.net.event_loop import run_on
 from spark_kafka_sink.broker.security.server_security import SecurityControls
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, UnknownTopicError

@@ -106,7 +106,7 @@ class FaultInjector:
             if fault.effect is Effect.CUT:
                 channel.cut = fault.value
             elif fault.effect is Effect.THROTTLE:
-                channel.changes.append(_throttled(fault.value))
+                channel.response_transforms.append(_throttled(fault.value))
         errors = [fault for fault in triggered if fault.effect is Effect.ERROR]
         if errors:
             self._fail(channel, context, errors[0])
@@ -161,7 +161,7 @@ class FaultInjector:
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("an injected fault failed a request that has no response")
         if api in _ERRORS_ARE_ADDED:
-            channel.changes.append(lambda values: _with_error(values, fault, error))
+            channel.response_transforms.append(lambda values: _with_error(values, fault, error))
             channel.handle(context)
         elif shape is not None and getattr(request, shape.topics, None):
             self._fail_partitions(channel, context, fault, shape)
@@ -181,7 +181,7 @@ class FaultInjector:
         if not getattr(remaining, shape.topics):
             channel.send(add({shape.response_topics: []}))
             return
-        channel.changes.append(add)
+        channel.response_transforms.append(add)
         channel.handle(context._replace(request=remaining))
 
 

@@ -185,7 +185,7 @@ def parse_fault(text: str) -> Fault:
     return Fault(**fields)
 
 
-def _parsed(parse: Callable[[str], T], value: str, text: str, problem: str) -> T:
+def _parse_value(parse: Callable[[str], T], value: str, text: str, problem: str) -> T:
     """Return `parse(value)`. If it fails, the fault is invalid because of `problem`."""
     try:
         return parse(value)
@@ -197,22 +197,22 @@ def _api(name: str, text: str) -> ApiKey | None:
     if name == "*":
         return None
     problem = f"{name} is neither an API, such as init_producer_id, nor *"
-    return _parsed(lambda name: ApiKey[name.upper().replace("-", "_")], name, text, problem)
+    return _parse_value(lambda name: ApiKey[name.upper().replace("-", "_")], name, text, problem)
 
 
 def _condition(key: str, value: str, text: str) -> dict[str, Any]:
-    return {key: _parsed(_CONDITIONS[key], value, text, f"{key}={value} is not a number")}
+    return {key: _parse_value(_CONDITIONS[key], value, text, f"{key}={value} is not a number")}
 
 
 def _effect(key: str, value: str, text: str) -> dict[str, Any]:
     known = ", ".join([*_CONDITIONS, *Effect])
-    effect = _parsed(Effect, key, text, f"{key} is not one of {known}")
+    effect = _parse_value(Effect, key, text, f"{key} is not one of {known}")
     if effect in _PLAIN or (effect in _OPTIONAL and not value):
         return {"effect": effect}
     if effect is Effect.ERROR:
-        number = _parsed(_code_of, value, text, f"{value} is not a Kafka error name")
+        number = _parse_value(_code_of, value, text, f"{value} is not a Kafka error name")
     else:
-        number = _parsed(int, value, text, f"{key} requires a number, not '{value}'")
+        number = _parse_value(int, value, text, f"{key} requires a number, not '{value}'")
     return {"effect": effect, "value": number}
 
 

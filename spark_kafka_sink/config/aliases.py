@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.option_definition import MAX_INT, PREFIX
-from spark_kafka_sink.config.option_parser import parse_value, synonyms
+from spark_kafka_sink.config.option_parser import parse_value, synonym_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,7 +78,7 @@ class NamedOptions(dict[str, str]):
         )
         if option_name in self and not _is_same_value(option_name, self[option_name], text):
             names = sorted((self._spellings[option_name], name))
-            raise synonyms(f"{PREFIX}{names[0]}", f"{PREFIX}{names[1]}")
+            raise synonym_error(f"{PREFIX}{names[0]}", f"{PREFIX}{names[1]}")
         self[option_name] = text
         self._spellings[option_name] = name
 

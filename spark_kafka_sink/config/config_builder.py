@@ -26,11 +26,11 @@ from spark_kafka_sink.config.option_definition import PREFIX, fields_of
 from spark_kafka_sink.config.option_names import split_options
 from spark_kafka_sink.config.option_parser import (
     check_topic,
-    conflict,
-    not_allowed,
+    conflict_error,
+    not_allowed_error,
     parse_values,
-    synonyms,
-    wrong_value,
+    synonym_error,
+    wrong_value_error,
 )
 from spark_kafka_sink.config.option_tables import (
     BATCH_WRITE_LINGER_MS,
@@ -40,7 +40,7 @@ from spark_kafka_sink.config.option_tables import (
     WriteOptions,
 )
 from spark_kafka_sink.config.profiles import load_profile
-from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, largest_request
+from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, max_batched_request_size
 from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.throttling import ThrottlingConfig
@@ -151,7 +151,7 @@ def _producer_fields(
     return fields_of(ProducerOptions, values) | {
         "transaction_timeout_ms": values[TRANSACTION_TIMEOUT],
         "acks": enums.Acks.named(values["acks"]),
-        "largest_request": largest_request(values, frozenset(merged)),
+        "max_batched_request_size": max_batched_request_size(values, frozenset(merged)),
         "compression_type": codec,
         "compression_level": _compression_level(values, codec, user_options),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
@@ -191,9 +191,9 @@ def _compression_level(
         else general_level
     )
     if not option.accepts(level):
-        raise wrong_value(option, str(general_level), f"{PREFIX}{_GENERAL_LEVEL}")
+        raise wrong_value_error(option, str(general_level), f"{PREFIX}{_GENERAL_LEVEL}")
     if name in user_options and codec_level != level:
-        raise synonyms(f"{PREFIX}{_GENERAL_LEVEL}", f"{PREFIX}{name}")
+        raise synonym_error(f"{PREFIX}{_GENERAL_LEVEL}", f"{PREFIX}{name}")
     return level
 
 
@@ -206,14 +206,14 @@ def _partitioner(name: str, java_class: str) -> tuple[enums.PartitionerName, str
     if not name:
         return enums.PartitionerName(java_class), None
     if java_class:
-        raise conflict(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
+        raise conflict_error(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
     allowed = [choice.value for choice in enums.LIBRDKAFKA_PARTITIONERS]
     if name in allowed:
         return enums.PartitionerName(name), None
     if not _FUNCTION.fullmatch(name):
         choices = ", ".join([*allowed, "or module:function"])
         hint = did_you_mean(name, allowed)
-        raise not_allowed(f"{PREFIX}partitioner", name, choices, hint)
+        raise not_allowed_error(f"{PREFIX}partitioner", name, choices, hint)
     return enums.PartitionerName.FUNCTION, name
 
 

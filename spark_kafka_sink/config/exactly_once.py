@@ -17,11 +17,11 @@ from spark_kafka_sink.config.option_definition import (
     fields_of,
     int_option,
     long_option,
+    option_field,
     options_of,
-    setting,
     text_option,
 )
-from spark_kafka_sink.config.option_parser import check_topic, conflict, not_allowed
+from spark_kafka_sink.config.option_parser import check_topic, conflict_error, not_allowed_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ class ExactlyOnceConfig:
     With `AT_LEAST_ONCE`, all other fields have default values.
     """
 
-    guarantee: DeliveryGuarantee = setting(
+    guarantee: DeliveryGuarantee = option_field(
         text_option(
             "deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee)
         )
@@ -66,43 +66,45 @@ class ExactlyOnceConfig:
     """exactly-once: write rows in transactions, so that read_committed consumers see each batch
     once, even if Spark retries tasks or batches.
     """
-    transactional_id_prefix: str = setting(text_option("transactionalIdPrefix", None), default="")
+    transactional_id_prefix: str = option_field(
+        text_option("transactionalIdPrefix", None), default=""
+    )
     """Prefix of the transactional ids of this stream or job. Required with exactly-once; keep it
     for the lifetime of the stream or job, and do not share it with other streams or jobs. Up to 200
     letters, digits, '.', '_' and '-'.
     """
-    batch_id: str | None = setting(text_option("batchId", None))
+    batch_id: str | None = option_field(text_option("batchId", None))
     """Batch writes with exactly-once: id of the data. If a write is repeated with the same id, it
     writes nothing and logs a message.
     """
-    write_name: str | None = setting(text_option("writeName", None))
+    write_name: str | None = option_field(text_option("writeName", None))
     """Name that distinguishes writes with the same transactionalIdPrefix and batchId to the same
     topic, or with a topic column. Not needed if each write sets a different `topic`.
     """
-    reset_transactional_state: bool = setting(
+    reset_transactional_state: bool = option_field(
         text_option("resetTransactionalState", "false"), default=False
     )
     """true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; earlier
     decisions of the prefix are discarded. A number: accept this batch although the decision log has
     no decisions of earlier batches, for example because the log was lost.
     """
-    decision_log_topic: str = setting(text_option("decisionLogTopic", DECISION_LOG_TOPIC))
+    decision_log_topic: str = option_field(text_option("decisionLogTopic", DECISION_LOG_TOPIC))
     """Compacted topic that stores the decisions; created if missing."""
-    decision_log_replication_factor: int = setting(
+    decision_log_replication_factor: int = option_field(
         int_option("decisionLogReplicationFactor", 0, high=32_767)
     )
     """Replication factor of the decision log topic if it is created; 0: three, or the number of
     brokers if there are fewer.
     """
-    decision_log_retention_ms: int = setting(long_option("decisionLogRetentionMs", -1, low=-1))
+    decision_log_retention_ms: int = option_field(long_option("decisionLogRetentionMs", -1, low=-1))
     """Retention of decisions in the decision log topic if it is created; a batch that is repeated
     after this time is written again. -1: unlimited.
     """
-    two_phase_commit: bool = setting(boolean_option("twoPhaseCommit", False))
+    two_phase_commit: bool = option_field(boolean_option("twoPhaseCommit", False))
     """Use transactions without a timeout (KIP-939), so that no transaction can expire after the
     decision; the brokers must allow such transactions.
     """
-    atomic_batch: bool = setting(boolean_option("atomicBatch", False))
+    atomic_batch: bool = option_field(boolean_option("atomicBatch", False))
     """Use one transaction for all tasks of a batch: a single decision of one broker makes all rows
     visible, so the batch cannot be partially committed. Each topic partition must be written by a
     single task (see spark_kafka_sink.repartition_by_kafka_partition), and failed tasks cannot be
@@ -136,7 +138,7 @@ class ExactlyOnceConfig:
         _check_decision_log(values["decisionLogTopic"], values)
         _check_atomic(values)
         if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
-            raise conflict(
+            raise conflict_error(
                 "twoPhaseCommit",
                 f"kafka.{TRANSACTION_TIMEOUT}",
                 "conflict: a two-phase transaction has no timeout",
@@ -168,7 +170,7 @@ def check_prefix(prefix: str | None) -> None:
         )
     if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_PREFIX:
         allowed = f"1 to {MAX_PREFIX} letters, digits, '.', '_' and '-'"
-        raise not_allowed("transactionalIdPrefix", prefix, allowed)
+        raise not_allowed_error("transactionalIdPrefix", prefix, allowed)
 
 
 def acl_prefix(prefix: str) -> str:
@@ -202,7 +204,7 @@ def _check_write_name(name: str | None, batch_id: str | None) -> None:
 
 def _check_name(option: str, name: str | None, hint: str) -> None:
     if name is not None and (not 0 < len(name) <= MAX_BATCH_ID or not name.isprintable()):
-        raise not_allowed(option, name, f"1 to {MAX_BATCH_ID} printable characters", hint)
+        raise not_allowed_error(option, name, f"1 to {MAX_BATCH_ID} printable characters", hint)
 
 
 def _parse_reset(value: str) -> str:
@@ -211,7 +213,7 @@ def _parse_reset(value: str) -> str:
     if text in {"true", "false"}:
         return text
     if not text.isascii() or not text.isdecimal():
-        raise not_allowed("resetTransactionalState", value, "true, false or a batch number")
+        raise not_allowed_error("resetTransactionalState", value, "true, false or a batch number")
     return str(int(text))
 
 
@@ -241,7 +243,7 @@ def _check_atomic(values: Mapping[str, Any]) -> None:
         return
     for other, reason in _ATOMIC_CONFLICTS.items():
         if values[other]:
-            raise conflict("atomicBatch", other, f"conflict: {reason}")
+            raise conflict_error("atomicBatch", other, f"conflict: {reason}")
 
 
 def _check_decision_log(topic: str, values: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.option_definition import boolean_option, options_of, text_option
-from spark_kafka_sink.config.option_parser import conflict, not_allowed
+from spark_kafka_sink.config.option_parser import conflict_error, not_allowed_error
 from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrategy
 
 if TYPE_CHECKING:
@@ -286,18 +286,18 @@ def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> 
         if not user_options[option].strip() and option != f"{part.part}.schema.namespace":
             raise ConfigError(f"option {option} is empty", hint="Set it to a value, or remove it.")
     if part.schema is not None and part.schema_file is not None:
-        raise conflict(f"{part.part}.schema", f"{part.part}.schema.file")
+        raise conflict_error(f"{part.part}.schema", f"{part.part}.schema.file")
     if not _NAMES.fullmatch(part.namespace):
-        raise not_allowed(
+        raise not_allowed_error(
             f"{part.part}.schema.namespace", part.namespace, "names separated by dots"
         )
     if part.namespace and "." in (part.schema_name or ""):
         name = f"{part.part}.schema.name"
-        raise conflict(name, f"{part.part}.schema.namespace", "both contain a namespace")
+        raise conflict_error(name, f"{part.part}.schema.namespace", "both contain a namespace")
 
 
 def _check_name(part: PartFormat) -> None:
     """Raise if the name of a derived schema is not valid."""
     name = part.schema_name
     if name is not None and not _NAMES.fullmatch(name):
-        raise not_allowed(f"{part.part}.schema.name", name, "names separated by dots")
+        raise not_allowed_error(f"{part.part}.schema.name", name, "names separated by dots")

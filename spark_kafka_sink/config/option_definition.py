@@ -113,7 +113,7 @@ text_option = partial(Option, OptionType.STRING)
 secret_option = partial(Option, OptionType.PASSWORD)
 
 
-def setting(option: Option, default: Any = _OWN_DEFAULT) -> Any:
+def option_field(option: Option, default: Any = _OWN_DEFAULT) -> Any:
     """Declare a field of a configuration, and the option that sets it.
 
     Args:
@@ -124,7 +124,7 @@ def setting(option: Option, default: Any = _OWN_DEFAULT) -> Any:
     return field(default=own, metadata={_OPTION: option})
 
 
-def declared(table: type) -> dict[str, Option]:
+def declared_options(table: type) -> dict[str, Option]:
     """Return the options that a class declares, by the name of the field or attribute."""
     own = {field.name: field.metadata.get(_OPTION) for field in _fields(table)}
     declared = {name: own.get(name) or vars(table).get(name) for name in _names(table)}
@@ -133,7 +133,7 @@ def declared(table: type) -> dict[str, Option]:
 
 def options_of(table: type) -> tuple[Option, ...]:
     """Return the options that a class declares."""
-    return tuple(declared(table).values())
+    return tuple(declared_options(table).values())
 
 
 def fields_of(config: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from spark_kafka_sink.common.similar_names import CLOSE, nearest
 from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option_definition import PREFIX, names_in
-from spark_kafka_sink.config.option_parser import synonyms
+from spark_kafka_sink.config.option_parser import synonym_error
 from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
 from spark_kafka_sink.config.security.security_names import (
@@ -251,7 +251,7 @@ def _add_registry_option(user_options: UserOptions, name: str, key: str, value: 
     """
     reject_misplaced(name, key, value)
     if user_options.sink.setdefault(name, value) != value:
-        raise synonyms(name, f"{PREFIX}{name}")
+        raise synonym_error(name, f"{PREFIX}{name}")
 
 
 def _add(user_options: UserOptions, name: str, value: str) -> None:

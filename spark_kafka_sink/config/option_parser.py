@@ -71,7 +71,7 @@ def _parse_choice(option: Option, text: str, key: str) -> str:
     match = next((choice for choice in option.choices if choice == text), None)
     if match is None:
         hint = option.hints.get(text) or did_you_mean(text, option.choices)
-        raise wrong_value(option, text, key, hint or option.hints.get(""))
+        raise wrong_value_error(option, text, key, hint or option.hints.get(""))
     return match
 
 
@@ -87,7 +87,7 @@ def _parse_number(option: Option, text: str, key: str) -> int | float:
         if unit is None or converted is None or not option.accepts(converted)
         else unit.hint(text)
     )
-    raise wrong_value(option, text, key, hint)
+    raise wrong_value_error(option, text, key, hint)
 
 
 def _parse_double(option: Option, text: str, key: str) -> float:
@@ -96,17 +96,17 @@ def _parse_double(option: Option, text: str, key: str) -> float:
     except ValueError:
         number = math.nan
     if not option.accepts(number):
-        raise not_allowed(key, text, option.allowed)
+        raise not_allowed_error(key, text, option.allowed)
     return number
 
 
 def _parse_boolean(option: Option, text: str, key: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise wrong_value(option, text, key)
+        raise wrong_value_error(option, text, key)
     return text.lower() == "true"
 
 
-def wrong_value(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
+def wrong_value_error(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
     """Return the error for a value that is not allowed."""
     value = shown(text)
     if is_redacted("", text) or (hint is None and option.name.startswith(_LOGIN_PREFIXES)):
@@ -116,19 +116,19 @@ def wrong_value(option: Option, text: str, key: str, hint: str | None = None) ->
     return ConfigError(f"option {key} is {value}; allowed: {allowed}", hint=hint)
 
 
-def not_allowed(key: str, text: str, allowed: str, hint: str | None = None) -> ConfigError:
+def not_allowed_error(key: str, text: str, allowed: str, hint: str | None = None) -> ConfigError:
     """Return the error for a text that is not allowed and is not secret."""
     return ConfigError(f"option {key} is {shown(text)}; allowed: {allowed}", hint=hint)
 
 
-def conflict(first: str, second: str, problem: str = "are both set") -> ConfigError:
+def conflict_error(first: str, second: str, problem: str = "are both set") -> ConfigError:
     """Return the error for two options that cannot be combined."""
     return ConfigError(f"options {first} and {second} {problem}", hint="Remove one of them.")
 
 
-def synonyms(first: str, second: str) -> ConfigError:
+def synonym_error(first: str, second: str) -> ConfigError:
     """Return the error for two names of one option that have different values."""
-    return conflict(first, second, "are synonyms but have different values")
+    return conflict_error(first, second, "are synonyms but have different values")
 
 
 def check_topic(option: str, topic: str) -> None:

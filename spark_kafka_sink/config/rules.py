@@ -110,7 +110,7 @@ def batch_write_linger(values: OptionValues, target: int) -> int:
     return max(linger, min(target, allowed))
 
 
-def largest_request(values: OptionValues, set_options: frozenset[str]) -> int:
+def max_batched_request_size(values: OptionValues, set_options: frozenset[str]) -> int:
     """Return the maximum size of a request with several batches, in bytes.
 
     If max.request.size is set, it is the maximum, as in Java. Its default is the brokers' limit for

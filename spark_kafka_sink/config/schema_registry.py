@@ -24,12 +24,12 @@ from spark_kafka_sink.config.option_definition import (
     boolean_option,
     fields_of,
     int_option,
+    option_field,
     options_of,
     secret_option,
-    setting,
     text_option,
 )
-from spark_kafka_sink.config.option_parser import conflict
+from spark_kafka_sink.config.option_parser import conflict_error
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.security.tls import tls_config
@@ -118,15 +118,15 @@ class RegistryConfig:
     """URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry for
     tests.
     """
-    auto_register: bool = setting(boolean_option("auto.register.schemas", True))
+    auto_register: bool = option_field(boolean_option("auto.register.schemas", True))
     """Register the schema if the subject does not contain it."""
-    use_latest: bool = setting(boolean_option("use.latest.version", False))
+    use_latest: bool = option_field(boolean_option("use.latest.version", False))
     """Serialize with the subject's latest version; requires auto.register.schemas=false."""
-    schema_id: int | None = setting(
+    schema_id: int | None = option_field(
         int_option("use.schema.id", -1, low=1, extra_value=-1), default=None
     )
     """Serialize with the schema that has this id; -1: not set."""
-    normalize: bool = setting(boolean_option("normalize.schemas", False))
+    normalize: bool = option_field(boolean_option("normalize.schemas", False))
     """Normalize schemas when they are registered or looked up."""
     value_subject_name_strategy: ClassVar[Option] = _strategy_option("value.subject.name.strategy")
     """Subject of the value's schema: TOPIC-value, the record's full name, or TOPIC-RECORD."""
@@ -174,15 +174,15 @@ class RegistryConfig:
         "bearer.auth.identity.pool.id", None
     )
     """Identity pool, sent as Confluent-Identity-Pool-Id."""
-    timeout_ms: int = setting(int_option("http.read.timeout.ms", 60_000, low=1))
+    timeout_ms: int = option_field(int_option("http.read.timeout.ms", 60_000, low=1))
     """Maximum time to wait for a response."""
-    max_retries: int = setting(int_option("max.retries", 3))
+    max_retries: int = option_field(int_option("max.retries", 3))
     """Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or 502 to
     504.
     """
-    retries_wait_ms: int = setting(int_option("retries.wait.ms", 1_000))
+    retries_wait_ms: int = option_field(int_option("retries.wait.ms", 1_000))
     """Wait before the first retry; doubled each time."""
-    retries_max_wait_ms: int = setting(int_option("retries.max.wait.ms", 20_000))
+    retries_max_wait_ms: int = option_field(int_option("retries.max.wait.ms", 20_000))
     """Maximum wait between two retries."""
     key: PartRegistry = PartRegistry()
     value: PartRegistry = PartRegistry()
@@ -288,7 +288,7 @@ def _check_choice(
     use_latest, by_id = values["use.latest.version"], values["use.schema.id"] != -1
     chosen = "use.schema.id" if by_id else "use.latest.version"
     if use_latest and by_id:
-        raise conflict("use.latest.version", "use.schema.id")
+        raise conflict_error("use.latest.version", "use.schema.id")
     if by_id and len(parts) > 1:
         raise ConfigError(
             "option use.schema.id is set, but key and value both use the registry",
@@ -305,7 +305,7 @@ def _check_choice(
     texts = [f"{part}.{name}" for part in parts for name in ("schema", "schema.file")]
     clash = next((name for name in texts if name in user_options), None)
     if (use_latest or by_id) and clash is not None:
-        raise conflict(chosen, clash, "both select the schema")
+        raise conflict_error(chosen, clash, "both select the schema")
 
 
 def _part(values: Mapping[str, Any], part: str) -> PartRegistry:

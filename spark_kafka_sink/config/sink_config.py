@@ -30,7 +30,7 @@ class ProducerConfig(ProducerOptions):
     its repr does not show them.
     """
 
-    largest_request: int
+    max_batched_request_size: int
     """Maximum size of a Produce request with several batches, in bytes."""
     partitioner_function: str | None
     """The user's function as "module:function" if `partitioner` is FUNCTION."""

@@ -76,8 +76,8 @@ THROTTLING_OPTIONS = options_of(ThrottlingOptions)
 class RateLimits:
     """Maximum records and uncompressed bytes per second of one task; 0 for no limit."""
 
-    records: float = 0.0
-    size: float = 0.0
+    records_per_second: float = 0.0
+    bytes_per_second: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

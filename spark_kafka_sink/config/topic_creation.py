@@ -12,10 +12,10 @@ from spark_kafka_sink.config.option_definition import (
     boolean_option,
     int_option,
     names_in,
+    option_field,
     options_of,
-    setting,
 )
-from spark_kafka_sink.config.option_parser import is_number, not_allowed
+from spark_kafka_sink.config.option_parser import is_number, not_allowed_error
 from spark_kafka_sink.config.units import unit_of
 
 if TYPE_CHECKING:
@@ -51,16 +51,18 @@ additional settings. Source: ``TopicConfig``.
 class TopicCreation:
     """The settings of created topics. A field is None if the broker's default applies."""
 
-    create: bool = setting(boolean_option(CREATE, False))
+    create: bool = option_field(boolean_option(CREATE, False))
     """Create missing topics: the topic and the dead letter topic before any task, topics of a topic
     column when they first appear. Prefix configs of the topics with `topic.config.`, for example
     `topic.config.retention.ms`; they do not apply to the dead letter topic.
     """
-    partitions: int | None = setting(int_option(PARTITIONS, 0), default=None)
+    partitions: int | None = option_field(int_option(PARTITIONS, 0), default=None)
     """Number of partitions of a created topic; 0: the brokers' default, which is also used for the
     dead letter topic.
     """
-    replication_factor: int | None = setting(int_option(REPLICATION, 0, high=32_767), default=None)
+    replication_factor: int | None = option_field(
+        int_option(REPLICATION, 0, high=32_767), default=None
+    )
     """Replication factor of a created topic; 0: the brokers' default."""
     configs: tuple[tuple[str, str], ...] = ()
     """Settings of the topics, by Kafka's names, in sorted order."""
@@ -124,4 +126,4 @@ def _check_unit(name: str, value: str) -> None:
     unit = unit_of(name) if name in TOPIC_SETTINGS else None
     if unit is not None and not is_number(value):
         allowed = f"an integer, in {unit.words}"
-        raise not_allowed(f"{CONFIG_PREFIX}{name}", value, allowed, unit.hint(value))
+        raise not_allowed_error(f"{CONFIG_PREFIX}{name}", value, allowed, unit.hint(value))

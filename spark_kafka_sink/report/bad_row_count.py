@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_kafka_sink.report.metrics.merging import counter, distinct, flat, merge_groups, merged
+from spark_kafka_sink.report.metrics.merging import (
+    distinct,
+    flat,
+    merge_groups,
+    merged_field,
+    summed_field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,11 +30,11 @@ class BadRowCount:
 
     reason: str
     """Name of the reason."""
-    dead_lettered: int = counter()
+    dead_lettered: int = summed_field()
     """Number of rows sent to the dead letter topic."""
-    dropped: int = counter()
+    dropped: int = summed_field()
     """Number of rows dropped because there is no dead letter topic."""
-    examples: tuple[str, ...] = merged(flat(distinct, EXAMPLES_KEPT), ())
+    examples: tuple[str, ...] = merged_field(flat(distinct, EXAMPLES_KEPT), ())
     """Descriptions of a few of these rows."""
 
     @classmethod

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.report.metrics.merging import counter, merge_groups, rules_of
+from spark_kafka_sink.report.metrics.merging import merge_groups, rules_of, summed_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,15 +20,15 @@ class CodecCost:
     """The compression.type. The configured codec has the configured level, and all other codecs
     have their default levels.
     """
-    batches: int = counter()
+    batches: int = summed_field()
     """Number of batches compressed with this codec."""
-    records: int = counter()
+    records: int = summed_field()
     """Number of records in these batches."""
-    bytes_uncompressed: int = counter()
+    bytes_uncompressed: int = summed_field()
     """Size of these batches in bytes before compression, including headers."""
-    bytes_compressed: int = counter()
+    bytes_compressed: int = summed_field()
     """Size of these batches in bytes as they would be sent."""
-    cpu_ns: int = counter()
+    cpu_ns: int = summed_field()
     """CPU time of the compression in nanoseconds."""
 
     @property

@@ -12,12 +12,12 @@ from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.metrics.merging import (
-    counter,
     distinct,
-    distribution,
     flat,
     highest,
-    merged,
+    histogram_field,
+    merged_field,
+    summed_field,
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -100,14 +100,14 @@ class DeliveryCounters:
 
     version: int = VERSION
     """Version of this format; newer versions are rejected."""
-    status: WriteStatus = merged(_worst, WriteStatus.SUCCEEDED)
+    status: WriteStatus = merged_field(_worst, WriteStatus.SUCCEEDED)
     """`succeeded`, `failed`, or `running` from the start of the write until its end."""
-    error: str = merged(_any_error, "")
+    error: str = merged_field(_any_error, "")
     """Why the write failed, or what is missing from this report; otherwise empty."""
-    dry_run: bool = merged(any, False)
+    dry_run: bool = merged_field(any, False)
     """True if nothing was sent, and all counters refer to what would have been sent (dryRun=true).
     """
-    transaction_outcome: str = merged(_join_outcomes, "")
+    transaction_outcome: str = merged_field(_join_outcomes, "")
     """For exactly-once writes, how the batch became visible: `committed`, `rolled forward` (decided
     by an earlier driver), `already written`, `empty`, or `aborted`. Records of an aborted batch
     count as `persisted`, although consumers with isolation.level=read_committed receive none of
@@ -115,75 +115,75 @@ class DeliveryCounters:
     may still be open, their ids and the reason are included. A sum of reports contains all their
     outcomes, such as `aborted + committed`. Empty without exactly-once.
     """
-    query_name: str = merged(max, "")
+    query_name: str = merged_field(max, "")
     """Name of the streaming query; empty if it has none, and for a batch write."""
-    query_id: str = merged(max, "")
+    query_id: str = merged_field(max, "")
     """Id of the streaming query, if a task has reported it; also set for writes within
     foreachBatch.
     """
-    batch_id: int | None = merged(highest, None)
+    batch_id: int | None = merged_field(highest, None)
     """Number of the micro-batch, or of the last one if several reports are merged; None for a batch
     write.
     """
-    started_at: str = merged(_earliest, "")
+    started_at: str = merged_field(_earliest, "")
     """When the driver planned the write, in UTC as ISO 8601; empty if unknown. If Spark started a
     Python worker for the planning, this is the time when the worker started.
     """
-    written_at: str = merged(max, "")
+    written_at: str = merged_field(max, "")
     """When the driver wrote the report, in UTC as ISO 8601; empty until then."""
-    duration_ms: int = counter()
+    duration_ms: int = summed_field()
     """Milliseconds of the whole write on the driver, from `started_at` to its end, including
     Spark's own part; the sum if several writes are merged; 0 if unknown. A monotonic clock measures
     it, except for a stream without `queryName`, `checkpointLocation` and `transactionalIdPrefix`.
     """
-    startup_ms: int = counter()
+    startup_ms: int = summed_field()
     """Milliseconds of `duration_ms` in which Python workers started, before they planned, asked for
     their first rows, or committed. Of all tasks, only the slowest start counts. 0 if all workers
     were already running, and on systems other than Linux. The worker that looks up the format, once
     in a session, is not included.
     """
-    tasks: int = counter()
+    tasks: int = summed_field()
     """Number of tasks that wrote."""
-    retried_tasks: int = counter()
+    retried_tasks: int = summed_field()
     """Number of tasks whose report comes from a second or later attempt; records that a failed
     first attempt has written are not counted. If Spark runs a stage again, as after the loss of
     an executor with shuffle files, it numbers attempts from 0, and PySpark does not expose the
     attempt number of the stage: such tasks are not counted here.
     """
-    partitions: tuple[PartitionReport, ...] = merged(flat(PartitionReport.merge_all), ())
+    partitions: tuple[PartitionReport, ...] = merged_field(flat(PartitionReport.merge_all), ())
     """Counters of each partition, without duplicates, sorted by topic and partition."""
-    retries: int = counter()
+    retries: int = summed_field()
     """Number of times that a batch was sent again."""
-    splits: int = counter()
+    splits: int = summed_field()
     """Number of batches that the broker rejected for their size and that were split and sent again.
     """
-    errors: tuple[tuple[str, int], ...] = merged(flat(_sum_errors), ())
+    errors: tuple[tuple[str, int], ...] = merged_field(flat(_sum_errors), ())
     """Kafka's names of the errors that occurred, including retried errors, with their counts."""
-    request_latency: Histogram = distribution()
+    request_latency: Histogram = histogram_field()
     """Time from sending a request to its response."""
-    queue_latency: Histogram = distribution()
+    queue_latency: Histogram = histogram_field()
     """Time from opening a batch to sending it for the first time."""
-    throttle_ms: int = counter()
+    throttle_ms: int = summed_field()
     """Milliseconds of throttling requested by the brokers because of quotas."""
-    duration_max_ms: int = merged(max)
+    duration_max_ms: int = merged_field(max)
     """Milliseconds of the slowest task, from its first rows; computing those rows is not included.
     """
-    duration_sum_ms: int = counter()
+    duration_sum_ms: int = summed_field()
     """Total milliseconds of all tasks."""
-    slowest: tuple[TaskReport, ...] = merged(flat(_slowest, SLOWEST_KEPT), ())
+    slowest: tuple[TaskReport, ...] = merged_field(flat(_slowest, SLOWEST_KEPT), ())
     """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
-    task_reports: tuple[TaskReport, ...] = merged(flat(_slowest, TASKS_KEPT), ())
+    task_reports: tuple[TaskReport, ...] = merged_field(flat(_slowest, TASKS_KEPT), ())
     """With report.tasks=all, every task, slowest first, at most `TASKS_KEPT`."""
-    transactions: tuple[TransactionInfo, ...] = merged(flat(sorted, TASKS_KEPT), ())
+    transactions: tuple[TransactionInfo, ...] = merged_field(flat(sorted, TASKS_KEPT), ())
     """Transactions that tasks wrote in, sorted by id: at most ten, or 10,000 with report.tasks=all.
     Their outcome is in `transaction_outcome`. Empty if an earlier driver had decided the batch, and
     without exactly-once.
     """
-    metrics: ProducerMetrics = merged(ProducerMetrics.merge_all, ProducerMetrics())
+    metrics: ProducerMetrics = merged_field(ProducerMetrics.merge_all, ProducerMetrics())
     """Metrics of the producers."""
-    poison: tuple[BadRowCount, ...] = merged(flat(BadRowCount.merge_all), ())
+    poison: tuple[BadRowCount, ...] = merged_field(flat(BadRowCount.merge_all), ())
     """Rows that could not be written, by reason; only with errors.tolerance=all."""
-    codecs: tuple[CodecCost, ...] = merged(flat(CodecCost.merge_all), ())
+    codecs: tuple[CodecCost, ...] = merged_field(flat(CodecCost.merge_all), ())
     """Size and cost of a sample of the batches with each codec; only for a dry run."""
 
     @property
@@ -202,9 +202,9 @@ class DeliveryCounters:
         return sum(part.would_be_written for part in self.partitions)
 
     @property
-    def as_intended(self) -> int:
+    def successful_records(self) -> int:
         """Number of acknowledged records plus the records that a dry run processed."""
-        return sum(part.as_intended for part in self.partitions)
+        return sum(part.successful_records for part in self.partitions)
 
     @property
     def dead_lettered(self) -> int:

@@ -14,7 +14,7 @@ MILLIS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class KeyFigure:
     """A figure of a report; `unit` is empty for counts."""
 
     name: str
@@ -59,7 +59,7 @@ class Comparison:
         }
 
 
-def figures_of(report: DeliveryCounters) -> tuple[Figure, ...]:
+def figures_of(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
     """Return the figures of a report, always in the same order.
 
     Rates refer to the whole write, or to the slowest task if the time of the write is unknown.
@@ -83,51 +83,51 @@ def compare(before: DeliveryCounters, after: DeliveryCounters) -> Comparison:
     )
 
 
-def _counts(report: DeliveryCounters) -> tuple[Figure, ...]:
+def _counts(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
     batches = max(1, report.batches)
     return (
-        Figure("rows", "", report.rows),
-        Figure("records persisted", "", report.persisted),
-        Figure("records of a dry run", "", report.would_be_written),
-        Figure("dead letters", "", report.dead_lettered),
-        Figure("rows dropped", "", report.dropped),
-        Figure("tasks", "", report.tasks),
-        Figure("encoded", "MB", report.bytes_uncompressed / MB),
-        Figure("sent", "MB", report.bytes_sent / MB),
-        Figure("compression", "to 1", report.bytes_uncompressed / max(1, report.bytes_sent)),
-        Figure("batches", "", report.batches),
-        Figure("records per batch", "", report.records / batches),
-        Figure("bytes per batch", "kB", report.bytes_uncompressed / batches / 1_000),
+        KeyFigure("rows", "", report.rows),
+        KeyFigure("records persisted", "", report.persisted),
+        KeyFigure("records of a dry run", "", report.would_be_written),
+        KeyFigure("dead letters", "", report.dead_lettered),
+        KeyFigure("rows dropped", "", report.dropped),
+        KeyFigure("tasks", "", report.tasks),
+        KeyFigure("encoded", "MB", report.bytes_uncompressed / MB),
+        KeyFigure("sent", "MB", report.bytes_sent / MB),
+        KeyFigure("compression", "to 1", report.bytes_uncompressed / max(1, report.bytes_sent)),
+        KeyFigure("batches", "", report.batches),
+        KeyFigure("records per batch", "", report.records / batches),
+        KeyFigure("bytes per batch", "kB", report.bytes_uncompressed / batches / 1_000),
     )
 
 
-def _speed(report: DeliveryCounters) -> tuple[Figure, ...]:
+def _speed(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
     whole = report.active_ms or report.duration_max_ms
     per_second = MILLIS / whole if whole else 0.0
     return (
-        Figure("whole write", "s", report.duration_ms / MILLIS),
-        Figure("start of Python workers", "s", report.startup_ms / MILLIS),
-        Figure("slowest task", "s", report.duration_max_ms / MILLIS),
-        Figure("all tasks", "s", report.duration_sum_ms / MILLIS),
-        Figure("rate", "records/s", report.as_intended * per_second),
-        Figure("rate, encoded", "MB/s", report.bytes_uncompressed / MB * per_second),
+        KeyFigure("whole write", "s", report.duration_ms / MILLIS),
+        KeyFigure("start of Python workers", "s", report.startup_ms / MILLIS),
+        KeyFigure("slowest task", "s", report.duration_max_ms / MILLIS),
+        KeyFigure("all tasks", "s", report.duration_sum_ms / MILLIS),
+        KeyFigure("rate", "records/s", report.successful_records * per_second),
+        KeyFigure("rate, encoded", "MB/s", report.bytes_uncompressed / MB * per_second),
     )
 
 
-def _latencies(report: DeliveryCounters) -> tuple[Figure, ...]:
+def _latencies(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
     named = (("request", report.request_latency), ("queue", report.queue_latency))
     return tuple(
-        Figure(f"{name} latency p{percent}", "ms", times.percentile(percent) / MILLIS)
+        KeyFigure(f"{name} latency p{percent}", "ms", times.percentile(percent) / MILLIS)
         for name, times in named
         for percent in (50, 99)
     )
 
 
-def _problems(report: DeliveryCounters) -> tuple[Figure, ...]:
+def _problems(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
     return (
-        Figure("retries", "", report.retries),
-        Figure("split batches", "", report.splits),
-        Figure("throttled", "ms", report.throttle_ms),
-        Figure("waited for buffer memory", "s", report.metrics.buffer_wait / 1_000_000),
-        Figure("compressing", "s", report.metrics.compression_time.total / 1_000_000),
+        KeyFigure("retries", "", report.retries),
+        KeyFigure("split batches", "", report.splits),
+        KeyFigure("throttled", "ms", report.throttle_ms),
+        KeyFigure("waited for buffer memory", "s", report.metrics.buffer_wait / 1_000_000),
+        KeyFigure("compressing", "s", report.metrics.compression_time.total / 1_000_000),
     )

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.report.metrics.merging import (
-    counter,
     highest,
     lowest,
     merge_groups,
-    merged,
+    merged_field,
     same,
+    summed_field,
 )
 
 if TYPE_CHECKING:
@@ -31,42 +31,42 @@ class PartitionReport:
     """Name of the topic."""
     partition: int
     """Number of the partition; -1 for rows that failed before they got a partition."""
-    batches: int = counter()
+    batches: int = summed_field()
     """Number of batches of acknowledged or sent records; for a dry run, number of batches built."""
-    bytes_uncompressed: int = counter()
+    bytes_uncompressed: int = summed_field()
     """Bytes of these batches before compression, including headers."""
-    bytes_sent: int = counter()
+    bytes_sent: int = summed_field()
     """Bytes of these batches after compression."""
-    first_offset: int | None = merged(lowest, None)
+    first_offset: int | None = merged_field(lowest, None)
     """Lowest acknowledged offset."""
-    last_offset: int | None = merged(highest, None)
+    last_offset: int | None = merged_field(highest, None)
     """Highest acknowledged offset."""
-    persisted: int = counter()
+    persisted: int = summed_field()
     """Number of acknowledged records."""
-    possibly_persisted: int = counter()
+    possibly_persisted: int = summed_field()
     """Number of records that were sent completely, but whose response was lost or unclear."""
-    not_persisted: int = counter()
+    not_persisted: int = summed_field()
     """Number of records that were never sent, or were rejected."""
-    sent: int = counter()
+    sent: int = summed_field()
     """Number of records sent with acks=0."""
-    would_be_written: int = counter()
+    would_be_written: int = summed_field()
     """Number of records that a dry run processed without sending them."""
-    leader: int | None = merged(same, None)
+    leader: int | None = merged_field(same, None)
     """Node id of the broker that received the last batch; None if tasks sent batches to different
     brokers.
     """
-    next_ack_seq: int | None = merged(highest, None)
+    next_ack_seq: int | None = merged_field(highest, None)
     """Sequence number after the last acknowledged record of an idempotent producer; the highest of
     all sessions.
     """
-    next_err_seq: int | None = merged(highest, None)
+    next_err_seq: int | None = merged_field(highest, None)
     """Sequence number after the last record with a response, either an acknowledgement or an error.
     """
-    first_append_time: int | None = merged(lowest, None)
+    first_append_time: int | None = merged_field(lowest, None)
     """When the broker appended the first batch, in milliseconds since 1970; only for topics with
     message.timestamp.type=LogAppendTime.
     """
-    last_append_time: int | None = merged(highest, None)
+    last_append_time: int | None = merged_field(highest, None)
     """When the broker appended the last batch, in milliseconds since 1970; only with LogAppendTime.
     """
 
@@ -83,10 +83,10 @@ class PartitionReport:
     @property
     def records(self) -> int:
         """Number of records handed to the producer, whatever their outcome."""
-        return self.as_intended + self.possibly_persisted + self.not_persisted + self.sent
+        return self.successful_records + self.possibly_persisted + self.not_persisted + self.sent
 
     @property
-    def as_intended(self) -> int:
+    def successful_records(self) -> int:
         """Number of acknowledged records plus the records that a dry run processed."""
         return self.persisted + self.would_be_written
 

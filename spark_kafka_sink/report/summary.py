@@ -65,7 +65,7 @@ def _batches(report: DeliveryCounters) -> str:
         (metrics.closed_memory, "for lack of memory"),
     )
     closed = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
-    records = report.as_intended / report.batches
+    records = report.successful_records / report.batches
     return (
         f"mean {size_text(facts.batch_bytes)}{fill}, {plural(records, 'record')}; closed {closed}"
     )
@@ -249,7 +249,7 @@ def _time(report: DeliveryCounters, given_ms: int | None) -> str:
 
 
 def _rates(report: DeliveryCounters, seconds: float) -> str:
-    rate, size = report.as_intended / seconds, report.bytes_uncompressed / seconds
+    rate, size = report.successful_records / seconds, report.bytes_uncompressed / seconds
     return f"{rate:,.0f} records/s, {size_text(size)}/s"
 
 
@@ -296,7 +296,7 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def _topic(report: DeliveryCounters, parts: list[PartitionReport]) -> str:
-    delivered = sum(part.as_intended for part in parts)
+    delivered = sum(part.successful_records for part in parts)
     lost = f", {_lost(parts):,} possibly not delivered" if _lost(parts) else ""
     spread = f"{plural(delivered, 'record')} in {_partitions(report, parts)}"
     return f"{spread}{lost}{_offsets(parts)}"
@@ -313,4 +313,4 @@ def _records(parts: Sequence[PartitionReport]) -> int:
 
 
 def _lost(parts: Sequence[PartitionReport]) -> int:
-    return _records(parts) - sum(part.as_intended for part in parts)
+    return _records(parts) - sum(part.successful_records for part in parts)

@@ -39,8 +39,8 @@ from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
 from spark_kafka_sink.spark.write_plan import plan_batch, warn_of_displayed_secrets, write_options
 from spark_kafka_sink.spark.writers.map_task import (
     SCHEMA,
-    ByWrite,
     Finished,
+    MessagesByWrite,
     messages_of,
     run_task,
     run_task_without_rows,
@@ -177,7 +177,7 @@ def _collecting(
         context = spark.sparkContext
         finished = _finished.get(context)
         if finished is None:
-            finished = _finished[context] = context.accumulator({}, ByWrite())
+            finished = _finished[context] = context.accumulator({}, MessagesByWrite())
     messages = finished.value.setdefault(write_id, [])
     try:
         yield finished, messages

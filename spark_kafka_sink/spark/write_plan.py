@@ -152,18 +152,18 @@ def _with_schemas(
     Tasks never contact the registry, so the registry options are removed from their settings.
 
     Raises:
-        KafkaProdError: see `encoder_specs.with_schemas`.
+        KafkaProdError: see `spec_completion.with_schemas`.
     """
     if config.formats is None:
         return roles, config
-    from spark_kafka_sink.spark.schema import encoder_specs  # needed only for formats
+    from spark_kafka_sink.spark.schema import spec_completion  # needed only for formats
 
     located = replace(config, producer=with_shipped_files(config.producer))
-    start = encoder_specs.StreamStart(run_id, encoder_specs.SAME_RUN) if run_id else None
+    start = spec_completion.StreamStart(run_id, spec_completion.SAME_RUN) if run_id else None
     if stream is not None:
         name = f"{stream.query_name}\n{stream.checkpoint}"
-        start = encoder_specs.StreamStart(name, latest_query_start())
-    completed = encoder_specs.with_schemas(roles, schema, located, start)
+        start = spec_completion.StreamStart(name, latest_query_start())
+    completed = spec_completion.with_schemas(roles, schema, located, start)
     return completed, replace(config, formats=None)
 
 

@@ -18,7 +18,7 @@ from spark_kafka_sink.report.plots.panels import (
     GOOD,
     PALE,
     SECOND,
-    done,
+    finish_figure,
     legend,
     set_labels,
 )
@@ -92,7 +92,7 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
         axes, "131-byte JSON events from Parquet to one Kafka, one core for Spark", y="M rec/s"
     )
     legend(axes)
-    return done(figure)
+    return finish_figure(figure)
 
 
 def _measured(series: Sequence[Found]) -> list[Found]:

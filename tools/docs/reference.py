@@ -28,7 +28,7 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import Profile
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.formats import Format, FormatOptions
-from spark_kafka_sink.config.option_definition import Option, Value, declared
+from spark_kafka_sink.config.option_definition import Option, Value, declared_options
 from spark_kafka_sink.config.option_names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.option_tables import (
     PRODUCER_OPTIONS,
@@ -64,7 +64,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
-from spark_kafka_sink.spark.schema.encoder_specs import arrow_schema
+from spark_kafka_sink.spark.schema.spec_completion import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
 _PREFIX = "kafka."
@@ -143,7 +143,7 @@ def _option_docs() -> dict[str, str]:
     return {
         option.name: attribute_docs(table)[attribute]
         for table in _TABLES
-        for attribute, option in declared(table).items()
+        for attribute, option in declared_options(table).items()
     }
 
 

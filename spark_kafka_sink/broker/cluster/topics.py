@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
-class Brokers:
+class ReplicaPlacer:
     """The registered nodes of the cluster, and the nodes that can lead partitions."""
 
     registered: Sequence[int]
@@ -135,10 +135,10 @@ class Topics:
     _forget_offsets: Callable[[str], None]
     _by_name: dict[str, Topic] = field(default_factory=dict, init=False)
     _by_id: dict[UUID, Topic] = field(default_factory=dict, init=False)
-    _brokers: Brokers = field(init=False)
+    _brokers: ReplicaPlacer = field(init=False)
 
     def __post_init__(self, nodes: list[int]) -> None:
-        self._brokers = Brokers(tuple(nodes), frozenset(nodes))
+        self._brokers = ReplicaPlacer(tuple(nodes), frozenset(nodes))
         for topic in self.store.load(nodes, self._broker_layers):
             self._by_name[topic.name] = self._by_id[topic.id] = topic
 
@@ -327,7 +327,7 @@ class Topics:
             self._forget_offsets(topic.name)
 
 
-def _check_assignments(new: TopicSpec, brokers: Brokers) -> TopicError | None:
+def _check_assignments(new: TopicSpec, brokers: ReplicaPlacer) -> TopicError | None:
     """Return an error if manual assignments are invalid, as in ReplicationControlManager."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(

@@ -188,7 +188,7 @@ class ClassicGroup:
             self.state is ClassicGroupState.COMPLETING_REBALANCE
             or (self.state is ClassicGroupState.STABLE and not leads)
         ):
-            member.respond_to_join(self._joined(shows_members=leads))
+            member.respond_to_join(self._join_response(shows_members=leads))
         else:
             self._rebalance(now)
 
@@ -208,9 +208,11 @@ class ClassicGroup:
             self._rebalance(now)
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
-            new.respond_to_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
+            new.respond_to_join(
+                self._join_response(shows_members=leads) | {"skip_assignment": leads}
+            )
         else:  # As leader, the client would assign partitions again (KAFKA-13435).
-            new.respond_to_join(self._joined(shows_members=False) | {"leader": leader})
+            new.respond_to_join(self._join_response(shows_members=False) | {"leader": leader})
 
     def instance(self, instance_id: str | None) -> GroupMember | None:
         """Return the static member with this instance id, or None if it does not exist."""
@@ -267,7 +269,7 @@ class ClassicGroup:
         self.sync_deadline = now + self._longest_rebalance()
         for member in self.members.values():
             member.extend_session(now)
-            member.respond_to_join(self._joined(shows_members=member.id == self.leader))
+            member.respond_to_join(self._join_response(shows_members=member.id == self.leader))
 
     def _vote(self) -> str:
         """Return the assignment protocol with the most votes.
@@ -279,7 +281,7 @@ class ClassicGroup:
         votes = Counter(next(p for p in offer if p in common) for offer in offers)
         return votes.most_common(1)[0][0]
 
-    def _joined(self, *, shows_members: bool) -> dict[str, object]:
+    def _join_response(self, *, shows_members: bool) -> dict[str, object]:
         """Return the JoinGroup response for a member. Only the leader receives all members."""
         shown = self.members.values() if shows_members else ()
         return {
@@ -336,10 +338,10 @@ class ClassicGroup:
             self.state = ClassicGroupState.STABLE
         if self.state is ClassicGroupState.STABLE:
             for other in self.members.values():
-                other.respond_to_sync(self._synced(other))
+                other.respond_to_sync(self._sync_response(other))
         return ErrorCode.none
 
-    def _synced(self, member: GroupMember) -> FieldValues:
+    def _sync_response(self, member: GroupMember) -> FieldValues:
         return {
             "protocol_type": self.protocol_type,
             "protocol_name": self.protocol,

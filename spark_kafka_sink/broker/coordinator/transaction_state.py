@@ -95,7 +95,7 @@ class TransactionMetadata:
         """True if no transaction is open."""
         return self.state in _AT_REST
 
-    def to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
+    def transition_to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
         """Return the next state.
 
         Raises:
@@ -131,7 +131,7 @@ def initialize(
     reset["updated_ms"] = now.ms
     current = ProducerIdAndEpoch(txn.producer_id, txn.epoch)
     if txn.is_exhausted and (expected is None or expected.epoch == txn.epoch):
-        return txn.to(
+        return txn.transition_to(
             TransactionState.EMPTY,
             producer_id=now.new_producer_id(),
             previous_producer_id=txn.producer_id,
@@ -143,9 +143,9 @@ def initialize(
     if expected is None or txn.epoch in {NO_PRODUCER_EPOCH, expected.epoch}:
         last = NO_PRODUCER_EPOCH if expected is None else current.epoch
         changes = {"epoch": txn.epoch + 1, "last_epoch": last, "has_aborted": False}
-        return txn.to(TransactionState.EMPTY, **changes, **reset)
+        return txn.transition_to(TransactionState.EMPTY, **changes, **reset)
     if expected.epoch == txn.last_epoch:
-        return txn.to(TransactionState.EMPTY, **reset)
+        return txn.transition_to(TransactionState.EMPTY, **reset)
     return ErrorCode.producer_fenced
 
 
@@ -178,7 +178,7 @@ def add(
         partitions, started = txn.partitions | added, txn.started_ms
     else:
         partitions, started = added, now.ms
-    return txn.to(
+    return txn.transition_to(
         TransactionState.ONGOING, partitions=partitions, started_ms=started, updated_ms=now.ms
     )
 
@@ -193,7 +193,9 @@ def end_v1(
         return ErrorCode.producer_fenced
     if txn.state is TransactionState.ONGOING:
         has_aborted = txn.has_aborted or not commit
-        return txn.to(_prepared(commit=commit), has_aborted=has_aborted, updated_ms=now.ms)
+        return txn.transition_to(
+            _prepared(commit=commit), has_aborted=has_aborted, updated_ms=now.ms
+        )
     if txn.state is _prepared(commit=commit):
         return ErrorCode.concurrent_transactions
     done = txn.state is _completed(_prepared(commit=commit))
@@ -243,7 +245,7 @@ def _is_epoch_of_v2(
 def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> TransactionMetadata:
     """Return the prepared state. If no transaction is open, abort an empty transaction."""
     started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
-    return txn.to(
+    return txn.transition_to(
         _prepared(commit=commit),
         epoch=txn.epoch + 1,
         last_epoch=txn.epoch,
@@ -261,7 +263,7 @@ def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMeta
     """
     if bumps:
         return _prepare_v2(txn, now, commit=False)
-    return txn.to(
+    return txn.transition_to(
         TransactionState.PREPARE_ABORT,
         epoch=min(txn.epoch + 1, MAX_EPOCH),
         last_epoch=NO_PRODUCER_EPOCH,
@@ -272,7 +274,7 @@ def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMeta
 def complete(txn: TransactionMetadata, now: Now) -> TransactionMetadata:
     """Return the state of a transaction whose markers are all written."""
     rotates = txn.next_producer_id != NO_PRODUCER_ID
-    return txn.to(
+    return txn.transition_to(
         _completed(txn.state),
         producer_id=txn.next_producer_id if rotates else txn.producer_id,
         previous_producer_id=txn.producer_id if rotates else txn.previous_producer_id,

@@ -122,22 +122,22 @@ def _serve(
     return ServedApi(api, VersionRange(lowest, highest), handle)
 
 
-def _serve_by_item(
+def _serve_each_item(
     api: ApiKey, lowest: int, highest: int, handle: Callable[..., ItemResult]
 ) -> ServedApi:
-    return _serve(api, lowest, highest, lambda ctx: ctx.by_item(partial(handle, ctx)))
+    return _serve(api, lowest, highest, lambda ctx: ctx.handle_each_item(partial(handle, ctx)))
 
 
-def _serve_by_partition(
+def _serve_each_partition(
     api: ApiKey, lowest: int, highest: int, handle: Callable[..., ItemResult]
 ) -> ServedApi:
-    return _serve(api, lowest, highest, lambda ctx: ctx.by_partition(partial(handle, ctx)))
+    return _serve(api, lowest, highest, lambda ctx: ctx.handle_each_partition(partial(handle, ctx)))
 
 
 _SERVED = [
     ServedApi(ApiKey.PRODUCE, VersionRange(3, 13), produce.produce, announced=VersionRange(0, 13)),
     _serve(ApiKey.FETCH, 4, 17, fetch.fetch),
-    _serve_by_partition(ApiKey.LIST_OFFSETS, 1, 10, fetch.list_offset),
+    _serve_each_partition(ApiKey.LIST_OFFSETS, 1, 10, fetch.list_offset),
     _serve(ApiKey.METADATA, 0, 13, metadata.metadata),
     _serve(ApiKey.OFFSET_COMMIT, 2, 10, consumer_groups.offset_commit),
     _serve(ApiKey.OFFSET_FETCH, 1, 10, consumer_groups.offset_fetch),
@@ -146,30 +146,30 @@ _SERVED = [
     _serve(ApiKey.HEARTBEAT, 0, 4, consumer_groups.heartbeat),
     _serve(ApiKey.LEAVE_GROUP, 0, 5, consumer_groups.leave_group),
     _serve(ApiKey.SYNC_GROUP, 0, 5, consumer_groups.sync_group),
-    _serve_by_item(ApiKey.DESCRIBE_GROUPS, 0, 6, consumer_groups.describe_group),
+    _serve_each_item(ApiKey.DESCRIBE_GROUPS, 0, 6, consumer_groups.describe_group),
     _serve(ApiKey.LIST_GROUPS, 0, 5, consumer_groups.list_groups),
     _serve(ApiKey.SASL_HANDSHAKE, 0, 1, sasl_handshake),
     _serve(ApiKey.SASL_AUTHENTICATE, 0, 2, sasl_authenticate),
     _serve(ApiKey.CREATE_TOPICS, 2, 7, topics.create_topics),
-    _serve_by_item(ApiKey.DELETE_TOPICS, 1, 6, topics.delete_topic),
+    _serve_each_item(ApiKey.DELETE_TOPICS, 1, 6, topics.delete_topic),
     _serve(ApiKey.INIT_PRODUCER_ID, 0, 5, transactions.init_producer_id),
     _serve(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, transactions.add_partitions_to_txn),
     _serve(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, transactions.add_offsets_to_txn),
     _serve(ApiKey.END_TXN, 0, 5, transactions.end_txn),
     _serve(ApiKey.WRITE_TXN_MARKERS, 1, 2, transactions.write_txn_markers),
     _serve(ApiKey.TXN_OFFSET_COMMIT, 0, 5, transactions.txn_offset_commit),
-    _serve_by_partition(ApiKey.DESCRIBE_PRODUCERS, 0, 0, transactions.describe_producers),
-    _serve_by_item(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, transactions.describe_transaction),
+    _serve_each_partition(ApiKey.DESCRIBE_PRODUCERS, 0, 0, transactions.describe_producers),
+    _serve_each_item(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, transactions.describe_transaction),
     _serve(ApiKey.LIST_TRANSACTIONS, 0, 2, transactions.list_transactions),
-    _serve_by_item(ApiKey.DESCRIBE_CONFIGS, 1, 4, configs.describe_resource),
-    _serve_by_item(ApiKey.DELETE_GROUPS, 0, 2, consumer_groups.delete_group),
+    _serve_each_item(ApiKey.DESCRIBE_CONFIGS, 1, 4, configs.describe_resource),
+    _serve_each_item(ApiKey.DELETE_GROUPS, 0, 2, consumer_groups.delete_group),
     _serve(ApiKey.DESCRIBE_CLUSTER, 0, 2, metadata.describe_cluster),
     _serve(ApiKey.CREATE_PARTITIONS, 0, 3, topics.create_partitions),
-    _serve_by_partition(ApiKey.DELETE_RECORDS, 0, 2, topics.delete_records),
+    _serve_each_partition(ApiKey.DELETE_RECORDS, 0, 2, topics.delete_records),
     _serve(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, metadata.describe_log_dirs),
     _serve(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, metadata.describe_topic_partitions),
     _serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, configs.incremental_alter_configs),
-    _serve_by_partition(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, fetch.epoch_end),
+    _serve_each_partition(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, fetch.epoch_end),
     _serve(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, topics.alter_partition_reassignments),
     _serve(ApiKey.ELECT_LEADERS, 0, 2, topics.elect_leaders),
     _serve(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, topics.list_partition_reassignments),

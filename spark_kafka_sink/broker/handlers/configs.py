@@ -393,7 +393,7 @@ def _alter(context: RequestContext, change: Callable[[RequestContext, Any], None
         change(context, item)
         return {}
 
-    return context.by_item(alter)
+    return context.handle_each_item(alter)
 
 
 def _find_for_change(context: RequestContext, item: Any) -> Resource:

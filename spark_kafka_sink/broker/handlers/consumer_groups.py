@@ -283,7 +283,7 @@ def offset_commit(context: RequestContext) -> HandlerResult:
         group.offsets[topic.name, index] = committed_offset(context, requested)
         return ErrorCode.none
 
-    return context.by_partition(commit)
+    return context.handle_each_partition(commit)
 
 
 def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset:
@@ -305,7 +305,7 @@ def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset
 def offset_fetch(context: RequestContext) -> HandlerResult:
     """Handle the OffsetFetch API."""
     if context.version >= GROUPS_VERSION:
-        return context.by_item(partial(_fetch_group, context))
+        return context.handle_each_item(partial(_fetch_group, context))
     return _fetch_group(context, context.request)
 
 
@@ -391,4 +391,4 @@ def offset_delete(context: RequestContext) -> HandlerResult:
         group.offsets.pop((item.name, index), None)
         return ErrorCode.none
 
-    return context.by_partition(delete)
+    return context.handle_each_partition(delete)

@@ -242,7 +242,9 @@ def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
         return TimedOffset(-1, log.start_offset)
     if timestamp == LATEST_TIERED:
         return NOTHING
-    timed_offset = log.newest() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)
+    timed_offset = (
+        log.first_at_max_timestamp() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)
+    )
     return timed_offset if timed_offset is not None and timed_offset.offset < end else NOTHING
 
 

@@ -273,7 +273,7 @@ def describe_cluster(context: RequestContext) -> HandlerResult:
 def find_coordinator(context: RequestContext) -> HandlerResult:
     """Handle the FindCoordinator API."""
     if context.version >= BATCHED_VERSION:
-        return context.by_item(partial(_find_node, context))
+        return context.handle_each_item(partial(_find_node, context))
     return {"error_message": "NONE", **_find_node(context, context.request.key)}
 
 

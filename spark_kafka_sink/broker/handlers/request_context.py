@@ -1,6 +1,7 @@
 """The context that handlers receive, the possible results of handlers, and shared functions.
 
-`RequestContext.by_partition` and `by_item` call a function for each partition or item of a request.
+`RequestContext.handle_each_partition` and `handle_each_item` call a function for each part of a
+request.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class RequestContext(NamedTuple):
         here = not transactional_id or self.coordinates(transactional_id)
         return ErrorCode.none if here else ErrorCode.not_coordinator
 
-    def by_partition(self, handle: Callable[[Any, Any], ItemResult]) -> dict[str, Any]:
+    def handle_each_partition(self, handle: Callable[[Any, Any], ItemResult]) -> dict[str, Any]:
         """Call `handle` for each partition of the request; return the response with the results.
 
         The arguments of `handle` are the request's items for topic and partition. It can raise
@@ -150,7 +151,7 @@ class RequestContext(NamedTuple):
         topics = [shape.topic_response(item, partial(result, item)) for item in items]
         return {shape.response_topics: topics}
 
-    def by_item(self, handle: Callable[[Any], ItemResult]) -> dict[str, Any]:
+    def handle_each_item(self, handle: Callable[[Any], ItemResult]) -> dict[str, Any]:
         """Call `handle` for each item of the request; return the response with the results.
 
         `handle` can raise TopicError.

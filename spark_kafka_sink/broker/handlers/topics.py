@@ -61,7 +61,7 @@ def create_topics(context: RequestContext) -> HandlerResult:
     names = Counter(item.name for item in context.request.topics)
     topics = tuple({item.name: item for item in context.request.topics}.values())
     unique = context._replace(request=replace(context.request, topics=topics))
-    return unique.by_item(partial(_create, context, names))
+    return unique.handle_each_item(partial(_create, context, names))
 
 
 def _create(context: RequestContext, names: Counter[str], item: Any) -> FieldValues:
@@ -79,10 +79,12 @@ def _create(context: RequestContext, names: Counter[str], item: Any) -> FieldVal
         twice = "Found multiple manual partition assignments for one partition."
         raise TopicError(ErrorCode.invalid_replica_assignment, twice)
     topics.check(new)
-    return _created(topics.draft(new) if context.request.validate_only else topics.create(new))
+    return _describe_created(
+        topics.draft(new) if context.request.validate_only else topics.create(new)
+    )
 
 
-def _created(topic: Topic) -> FieldValues:
+def _describe_created(topic: Topic) -> FieldValues:
     return {
         "topic_id": topic.id,
         "num_partitions": len(topic.partitions),
@@ -103,7 +105,7 @@ def _created(topic: Topic) -> FieldValues:
 def create_partitions(context: RequestContext) -> HandlerResult:
     """Handle the CreatePartitions API."""
     names = Counter(item.name for item in context.request.topics)
-    return context.by_item(partial(_add_partitions, context, names))
+    return context.handle_each_item(partial(_add_partitions, context, names))
 
 
 def _add_partitions(context: RequestContext, names: Counter[str], item: Any) -> ErrorCode:
@@ -166,7 +168,7 @@ def alter_partition_reassignments(context: RequestContext) -> HandlerResult:
     """Handle the AlterPartitionReassignments API."""
     return {
         "allow_replication_factor_change": context.get("allow_replication_factor_change", True),
-        **context.by_partition(partial(_reassign, context)),
+        **context.handle_each_partition(partial(_reassign, context)),
     }
 
 
@@ -216,7 +218,7 @@ def elect_leaders(context: RequestContext) -> HandlerResult:
     """Handle the ElectLeaders API."""
     known = context.get("election_type", PREFERRED) in {PREFERRED, UNCLEAN}
     if context.request.topic_partitions is not None:
-        values = context.by_partition(partial(_elect, context))
+        values = context.handle_each_partition(partial(_elect, context))
         known = known or not context.request.topic_partitions
     else:
         topics = context.cluster.topics.all()

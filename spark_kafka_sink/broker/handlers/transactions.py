@@ -210,7 +210,7 @@ def txn_offset_commit(context: RequestContext) -> HandlerResult:
         )
         return ErrorCode.none
 
-    return context.by_partition(commit)
+    return context.handle_each_partition(commit)
 
 
 def _producer(context: RequestContext) -> ProducerIdAndEpoch:

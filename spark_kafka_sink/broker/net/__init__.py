@@ -1,11 +1,11 @@
 """The network layer: sockets, request frames and dispatch (Kafka's SocketServer).
 
-One thread runs the event loop of `server` and serves all sockets. Requests that might wait for a
-remote storage are handled on a second thread (`RequestThread` in `request_thread`).
+One thread runs `event_loop` and serves all sockets. Requests that might wait for a remote storage
+are handled on a second thread (`RequestThread` in `request_thread`).
 
 In reading order:
 
-- `server`: the event loop, and functions for callers on other threads
+- `event_loop`: the event loop, and functions for callers on other threads
 - `socket_server`: listeners and connections of all nodes, selector, timers
 - `frame_buffer`: assembles frames
 - `client_connection`: a client connection

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class ResponseChannel:
     """Passes a request to its handler, and the response to its connection.
 
-    Fault injection sets three attributes. The functions in `changes` modify the response's values.
-    `cut` is the number of response bytes after which the connection is closed. If `lost` is True,
-    no response is sent and the connection serves no more requests.
+    Fault injection sets three attributes. The functions in `response_transforms` modify the
+    response's values. `cut` is the number of response bytes after which the connection is closed.
+    If `lost` is True, no response is sent and the connection serves no more requests.
     """
 
     _handler: ServedApi
@@ -43,7 +43,9 @@ class ResponseChannel:
     _correlation_id: int
     _connection: ClientConnection
     _sockets: SocketServer
-    changes: list[Callable[[FieldValues], FieldValues]] = field(default_factory=list, init=False)
+    response_transforms: list[Callable[[FieldValues], FieldValues]] = field(
+        default_factory=list, init=False
+    )
     cut: int | None = field(default=None, init=False)
     lost: bool = field(default=False, init=False)
     _is_released: bool = field(default=False, init=False)
@@ -93,8 +95,8 @@ class ResponseChannel:
         if self._connection.closed or self.lost:
             return
         self._sockets.error_log.log_errors(self._handler.api, self._connection, values)
-        for change in self.changes:
-            values = change(values)
+        for transform in self.response_transforms:
+            values = transform(values)
         parts = self._parts(values)
         if self.cut is not None:
             parts = [memoryview(b"".join(parts))[: self.cut]]
@@ -139,7 +141,7 @@ class Dispatcher:
         self._clock = cluster.clock
         self._failure_delay = cluster.config.failed_authentication_delay_ms / 1000
 
-    def read(
+    def decode(
         self, frame: memoryview, connection: ClientConnection
     ) -> tuple[ResponseChannel, RequestContext] | None:
         """Decode a request. Return None if no handler is needed.

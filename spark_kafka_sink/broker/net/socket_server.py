@@ -177,7 +177,7 @@ class SocketServer:
         try:
             client, address = listener.accept()
         except OSError as error:
-            self._not_accepted(node, error)
+            self._handle_failed_accept(node, error)
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -208,7 +208,7 @@ class SocketServer:
             self.error_log.log_disconnect(connection, "authentication timed out")
             self.close(connection)
 
-    def _not_accepted(self, node: int, error: OSError) -> None:
+    def _handle_failed_accept(self, node: int, error: OSError) -> None:
         """Log a failed accept. If file descriptors have run out, stop accepting for a while."""
         self.error_log.log(
             logging.WARNING,

@@ -159,7 +159,7 @@ class Partition:
         # storage's error. After OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka sends all of them again
         # with a new epoch.
         with _storage_errors():
-            self.log.storage.settle()
+            self.log.storage.remove_failed_append()
         verdict = self.producers.check_sequence(header)
         if isinstance(verdict, BatchMetadata):
             with _storage_errors():

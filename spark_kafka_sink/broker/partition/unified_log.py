@@ -180,9 +180,9 @@ class UnifiedLog:
         offsets = (_first_in(batch, timestamp, self.start_offset) for batch in timely)
         return next((offset for offset in offsets if offset is not None), None)
 
-    def newest(self) -> TimedOffset | None:
+    def first_at_max_timestamp(self) -> TimedOffset | None:
         """Return the first record with the largest timestamp in the log (KIP-734), or None."""
-        batch = self.storage.newest()
+        batch = self.storage.first_at_max_timestamp()
         if batch is None:
             return None
         return _first_in(batch, batch.header.max_timestamp, batch.header.base_offset)

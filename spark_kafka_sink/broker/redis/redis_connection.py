@@ -416,7 +416,7 @@ def _prepare(location: RedisLocation) -> tuple[Any, Any]:
         ) from error
 
 
-def checked(replies: list[Any]) -> list[Any]:
+def check_replies(replies: list[Any]) -> list[Any]:
     """Return the replies to commands; raise RedisFailedError if one is an error."""
     for reply in replies:
         if isinstance(reply, Exception):

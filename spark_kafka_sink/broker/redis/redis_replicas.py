@@ -12,7 +12,11 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.redis.redis_connection import WAITS_FIELD, RedisFailedError, checked
+from spark_kafka_sink.broker.redis.redis_connection import (
+    WAITS_FIELD,
+    RedisFailedError,
+    check_replies,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +114,7 @@ class RedisReplicas:
     def _wait(self) -> bool:
         commands = [("HINCRBY", self._journal, WAITS_FIELD, 1), ("WAIT", self._replicas, WAIT_MS)]
         try:
-            _, count = checked(self._connection.pipeline(commands))
+            _, count = check_replies(self._connection.pipeline(commands))
         except RedisFailedError as error:
             _LOG.debug("WAIT failed: %s", error)
         else:

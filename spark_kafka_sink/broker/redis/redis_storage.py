@@ -84,9 +84,9 @@ class RedisBatchTable(BatchTable):
         super().add(facts)
         self._timestamps.append(facts.max_timestamp)
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """See `BatchTable`."""
-        super().keep(count)
+        super().truncate(count)
         del self._timestamps[count:]
 
     def drop(self, count: int) -> None:
@@ -179,7 +179,7 @@ class RedisLogStorage(LogStorage):
         commands = [] if header.is_control else self._entries(entry, section)
         first = self._ids.text(facts.base_offset)
         commands.append(add_command(self._streams.keys.batches, first, entry.fields(stamped)))
-        self._streams.settle()
+        self._streams.remove_failed_append()
         self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
         self._table.add(BatchFacts.of(header, entry.size))
 
@@ -253,9 +253,9 @@ class RedisLogStorage(LogStorage):
         later = self.batches(self._begin(self._table.first_at(timestamp)))
         return next((batch for batch in later if batch.header.max_timestamp >= timestamp), None)
 
-    def newest(self) -> StoredBatch | None:
+    def first_at_max_timestamp(self) -> StoredBatch | None:
         """See `LogStorage`."""
-        return next(self.batches(self._begin(self._table.newest())), None)
+        return next(self.batches(self._begin(self._table.first_at_max_timestamp())), None)
 
     def delete_before(self, offset: int) -> None:
         """See `LogStorage`. Batches are dropped individually."""
@@ -271,16 +271,16 @@ class RedisLogStorage(LogStorage):
         self._streams.reserved = max(self._streams.reserved, offset)
         self._streams.trim(offset)
         self._streams.mark_deletion()
-        self._table.keep(0)
+        self._table.truncate(0)
         self._start = offset
 
     def truncate(self, offset: int) -> None:
         """See `LogStorage`. The ids of dropped entries are not reused."""
-        self._streams.settle()
+        self._streams.remove_failed_append()
         number = self._table.holding(offset)
         if number < len(self._table):
             self._streams.delete(OffsetSpan(self._begin(number), self.end_offset - 1))
-            self._table.keep(number)
+            self._table.truncate(number)
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """See `LogStorage`. Batches are dropped individually; Kafka drops whole segments."""
@@ -301,9 +301,9 @@ class RedisLogStorage(LogStorage):
             return number
         return min(number, self._table.holding(self._ids.offset(max(oldest_ms, 0), 0)))
 
-    def settle(self) -> None:
+    def remove_failed_append(self) -> None:
         """See `LogStorage`."""
-        self._streams.settle()
+        self._streams.remove_failed_append()
 
     def verify(self) -> None:
         """See `LogStorage`."""
@@ -557,7 +557,7 @@ class RedisBackend(StorageBackend):
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
         """See `StorageBackend`. Keys that are not streams are not deleted."""
-        self._streams(topic, partition).drop(only_if_empty=only_if_empty)
+        self._streams(topic, partition).delete_streams(only_if_empty=only_if_empty)
 
     def close(self, *, clean: bool = True) -> None:  # noqa: ARG002
         """See `StorageBackend`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.broker.redis.batch_entry import BatchEntry, build_batches
 from spark_kafka_sink.broker.redis.entries import EntryIds, id_parts
-from spark_kafka_sink.broker.redis.redis_connection import RedisFailedError, checked, last_id
+from spark_kafka_sink.broker.redis.redis_connection import RedisFailedError, check_replies, last_id
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
@@ -80,7 +80,7 @@ class RedisStreams:
                 )
 
     def _types(self) -> dict[str, str]:
-        replies = checked(self._connection.pipeline([("TYPE", key) for key in self.keys]))
+        replies = check_replies(self._connection.pipeline([("TYPE", key) for key in self.keys]))
         return {key: reply.decode() for key, reply in zip(self.keys, replies, strict=True)}
 
     def begin(self) -> None:
@@ -122,9 +122,9 @@ class RedisStreams:
             # Creating a group creates its stream; no other command creates an empty stream.
             commands.append(("XGROUP", "CREATE", key, _TEMPORARY_GROUP, "0", "MKSTREAM"))
             commands.append(("XGROUP", "DESTROY", key, _TEMPORARY_GROUP))
-        checked(self._connection.transaction([*commands, *commands_after]))
+        check_replies(self._connection.transaction([*commands, *commands_after]))
 
-    def drop(self, *, only_if_empty: bool) -> None:
+    def delete_streams(self, *, only_if_empty: bool) -> None:
         """Delete both streams. With `only_if_empty`, delete them only if both are empty."""
         self._connection.newest.pop(self.keys.batches, None)
         if only_if_empty:
@@ -188,7 +188,7 @@ class RedisStreams:
         return self.reserved if first is None else first.header.base_offset
 
     def write(self, commands: list[Command], span: OffsetSpan) -> None:
-        """Write a batch completely or not at all. Call `settle` first."""
+        """Write a batch completely or not at all. Call `remove_failed_append` first."""
         try:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
@@ -238,7 +238,7 @@ class RedisStreams:
 
     def _delete_leftovers(self) -> None:
         if self._leftovers:
-            checked(self._connection.transaction(self._leftovers))
+            check_replies(self._connection.transaction(self._leftovers))
             self.mark_deletion()
         self._leftovers = []
 
@@ -248,14 +248,14 @@ class RedisStreams:
         If only a part of it was written, delete this part.
         """
         try:
-            is_written = self._fence()
+            is_written = self._invalidate_uncertain_write()
             self._delete_leftovers()
         except RedisFailedError as error:
             _LOG.debug("cannot check whether %s has a batch: %s", self.keys.records, error)
             return False
         return is_written
 
-    def _fence(self) -> bool:
+    def _invalidate_uncertain_write(self) -> bool:
         """Advance the streams' last ids, so that an uncertain batch cannot be applied later.
 
         Return True if the whole batch was applied. If only a part was applied, because other
@@ -267,7 +267,7 @@ class RedisStreams:
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
         commands += [("XSETID", key, ends[1]) for key in self.keys]
         # XSETID fails if a stream has later entries; then it is not necessary.
-        pages = checked(self._connection.transaction(commands)[: len(self.keys)])
+        pages = check_replies(self._connection.transaction(commands)[: len(self.keys)])
         self.reserved = max(self.reserved, span.last + 1)
         self._uncertain = None
         ours = _written(writes, dict(zip(self.keys, pages, strict=True)))
@@ -276,11 +276,11 @@ class RedisStreams:
         self._leftovers = [("XDEL", key, entry_id) for key, entry_id in ours]
         return False
 
-    def settle(self) -> None:
+    def remove_failed_append(self) -> None:
         """Ensure that the batch of a failed write does not exist."""
         if self._uncertain is not None:
             writes, _ = self._uncertain
-            if self._fence():
+            if self._invalidate_uncertain_write():
                 self._leftovers = [("XDEL", key, entry_id) for _, key, _, entry_id, *_ in writes]
         self._delete_leftovers()
 
@@ -309,13 +309,13 @@ class RedisStreams:
         commands: list[Command] = [("XTRIM", key, "MINID", first) for key in keys]
         store = ("XGROUP", "SETID", self.keys.batches, _START, first)
         # Unlike XTRIM, XGROUP fails if the stream is missing, or if a Redis before 7 is full.
-        checked(self._connection.pipeline([store, *commands])[1:])
+        check_replies(self._connection.pipeline([store, *commands])[1:])
 
     def read(self, span: OffsetSpan) -> tuple[list[memoryview], bool]:
         """Return the batches in a span, and True if all their records exist."""
         ends = tuple(self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
-        entries, batch_entries = checked(self._connection.pipeline(commands))
+        entries, batch_entries = check_replies(self._connection.pipeline(commands))
         try:
             stored = _read_batches(batch_entries)
             batches = build_batches(stored, entries, self._ids)
@@ -355,7 +355,7 @@ def _encoded(value: RedisValue) -> bytes:
 
 def _check_added(name: str, replies: list[Any]) -> None:
     """Raise RedisFailedError unless all entries of a batch were added to existing streams."""
-    if any(reply is None for reply in checked(replies)):
+    if any(reply is None for reply in check_replies(replies)):
         raise RedisFailedError(
             f"the stream {name}, or the stream of its batches, was deleted. Restart the broker to "
             "recreate it"

@@ -105,7 +105,7 @@ class SaslServerAuthenticator:
         self._max_reauth_ms = max_reauth_ms
         self._stage = Stage.VERSIONS_OR_HANDSHAKE
         self._mechanism = ""
-        self._server: SaslServer | None = None
+        self._event_loop: SaslServer | None = None
         self._session: _Session | None = None
         self._reauthenticated_at: float | None = None
         self._lifetime_ms: int | None = None
@@ -178,7 +178,7 @@ class SaslServerAuthenticator:
             self._stage = Stage.FAILED
             return {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": enabled}
         self._mechanism = mechanism
-        self._server = self._makers[mechanism]()
+        self._event_loop = self._makers[mechanism]()
         self._stage = Stage.AUTHENTICATE
         self.takes_tokens = version == 0
         return {"error_code": ErrorCode.none, "mechanisms": enabled}
@@ -217,7 +217,7 @@ class SaslServerAuthenticator:
             return None
 
     def _evaluate(self, message: bytes, clock: Clock) -> bytes:
-        server, before = self._server, self._session
+        server, before = self._event_loop, self._session
         if server is None:
             raise ProtocolError("SaslAuthenticate without SaslHandshake")
         if before is not None and before.mechanism != self._mechanism:
@@ -242,7 +242,7 @@ class SaslServerAuthenticator:
         self._session = _Session(self._mechanism, server.user, expires_at)
         self._stage = Stage.COMPLETE
         self.takes_tokens = False
-        self._server = None
+        self._event_loop = None
 
     def _lifetime(self, server: SaslServer, clock: Clock) -> int | None:
         """Return the session lifetime in milliseconds, or None if it is unlimited.

@@ -225,7 +225,7 @@ class SecurityControls(ABC):
                 group or transactional id, the rule applies to the cluster.
 
         Returns:
-            The deny rule, which can be passed to `take_back`.
+            The deny rule, which can be passed to `remove_denial`.
 
         Raises:
             ConfigError: the operation is unknown, or more than one resource is specified.
@@ -236,7 +236,7 @@ class SecurityControls(ABC):
         self._security.denials.add(denial)
         return denial
 
-    def take_back(self, denial: Denial | None = None) -> None:
+    def remove_denial(self, denial: Denial | None = None) -> None:
         """Remove a deny rule, or by default all rules. Has no effect if the rule does not exist."""
         if denial is None:
             self._security.denials.clear()

@@ -165,7 +165,7 @@ class DiskSegment(LogSegment):
         if count == len(self.table):
             return
         os.ftruncate(self._handles.get(self.path), self.table.position(count))
-        self.table.keep(count)
+        self.table.truncate(count)
         facts = [self.table.facts(number, self.base_offset) for number in range(count)]
         self.first_timestamp = facts[0].max_timestamp if facts else None
         self._indexes.reset()

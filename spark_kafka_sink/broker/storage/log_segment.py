@@ -60,7 +60,7 @@ class LogSegment:
     def truncate(self, count: int) -> None:
         """Truncate the segment to its first `count` batches."""
         del self._batches[count:]
-        self.table.keep(count)
+        self.table.truncate(count)
 
     def seal(self) -> None:
         """Complete the segment before the next one is created."""

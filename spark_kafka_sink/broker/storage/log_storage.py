@@ -87,7 +87,7 @@ class BatchTable:
         self._last_offsets.append(facts.last_offset)
         self._newest.append(newest)
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Drop all batches except the first `count`."""
         for column in (self._last_offsets, self._ends, self._newest):
             del column[count:]
@@ -121,7 +121,7 @@ class BatchTable:
         """Return the index of the first batch with a timestamp of at least `timestamp`."""
         return bisect_left(self._newest, timestamp)
 
-    def newest(self) -> int:
+    def first_at_max_timestamp(self) -> int:
         """Return the index of the first batch with the largest timestamp."""
         return bisect_left(self._newest, self.max_timestamp)
 
@@ -183,7 +183,7 @@ class LogStorage(Protocol):
     def first_at(self, timestamp: int) -> StoredBatch | None:
         """Return the first batch with a record timestamp of at least `timestamp`, or None."""
 
-    def newest(self) -> StoredBatch | None:
+    def first_at_max_timestamp(self) -> StoredBatch | None:
         """Return the first batch with the largest timestamp in the log, or None."""
 
     def delete_before(self, offset: int) -> None:
@@ -205,7 +205,7 @@ class LogStorage(Protocol):
         """
         return
 
-    def settle(self) -> None:
+    def remove_failed_append(self) -> None:
         """Ensure that a batch whose write failed is not in the log.
 
         Raises:

@@ -38,7 +38,7 @@ class IndexFile:
         os.pwrite(self._file(), self._entry.pack(*values), self.count * self._entry.size)
         self.count += 1
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Truncate the file to the first `count` entries."""
         self.count = count
         self._flushed = min(self._flushed, count)
@@ -104,7 +104,7 @@ class SegmentIndexes:
     def trim(self) -> None:
         """Truncate both files after the last written entry."""
         for index in self._files:
-            index.keep(index.count)
+            index.truncate(index.count)
 
     def flush(self) -> None:
         """Sync both files."""

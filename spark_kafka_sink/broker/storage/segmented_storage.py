@@ -170,13 +170,13 @@ class SegmentedStorage(LogStorage):
                 return _stored(segment, segment.table.first_at(timestamp))
         return None
 
-    def newest(self) -> StoredBatch | None:
+    def first_at_max_timestamp(self) -> StoredBatch | None:
         """See `LogStorage`."""
         filled = [segment for segment in self.segments if len(segment.table)]
         if not filled:
             return None
         segment = max(filled, key=lambda segment: segment.table.max_timestamp)
-        return _stored(segment, segment.table.newest())
+        return _stored(segment, segment.table.first_at_max_timestamp())
 
     def delete_before(self, offset: int) -> None:
         """See `LogStorage`. Only whole segments are deleted, and never the active segment."""

@@ -115,7 +115,9 @@ class Client:
 
         # Used only by the sender thread, or by the task's thread if the sender thread is not
         # running.
-        self.request_size_limit = RequestSizeLimit(config.largest_request, config.max_request_size)
+        self.request_size_limit = RequestSizeLimit(
+            config.max_batched_request_size, config.max_request_size
+        )
         self.unclaimed_completions: deque[Completion] = deque()
         """Requests that were completed between tasks. The next loop might be waiting for some of
         them.

@@ -98,8 +98,8 @@ class RateLimiter:
     """
 
     def __init__(self, limits: RateLimits, now: float) -> None:
-        self._records = Bucket(limits.records, refilled_at=now)
-        self._bytes = Bucket(limits.size, refilled_at=now)
+        self._records = Bucket(limits.records_per_second, refilled_at=now)
+        self._bytes = Bucket(limits.bytes_per_second, refilled_at=now)
         self._is_configured = self.is_limited
         self._speed = RateMeter()
         self._normal_rate: float | None = None

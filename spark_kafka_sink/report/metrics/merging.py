@@ -29,19 +29,19 @@ class Rule(Protocol):
         """Merge the values; there is at least one."""
 
 
-def merged(rule: Rule, default: Any = 0) -> Any:
+def merged_field(rule: Rule, default: Any = 0) -> Any:
     """Declare a field of a report and the rule by which it is merged."""
     return field(default=default, metadata={_RULE: rule})
 
 
-def counter() -> Any:
+def summed_field() -> Any:
     """Declare a field that is added up."""
-    return merged(sum)
+    return merged_field(sum)
 
 
-def distribution() -> Any:
+def histogram_field() -> Any:
     """Declare a field with a histogram."""
-    return merged(Histogram.merge_all, _EMPTY)
+    return merged_field(Histogram.merge_all, _EMPTY)
 
 
 def lowest(values: Iterable[Any]) -> Any:

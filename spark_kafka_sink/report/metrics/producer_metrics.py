@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.report.metrics.merging import (
-    counter,
-    distribution,
     flat,
+    histogram_field,
     merge,
     merge_groups,
-    merged,
+    merged_field,
+    summed_field,
 )
 
 if TYPE_CHECKING:
@@ -42,32 +42,32 @@ class BrokerMetrics:
     """The broker's id."""
     name: str
     """The broker's address as host:port."""
-    tx: int = counter()
+    tx: int = summed_field()
     """Number of completely written requests, including those of connection handshakes."""
-    tx_bytes: int = counter()
+    tx_bytes: int = summed_field()
     """Bytes sent."""
-    rx: int = counter()
+    rx: int = summed_field()
     """Number of responses received, including those of connection handshakes."""
-    rx_bytes: int = counter()
+    rx_bytes: int = summed_field()
     """Bytes received."""
-    tx_errors: int = counter()
+    tx_errors: int = summed_field()
     """Number of requests that never got a response."""
-    timeouts: int = counter()
+    timeouts: int = summed_field()
     """Number of requests in `tx_errors` that were in flight when the oldest request exceeded
     request.timeout.ms.
     """
-    connects: int = counter()
+    connects: int = summed_field()
     """Number of connection attempts."""
-    disconnects: int = counter()
+    disconnects: int = summed_field()
     """Number of connections and connection attempts that ended."""
-    int_latency: Histogram = distribution()
+    int_latency: Histogram = histogram_field()
     """For each record, the time from the arrival of its chunk to the first request with its batch.
     """
-    outbuf_latency: Histogram = distribution()
+    outbuf_latency: Histogram = histogram_field()
     """Time from sending a request until it is completely written to the socket."""
-    rtt: Histogram = distribution()
+    rtt: Histogram = histogram_field()
     """Time from when a request is completely written until its response arrives."""
-    throttle: Histogram = distribution()
+    throttle: Histogram = histogram_field()
     """Pause requested by each Produce response, in milliseconds."""
 
 
@@ -77,17 +77,17 @@ class TopicMetrics:
 
     topic: str
     """The topic's name."""
-    partitions: int = merged(max)
+    partitions: int = merged_field(max)
     """Number of the topic's partitions, including those without records; 0 if unknown."""
-    keyed_records: int = counter()
+    keyed_records: int = summed_field()
     """Number of rows whose partition was chosen by the hash of the key."""
-    assigned_records: int = counter()
+    assigned_records: int = summed_field()
     """Number of rows whose partition comes from the column `partition`."""
-    retried_records: int = counter()
+    retried_records: int = summed_field()
     """Number of records in retried batches, counted at each retry."""
-    batch_size: Histogram = distribution()
+    batch_size: Histogram = histogram_field()
     """Bytes per batch on the wire."""
-    batch_records: Histogram = distribution()
+    batch_records: Histogram = histogram_field()
     """Records per batch."""
 
 
@@ -98,41 +98,43 @@ class ProducerMetrics:
     `ProducerMetrics()` is the identity element of `merge_all`.
     """
 
-    fill_time: Histogram = distribution()
+    fill_time: Histogram = histogram_field()
     """Time from a batch's first record until it was closed."""
-    compression_time: Histogram = distribution()
+    compression_time: Histogram = histogram_field()
     """Compression time of a batch."""
-    compression_rate: Histogram = distribution()
+    compression_rate: Histogram = histogram_field()
     """Compressed size divided by uncompressed size, in millionths; compressed batches only."""
-    request_records: Histogram = distribution()
+    request_records: Histogram = histogram_field()
     """Records per Produce request."""
-    closed_full: int = counter()
+    closed_full: int = summed_field()
     """Number of batches closed because they had reached batch.size."""
-    closed_linger: int = counter()
+    closed_linger: int = summed_field()
     """Number of batches closed because linger.ms had passed."""
-    closed_flush: int = counter()
+    closed_flush: int = summed_field()
     """Number of batches closed because the task had no more rows."""
-    closed_memory: int = counter()
+    closed_memory: int = summed_field()
     """Number of batches closed early because the writer waited for free buffer memory."""
-    buffer_waits: int = counter()
+    buffer_waits: int = summed_field()
     """Number of times that `write()` waited for free buffer memory."""
-    buffer_wait: int = counter()
+    buffer_wait: int = summed_field()
     """Total time that `write()` waited for free buffer memory."""
-    append_time: int = counter()
+    append_time: int = summed_field()
     """Total time of `write()`, including `buffer_wait`, validation, encoding and the wait for the
     first metadata.
     """
-    flush_time: int = counter()
+    flush_time: int = summed_field()
     """Total time that tasks waited for the last acknowledgements, after their last row."""
-    buffer_peak: int = merged(max)
+    buffer_peak: int = merged_field(max)
     """Maximum number of bytes in the buffer."""
-    serialize_time: int = counter()
+    serialize_time: int = summed_field()
     """Total time that tasks spent serializing columns; 0 if key and value are raw columns."""
-    brokers: tuple[BrokerMetrics, ...] = merged(flat(partial(merge_groups, BrokerMetrics)), ())
+    brokers: tuple[BrokerMetrics, ...] = merged_field(
+        flat(partial(merge_groups, BrokerMetrics)), ()
+    )
     """Metrics per broker, sorted by node id."""
-    topics: tuple[TopicMetrics, ...] = merged(flat(partial(merge_groups, TopicMetrics)), ())
+    topics: tuple[TopicMetrics, ...] = merged_field(flat(partial(merge_groups, TopicMetrics)), ())
     """Metrics per topic, sorted by name."""
-    settings: tuple[tuple[str, str], ...] = merged(max, ())
+    settings: tuple[tuple[str, str], ...] = merged_field(max, ())
     """The producer's options that the advisor uses, under Kafka's names."""
 
     @property

@@ -50,18 +50,18 @@ def show(report: DeliveryReport) -> Figure:
         panels.plot_latencies(latencies, report)
     panels.plot_closing(closing, report)
     panels.plot_time(time, report)
-    return panels.done(figure, _title(report))
+    return panels.finish_figure(figure, _title(report))
 
 
 def _title(report: DeliveryReport) -> str:
     seconds = (report.duration_ms or report.duration_max_ms) / 1000
     active = (report.active_ms or report.duration_max_ms) / 1000
-    rate = f", {report.as_intended / active:,.0f} a second" if active else ""
+    rate = f", {report.successful_records / active:,.0f} a second" if active else ""
     word = "that would be written" if report.dry_run else "persisted"
-    parts = [f"{plural(report.as_intended, 'record')} {word}, in {seconds:,.1f} s{rate}"]
+    parts = [f"{plural(report.successful_records, 'record')} {word}, in {seconds:,.1f} s{rate}"]
     if report.dry_run:
         parts.insert(0, "Dry run, nothing was sent")
-    if lost := report.records - report.as_intended:
+    if lost := report.records - report.successful_records:
         parts.append(f"{lost:,} possibly not delivered")
     if letters := report.dead_lettered:
         parts.append(f"{letters:,} of them {'a dead letter' if letters == 1 else 'dead letters'}")
@@ -93,11 +93,11 @@ def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
     latency.plot(numbers, slow, "o-", color=panels.GOOD)
     panels.set_labels(latency, "Request latency, p99", x="micro-batch", y="ms")
     for axis in axes.flat:
-        panels.from_zero(axis, [axis.dataLim.y1 * 1.03 if reports else 0])
+        panels.start_at_zero(axis, [axis.dataLim.y1 * 1.03 if reports else 0])
         panels.plain_numbers(axis.yaxis, whole=axis in (records, retries))
         axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         panels.legend(axis)
-    return panels.done(figure, _stream_title(reports))
+    return panels.finish_figure(figure, _stream_title(reports))
 
 
 def _records(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
@@ -138,7 +138,7 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
     for axis, (name, title) in zip(axes, _SHOWN.items(), strict=False):
         _bars(axis, title, changes[name])
     _settings(axes[-1], compared.settings)
-    return panels.done(figure)
+    return panels.finish_figure(figure)
 
 
 def _bars(axes: Axes, title: str, change: Change) -> None:

@@ -70,7 +70,7 @@ def percent(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value <= 100 else ""))
 
 
-def from_zero(axes: Axes, heights: Iterable[float]) -> None:
+def start_at_zero(axes: Axes, heights: Iterable[float]) -> None:
     """Start the y axis at 0, even if there are no bars or all bars are 0."""
     axes.set_ylim(0, 1.05 * max((height for height in heights if isfinite(height)), default=0) or 1)
 
@@ -96,7 +96,7 @@ def legend(axes: Axes) -> None:
         )
 
 
-def stairs(axes: Axes, values: Histogram, *, unit: int, label: str, color: str) -> None:
+def draw_histogram(axes: Axes, values: Histogram, *, unit: int, label: str, color: str) -> None:
     """Draw a histogram as steps in percent, so that histograms of any size can be compared.
 
     Args:
@@ -119,7 +119,7 @@ def step_edge(step: int) -> float:
     return max(step_top(step - 1), 0.5) if step else 0.5
 
 
-def done(figure: Figure, title: str = "") -> Figure:
+def finish_figure(figure: Figure, title: str = "") -> Figure:
     """Set title and layout, and close the figure: a notebook displays the returned figure."""
     figure.set_layout_engine("constrained", h_pad=0.1, w_pad=0.1)
     if title:
@@ -131,14 +131,14 @@ def done(figure: Figure, title: str = "") -> Figure:
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
     """Plot the records of each partition, with possibly undelivered records on top."""
     parts, names = _shown(report)
-    delivered = [part.as_intended for part in parts]
-    others = [part.records - part.as_intended for part in parts]
+    delivered = [part.successful_records for part in parts]
+    others = [part.records - part.successful_records for part in parts]
     bars = axes.bar(names, delivered, color=GOOD, label="persisted" if any(others) else "")
     if any(others):
         bars = axes.bar(names, others, bottom=delivered, color=BAD, label=NOT_DELIVERED)
     title = "Records that would be written" if report.dry_run else "Records by partition"
     set_labels(axes, f"{title}{_of_how_many(report)}", y="records")
-    from_zero(axes, [part.records for part in parts])
+    start_at_zero(axes, [part.records for part in parts])
     if len(parts) <= _LABELLED:
         axes.bar_label(bars, [f"{part.records:,}" for part in parts], fontsize=8)
     plain_numbers(axes.yaxis, whole=True)
@@ -162,7 +162,7 @@ def plot_sizes(axes: Axes, report: DeliveryReport) -> None:
         )
         ratio = report.bytes_uncompressed / max(1, report.bytes_sent)
         set_labels(axes, f"Size by partition, {codec}: {ratio:.1f} to 1", y="MB")
-    from_zero(axes, sent + encoded)
+    start_at_zero(axes, sent + encoded)
     plain_numbers(axes.yaxis)
     _name_bars(axes, names)
     legend(axes)
@@ -177,7 +177,9 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
     ):
         if times.count:
             slow = times.percentile(99) / 1000
-            stairs(axes, times, unit=1000, label=f"{label}: p99 {number(slow)} ms", color=color)
+            draw_histogram(
+                axes, times, unit=1000, label=f"{label}: p99 {number(slow)} ms", color=color
+            )
             axes.axvline(slow, color=color, linestyle=":", linewidth=1.5)
             edges += [step_edge(times.steps[0][0]) / 1000, times.high / 1000]
     set_labels(axes, "Latency, p99 dotted", x="ms", y="% of requests, of batches")
@@ -210,7 +212,7 @@ def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
     sizes, edges = report.metrics.batch_size, []
     title = plural(report.batches, "batch", "batches")
     if sizes.count:
-        stairs(
+        draw_histogram(
             axes, sizes, unit=1000, label="to be sent" if report.dry_run else "as sent", color=GOOD
         )
         edges += [step_edge(sizes.steps[0][0]) / 1000, sizes.high / 1000]

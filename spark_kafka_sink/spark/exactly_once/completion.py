@@ -80,7 +80,7 @@ class ExactlyOnceCompletion(WriteCompletion):
 
     def _commit(self, messages: Sequence[object], batch_id: int | None) -> DeliveryReport:
         publication = self.publication(batch_id)
-        report = commit_messages.committed_report(messages, self.config.report_tasks)
+        report = commit_messages.complete_report(messages, self.config.report_tasks)
         ended = of_tasks(messages)
         results = results_of(ended)
         if len(results) != len(messages):

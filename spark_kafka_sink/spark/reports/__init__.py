@@ -3,7 +3,7 @@
 In reading order:
 
 - `publication`: logs a write's summary, writes its report, and exports its metrics
-- `write_origin`: the identity of a write
+- `write_origin`: where a write comes from: its query, its batch, and its planning
 - `abort_files`: files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a Spark session and a stream
 - `retention`: limit the number of files that a stream writes

@@ -34,7 +34,7 @@ from spark_kafka_sink.spark.reports.report_folder import (
     micro_batch_path,
     own_report_path,
     path_within,
-    reports_folder,
+    stream_reports_folder,
     warn_of_own_path,
 )
 from spark_kafka_sink.spark.reports.retention import delete_old_reports, delete_old_statistics
@@ -229,7 +229,7 @@ class Publication:
     def _folder(self) -> str | None:
         """The folder of a stream's reports; the report of a micro-batch can be in a subfolder."""
         path = self.config.report_path
-        return None if path is None or self.batch_id is None else reports_folder(path)
+        return None if path is None or self.batch_id is None else stream_reports_folder(path)
 
     def own_path(self, query_id: str) -> str | None:
         """Return the report's path; a stream identified only by its query's id gets its own path.
@@ -280,7 +280,7 @@ def check_report_folder(config: SinkConfig, here: ReportFolder | None) -> None:
     """
     if config.report_path is None:
         return
-    path = reports_folder(config.report_path)
+    path = stream_reports_folder(config.report_path)
     if here is None or not here.is_checked(path):
         check_folder(path)
     if here is not None:

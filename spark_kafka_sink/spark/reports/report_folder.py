@@ -207,7 +207,7 @@ def micro_batch_path(path: str, batch_id: int) -> str:
     return named.replace(_NUMBER, str(batch_id)) + query
 
 
-def reports_folder(path: str) -> str:
+def stream_reports_folder(path: str) -> str:
     """Return the folder of a stream's `reportPath`: the part above the one with `{batchId}`."""
     base, query = split_query(path)
     head, number, _ = base.partition(_NUMBER)

@@ -121,7 +121,7 @@ _NUMBERS = frozenset(
 )
 
 
-class TaskReporter:
+class ProgressSender:
     """Context manager around a task's write; used by one thread.
 
     Args:

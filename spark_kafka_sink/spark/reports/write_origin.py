@@ -1,4 +1,4 @@
-"""The identity of a write: its query, its batch, and when it was planned."""
+"""The origin of a write: its query, its batch, and when it was planned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Origin = TypeVar("_Origin", bound="WriteOrigin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrigin:
-    """The identity of a write.
+    """Where a write comes from: its query, its batch, and its planning.
 
     It is pickled with the writer, and tasks copy it into their reports.
     """

@@ -227,7 +227,7 @@ def progress(
     except (KeyboardInterrupt, Py4JError):
         # On Ctrl-C PySpark asks the JVM to cancel on the connection that is busy with the write.
         # That fails with one of these two errors.
-        if (message := listener.latest.interrupted()) is not None:
+        if (message := listener.latest.interruption_message()) is not None:
             _LOG.warning("%s", message)
         raise
     finally:
@@ -256,7 +256,7 @@ class WriteProgress(ProgressCounts):
     waits_for: Mapping[WaitsFor, int]
     """Number of running tasks, by what they wait for."""
 
-    def interrupted(self) -> str | None:
+    def interruption_message(self) -> str | None:
         """Return the message for an interrupted program, or None if no task is running."""
         if not self.running:
             return None

@@ -23,7 +23,7 @@ from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.rows import Rows, row_name
 from spark_kafka_sink.spark.rows.row_checks import RowChecks
-from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES, slices
+from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES, row_ranges
 from spark_kafka_sink.spark.runtime.internals import local_property
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def read_chunks(
     Raises:
         ColumnError: see `read_rows`.
     """
-    for start, stop in slices(batch, roles.used):
+    for start, stop in row_ranges(batch, roles.used):
         number = replace(first, row=first.row + start)
         yield read_rows(batch.slice(start, stop - start), roles, clock, number)
 
@@ -281,7 +281,7 @@ def read_rows(
     topics, topic_of = _topics(batch, roles, checks)
     entries = _column(batch, roles.headers)
     lists = None if entries is None else read_headers(entries, checks)
-    data = _serialized(batch, roles, checks, clock)
+    data = _serialize(batch, roles, checks, clock)
     headers = None if lists is None else encode_headers(lists)
     if data is not None and data.headers:
         headers, lists = data.add_headers(lists, keep=roles.is_tolerant)
@@ -307,7 +307,7 @@ def read_rows(
     )
 
 
-def _serialized(
+def _serialize(
     batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks, clock: Clock
 ) -> Serialized | None:
     """Return the serialized keys and values, or None if neither is serialized."""

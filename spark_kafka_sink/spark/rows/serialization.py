@@ -145,13 +145,13 @@ def _report(part: str, faults: EncodingErrors, checks: RowChecks, problems: dict
     if not faults:
         return
     first = faults.of(int(faults.rows[0]))
-    text = f"{_described(part, first)}, first in"
+    text = f"{_fault_text(part, first)}, first in"
     checks.reject(faults.rows, RowError.UNSERIALIZABLE, text, _HINT)
     for fault in faults:
-        problems.setdefault(fault.row, _described(part, fault))
+        problems.setdefault(fault.row, _fault_text(part, fault))
 
 
-def _described(part: str, fault: EncodingError) -> str:
+def _fault_text(part: str, fault: EncodingError) -> str:
     place = f"the field `{fault.path}` of the {part}" if fault.path else f"the {part}"
     return f"{place} {fault.problem}"
 

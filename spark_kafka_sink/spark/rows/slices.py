@@ -24,7 +24,7 @@ needs a few eight-byte numbers.
 """
 
 
-def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
+def row_ranges(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield the start and end row of slices, each small enough to be encoded at once."""
     encoded = [
         column for column in columns if pa.types.is_dictionary(batch.schema.field(column).type)

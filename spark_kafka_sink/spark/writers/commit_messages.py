@@ -36,7 +36,7 @@ class CommitMessage:
         return {**vars(self), "report": packed}
 
 
-def committed_report(
+def complete_report(
     messages: Sequence[object], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
     """Return the merged report of all tasks, before the write is committed.

@@ -29,7 +29,7 @@ Finished = Accumulator[dict[str, list[bytes]]]
 """Pickled commit messages of finished tasks, by write."""
 
 
-class ByWrite(AccumulatorParam[dict[str, list[bytes]]]):
+class MessagesByWrite(AccumulatorParam[dict[str, list[bytes]]]):
     """Merges the commit messages of the tasks of several writes."""
 
     def zero(self, value: dict[str, list[bytes]]) -> dict[str, list[bytes]]:  # noqa: ARG002

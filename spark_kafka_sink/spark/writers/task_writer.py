@@ -25,7 +25,7 @@ from spark_kafka_sink.common.secret import split_query
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.reports.report_folder import report_folder
 from spark_kafka_sink.spark.reports.retention import statistics_prefix
-from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, TaskReporter
+from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, ProgressSender
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 from spark_kafka_sink.spark.runtime.worker_context import artifact_folder, with_shipped_files
@@ -167,9 +167,9 @@ class TaskWriter:
                 yield from read_chunks(batch, self.roles, clock, first)
                 first = replace(first, row=first.row + batch.num_rows)
 
-    def reporter(self) -> TaskReporter:
+    def reporter(self) -> ProgressSender:
         """Return the reporter of this task's progress."""
-        return TaskReporter(self.progress, task_info())
+        return ProgressSender(self.progress, task_info())
 
     def session_settings(self) -> SessionSettings:
         """Return the session settings that are not part of the producer's configuration."""

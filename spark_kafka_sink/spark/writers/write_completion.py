@@ -31,13 +31,13 @@ class WriteCompletion:
             batch_id: number of the micro-batch; None for a batch write.
 
         Raises:
-            DeliveryError: see `committed_report`.
+            DeliveryError: see `complete_report`.
         """
-        from spark_kafka_sink.spark.writers.commit_messages import committed_report
+        from spark_kafka_sink.spark.writers.commit_messages import complete_report
 
         publication = self.publication(batch_id)
         with self.origin.error_file.storing_errors():
-            report = committed_report(messages, self.config.report_tasks)
+            report = complete_report(messages, self.config.report_tasks)
         return publication.succeed(report)
 
     def abort(

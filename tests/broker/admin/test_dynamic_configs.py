@@ -109,7 +109,7 @@ def test_config_of_a_single_node_does_not_affect_topics() -> None:
 
 
 class TestLoggers:
-    NAME = "spark_kafka_sink.broker.net.server"
+    NAME = "spark_kafka_sink.broker.net.event_loop"
 
     @pytest.fixture
     def raw(self) -> Iterator[RawClient]:

@@ -103,7 +103,7 @@ def test_plugin_is_an_entry_point() -> None:
 def test_plugin_imports_lazily() -> None:
     code = (
         "import sys, spark_kafka_sink.pytest_plugin; "
-        "assert not {'kio', 'pyspark', 'spark_kafka_sink.broker.net.server'} & set(sys.modules)"
+        "assert not {'kio', 'pyspark', 'spark_kafka_sink.broker.net.event_loop'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

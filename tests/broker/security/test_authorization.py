@@ -33,7 +33,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def kafka(broker: EmbeddedBroker) -> Iterator[EmbeddedBroker]:
     yield broker
-    broker.take_back()
+    broker.remove_denial()
 
 
 @pytest.fixture
@@ -278,9 +278,9 @@ def test_remove_deny_rule(kafka: EmbeddedBroker, alice: RawClient) -> None:
     first = kafka.deny("*", "Write", topic="*")
     kafka.deny("User:alice", "All", topic="shut")
     assert produced(alice, "open", "shut") == {"open": TOPIC, "shut": TOPIC}
-    kafka.take_back(first)
+    kafka.remove_denial(first)
     assert produced(alice, "open", "shut") == {"open": NONE, "shut": TOPIC}
-    kafka.take_back()
+    kafka.remove_denial()
     assert produced(alice, "open", "shut") == {"open": NONE, "shut": NONE}
 
 

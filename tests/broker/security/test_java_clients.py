@@ -105,4 +105,4 @@ def test_authentication_and_authorization_errors(jvm: Jvm, secured: EmbeddedBrok
         with pytest.raises(Py4JJavaError, match="TopicAuthorizationException"):
             write(jvm, denied)
     finally:
-        secured.take_back()
+        secured.remove_denial()

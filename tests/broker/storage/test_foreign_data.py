@@ -273,7 +273,7 @@ def crash(location: Path, action: str, number: int, monkeypatch: pytest.MonkeyPa
 
     runtime = broker._runtime
     assert runtime is not None
-    runtime._server.stop()
+    runtime._event_loop.stop()
     runtime._thread.join()
     with monkeypatch.context() as patch:
         ended = kill_at(patch, number)

@@ -127,7 +127,11 @@ def limited(broker: EmbeddedBroker, rates: RateLimits) -> Iterator[ProducerSessi
 
 
 @pytest.mark.parametrize(
-    "rates", [RateLimits(records=2_000.0), RateLimits(size=2_000.0 * (len(VALUE) + 10))]
+    "rates",
+    [
+        RateLimits(records_per_second=2_000.0),
+        RateLimits(bytes_per_second=2_000.0 * (len(VALUE) + 10)),
+    ],
 )
 def test_rate_limit_is_kept(
     embedded_broker: EmbeddedBroker, unique_topic: str, rates: RateLimits

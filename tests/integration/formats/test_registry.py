@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from spark_kafka_sink.spark.schema import encoder_specs
+from spark_kafka_sink.spark.schema import spec_completion
 from spark_kafka_sink.spark.write_plan import plan_batch
 from tests.integration.support.columnar import write_rows
 from tests.support.schema_registry import SmallRegistry, guid_of
@@ -427,7 +427,7 @@ def test_stream_registers_once_per_start(
     monkeypatch.setattr(
         "spark_kafka_sink.spark.write_plan.latest_query_start", lambda: next(starts)
     )
-    encoder_specs._CACHED_ROLES.clear()
+    spec_completion._CACHED_ROLES.clear()
     options = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "topic": "events",

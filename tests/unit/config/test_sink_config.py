@@ -16,12 +16,12 @@ from spark_kafka_sink.config.enums import (
     RecoveryStrategy,
 )
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
-from spark_kafka_sink.config.option_definition import declared
+from spark_kafka_sink.config.option_definition import declared_options
 from spark_kafka_sink.config.option_tables import ProducerOptions
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from tests.unit.config.parsing import DEVIATIONS, MINIMAL, failure, parse
 
-OPTION_FIELDS = declared(ProducerOptions)
+OPTION_FIELDS = declared_options(ProducerOptions)
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
@@ -40,7 +40,7 @@ def test_missing_options_have_their_defaults() -> None:
             compression_type=Codec.NONE,
             compression_level=None,
             max_request_size=1048576,
-            largest_request=4194304,
+            max_batched_request_size=4194304,
             max_in_flight=5,
             request_timeout_ms=30000,
             delivery_timeout_ms=120000,
@@ -172,7 +172,7 @@ def test_both_spellings_of_acks_all_keep_idempotence(text: str) -> None:
 
 
 def test_every_option_has_a_field() -> None:
-    derived = {"largest_request", "partitioner_function", "security"}
+    derived = {"max_batched_request_size", "partitioner_function", "security"}
     merged = {"partitioner_class", "transaction_timeout_ms"}
     merged |= {f"compression_{codec}_level" for codec in ("gzip", "lz4", "zstd")}
     assert (

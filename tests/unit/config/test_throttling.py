@@ -44,8 +44,10 @@ def test_job_rate_is_divided_by_its_tasks() -> None:
 
 def test_lower_of_two_rates_applies() -> None:
     options = {"rateLimit__job__bytesPerSecond": 1_000, "rateLimit__job__tasks": 10}
-    assert parse(**options, rateLimit__bytesPerSecond=60).throttling.rates.size == 60.0
-    assert parse(**options, rateLimit__bytesPerSecond=600).throttling.rates.size == 100.0
+    assert parse(**options, rateLimit__bytesPerSecond=60).throttling.rates.bytes_per_second == 60.0
+    assert (
+        parse(**options, rateLimit__bytesPerSecond=600).throttling.rates.bytes_per_second == 100.0
+    )
 
 
 @pytest.mark.parametrize("name", ["recordsPerSecond", "bytesPerSecond"])

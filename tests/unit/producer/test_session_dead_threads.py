@@ -119,7 +119,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "share": {"buffer_memory": 40_000, "batch_size": 4_000},
 }
 SETTINGS = {
-    "rate": SessionSettings(throttling=ThrottlingConfig(rates=RateLimits(records=0.01))),
+    "rate": SessionSettings(throttling=ThrottlingConfig(rates=RateLimits(records_per_second=0.01))),
     "reserve": SessionSettings(throttling=ThrottlingConfig(buffer_share=100)),
     "share": SessionSettings(throttling=ThrottlingConfig(buffer_share=10)),
 }

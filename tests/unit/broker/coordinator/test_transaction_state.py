@@ -43,10 +43,10 @@ def ended(txn: TransactionMetadata, *, commit: bool = True) -> TransactionMetada
 def test_only_allowed_transitions(before: TransactionState, after: TransactionState) -> None:
     txn = known(state=before)
     if before in PREVIOUS_STATES[after]:
-        assert txn.to(after).state is after
+        assert txn.transition_to(after).state is after
     else:
         with pytest.raises(ValueError, match=f"{before} to {after}"):
-            txn.to(after)
+            txn.transition_to(after)
 
 
 class TestTheLastEpochs:

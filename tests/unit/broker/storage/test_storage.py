@@ -220,7 +220,7 @@ def same_reads(log: UnifiedLog, memory: UnifiedLog, data: st.DataObject) -> None
     assert log.bytes_from(start, end) == memory.bytes_from(start, end)
     for timestamp in range(10):
         assert log.first_at(timestamp) == memory.first_at(timestamp)
-    assert log.newest() == memory.newest()
+    assert log.first_at_max_timestamp() == memory.first_at_max_timestamp()
 
 
 def test_flushing_by_count_and_by_time(

@@ -49,7 +49,7 @@ def wait_of_chunk(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
 
 
 def test_ramp_that_is_about_to_rise_does_not_admit_a_chunk() -> None:
-    limiter, ramp = RateLimiter(RateLimits(records=100), 0.0), Ramp(10.0)
+    limiter, ramp = RateLimiter(RateLimits(records_per_second=100), 0.0), Ramp(10.0)
     limiter.refill(10.0, ramp)
     limiter.acquire(100, 100)
     assert wait_of_chunk(limiter, 11.0 - 1e-6, ramp) > 0
@@ -74,11 +74,13 @@ def written(limits: RateLimits, seconds: float, troubled_at: float | None = None
 
 @pytest.mark.parametrize("rate", [1, 7, 1_000, 250_000])
 def test_record_limit_delays_the_writer(rate: int) -> None:
-    assert written(RateLimits(records=rate), 40.0) == pytest.approx(40 * rate, rel=0.02, abs=1)
+    assert written(RateLimits(records_per_second=rate), 40.0) == pytest.approx(
+        40 * rate, rel=0.02, abs=1
+    )
 
 
 def test_byte_limit_delays_the_writer() -> None:
-    assert written(RateLimits(size=50_000.0), 40.0) == pytest.approx(200_000, rel=0.02)
+    assert written(RateLimits(bytes_per_second=50_000.0), 40.0) == pytest.approx(200_000, rel=0.02)
 
 
 def test_stricter_limit_wins() -> None:
@@ -87,14 +89,14 @@ def test_stricter_limit_wins() -> None:
 
 
 def test_trouble_lowers_the_rate_temporarily() -> None:
-    quiet = written(RateLimits(records=16_000), 20.0)
-    troubled = written(RateLimits(records=16_000), 20.0, troubled_at=10.0)
+    quiet = written(RateLimits(records_per_second=16_000), 20.0)
+    troubled = written(RateLimits(records_per_second=16_000), 20.0, troubled_at=10.0)
     # Four seconds at 1/16, 1/8, 1/4 and 1/2 of the rate allow 15/16 of a second's data.
     assert quiet - troubled == pytest.approx(16_000 * (4 - 15 / 16), rel=0.1)
 
 
 def test_continuous_trouble_leaves_a_sixteenth() -> None:
-    limiter = RateLimiter(RateLimits(records=1_600), 0.0)
+    limiter = RateLimiter(RateLimits(records_per_second=1_600), 0.0)
     limiter.acquire(100, 0)
     now, rows = 0.0, 0
     while now < 20.0:
@@ -107,9 +109,12 @@ def test_continuous_trouble_leaves_a_sixteenth() -> None:
 
 
 def test_chunk_size_is_a_fraction_of_a_second() -> None:
-    assert RateLimiter(RateLimits(records=1_000), 0.0).max_chunk(10_000, 77) == (250, 77)
-    assert RateLimiter(RateLimits(records=1), 0.0).max_chunk(10_000, 77) == (1, 77)
-    assert RateLimiter(RateLimits(size=1_000), 0.0).max_chunk(10_000, 9_999) == (10_000, 250)
+    assert RateLimiter(RateLimits(records_per_second=1_000), 0.0).max_chunk(10_000, 77) == (250, 77)
+    assert RateLimiter(RateLimits(records_per_second=1), 0.0).max_chunk(10_000, 77) == (1, 77)
+    assert RateLimiter(RateLimits(bytes_per_second=1_000), 0.0).max_chunk(10_000, 9_999) == (
+        10_000,
+        250,
+    )
 
 
 def test_writer_without_limits_is_not_delayed() -> None:
@@ -174,6 +179,6 @@ def test_only_the_last_seconds_are_measured() -> None:
 
 
 def test_explicit_limit_needs_no_measurement() -> None:
-    limiter = RateLimiter(RateLimits(size=16_000.0), 0.0)
+    limiter = RateLimiter(RateLimits(bytes_per_second=16_000.0), 0.0)
     steady(limiter, 0.0, 8.0)
     assert ramping(limiter, Ramp(8.0), 8.0, 1.0) == pytest.approx(1_000, rel=0.2, abs=1_700)

@@ -34,7 +34,7 @@ def send_to_all(sim: World, size: int) -> None:
 
 def test_requests_may_exceed_max_record_size() -> None:
     producer = config()
-    assert (producer.max_request_size, producer.largest_request) == (MIB, 4 * MIB)
+    assert (producer.max_request_size, producer.max_batched_request_size) == (MIB, 4 * MIB)
     with world(FakeCluster(topics={"t": PARTITIONS}), batch_size=MIB, linger_ms=1_000) as sim:
         send_to_all(sim, 900 * KIB)
         sim.finish()
@@ -45,15 +45,15 @@ def test_requests_may_exceed_max_record_size() -> None:
 def test_explicit_max_request_size_limits_records_and_requests() -> None:
     for size in (1_000, MIB, 16 * MIB):
         producer = config(max_request_size=size)
-        assert (producer.max_request_size, producer.largest_request) == (size, size)
+        assert (producer.max_request_size, producer.max_batched_request_size) == (size, size)
 
 
 @pytest.mark.parametrize(
     "options", [{"acks": 0}, {"acks": 1}, {"retries": 0}, {"enable_idempotence": "false"}]
 )
 def test_requests_stay_small_without_idempotence(options: dict[str, object]) -> None:
-    assert config(**options).largest_request == MIB
-    assert config(**options, max_request_size=2 * MIB).largest_request == 2 * MIB
+    assert config(**options).max_batched_request_size == MIB
+    assert config(**options, max_request_size=2 * MIB).max_batched_request_size == 2 * MIB
 
 
 def test_broker_with_slow_responses_receives_smaller_requests() -> None:

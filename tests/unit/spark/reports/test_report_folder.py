@@ -18,7 +18,7 @@ from spark_kafka_sink.spark.reports.report_folder import (
     micro_batch_path,
     own_report_path,
     query_id,
-    reports_folder,
+    stream_reports_folder,
     warn_of_own_path,
 )
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
@@ -166,7 +166,7 @@ def test_second_stream_uses_a_subfolder(
 )
 def test_query_of_a_uri_is_kept(path: str, file: str, folder: str) -> None:
     assert micro_batch_path(path, 7) == file
-    assert reports_folder(path) == folder
+    assert stream_reports_folder(path) == folder
 
 
 def test_slash_before_the_query_makes_no_other_path(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, TaskReporter
+from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, ProgressSender
 from spark_kafka_sink.spark.reports.write_progress import ProgressListener, WriteProgress
 
 BATCH = pa.record_batch({"value": ["a", "b", "c"]})
@@ -18,7 +18,7 @@ TASK = TaskInfo(partition_id=3, task_attempt_id=9)
 def test_end_of_a_task_arrives_before_the_listener_closes() -> None:
     shown: list[WriteProgress] = []
     listener = ProgressListener("127.0.0.1", 0.05, shown.append)
-    with TaskReporter(listener.address, TASK) as reporter:
+    with ProgressSender(listener.address, TASK) as reporter:
         assert sum(batch.num_rows for batch in reporter.watch([BATCH, BATCH])) == 6
     listener.close()
     assert (shown[-1].rows, shown[-1].running, shown[-1].ended) == (6, 0, 1)
@@ -34,7 +34,7 @@ def test_end_is_shown_once() -> None:
             seen.set()
 
     listener = ProgressListener("127.0.0.1", 0.05, show)
-    with TaskReporter(listener.address, TASK) as reporter:
+    with ProgressSender(listener.address, TASK) as reporter:
         list(reporter.watch([BATCH]))
     assert seen.wait(60)
     listener.close()
@@ -43,14 +43,14 @@ def test_end_is_shown_once() -> None:
 
 def test_task_without_a_listener_reports_nothing() -> None:
     batches = [BATCH]
-    with TaskReporter(None, TASK) as reporter:
+    with ProgressSender(None, TASK) as reporter:
         assert reporter.watch(batches) is batches
 
 
 def test_listener_is_closed() -> None:
     listener = ProgressListener("127.0.0.1", 0.05, lambda _: None)
     listener.close()
-    with TaskReporter(listener.address, TASK) as reporter:
+    with ProgressSender(listener.address, TASK) as reporter:
         assert list(reporter.watch([BATCH])) == [BATCH]
 
 
@@ -64,7 +64,7 @@ def test_task_does_not_wait_for_the_drivers_name(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(socket, "socket", Unresolved)
     address = ProgressAddress(host="driver", port=7, token="secret", interval_s=0.01)
-    with TaskReporter(address, TASK) as reporter:
+    with ProgressSender(address, TASK) as reporter:
         list(reporter.watch([BATCH]))
     assert not resolved.is_set()
     resolved.set()

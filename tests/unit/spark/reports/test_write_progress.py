@@ -91,10 +91,10 @@ def test_first_rate_starts_with_the_first_task() -> None:
 def test_interrupt_message_counts_running_tasks() -> None:
     total = ProgressSum()
     total.add(ONE, 1.0)
-    message = total.total(2.0, SILENCE_S).interrupted() or ""
+    message = total.total(2.0, SILENCE_S).interruption_message() or ""
     assert "tasks are still writing" in message
     assert "100 records acknowledged" in message
-    assert total.total(1.0 + SILENCE_S, SILENCE_S).interrupted() is None
+    assert total.total(1.0 + SILENCE_S, SILENCE_S).interruption_message() is None
 
 
 def test_no_progress_before_the_first_task() -> None:

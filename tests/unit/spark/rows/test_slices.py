@@ -11,7 +11,7 @@ import pytest
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.spark.rows.rows_from_arrow import MAX_GATHERED_BYTES, gather, read_chunks
-from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES, MAX_SLICE_ROWS, slices
+from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES, MAX_SLICE_ROWS, row_ranges
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -52,15 +52,15 @@ def test_columns_over_two_gib_are_sliced(first: int) -> None:
 def test_headers_and_values_count_and_unused_columns_do_not() -> None:
     values = huge(4, 1_000_000)
     batch = pa.RecordBatch.from_arrays([values, values, values], ["value", "key", "other"])
-    assert list(slices(batch, [0])) == [(0, 4)]
-    assert list(slices(batch, [0, 1])) == [(0, 2), (2, 4)]
+    assert list(row_ranges(batch, [0])) == [(0, 4)]
+    assert list(row_ranges(batch, [0, 1])) == [(0, 2), (2, 4)]
 
 
 def test_dictionary_does_not_count_in_each_slice() -> None:
     values = pa.array([bytes(1_999) + b"%d" % (number % 10) for number in range(5_000)])
     numbers = pa.array([number % 5_000 for number in range(100_000)], pa.int32())
     batch = pa.RecordBatch.from_arrays([pa.DictionaryArray.from_arrays(numbers, values)], ["value"])
-    ranges = list(slices(batch.slice(1), [0]))
+    ranges = list(row_ranges(batch.slice(1), [0]))
     assert {stop - start for start, stop in ranges} == {1_562, 1_563}
     assert (ranges[0][0], ranges[-1][1]) == (0, 99_999)
 
@@ -69,20 +69,20 @@ def test_dictionary_value_counts_for_each_of_its_rows() -> None:
     numbers = pa.array([0, 0, None, 1, 1, None], pa.int8())
     column = pa.DictionaryArray.from_arrays(numbers, huge(2, 3_000_000))
     batch = pa.RecordBatch.from_arrays([column, huge(6, 1_500_000)], ["value", "key"])
-    assert list(slices(batch, [0])) == [(0, 1), (1, 3), (3, 4), (4, 6)]
-    assert list(slices(batch, [0, 1])) == [(n, n + 1) for n in range(6)]
+    assert list(row_ranges(batch, [0])) == [(0, 1), (1, 3), (3, 4), (4, 6)]
+    assert list(row_ranges(batch, [0, 1])) == [(n, n + 1) for n in range(6)]
     decoded = [len(part.columns.value or ()) for part in read_chunks(batch, roles(), SystemClock())]
     assert decoded == [1, 2, 1, 2]
 
 
 def test_rows_of_a_few_bytes_are_sliced() -> None:
     batch = pa.RecordBatch.from_arrays([pa.nulls(MAX_SLICE_ROWS + 2, pa.binary())], ["value"])
-    assert [stop - start for start, stop in slices(batch, [0])] == [MAX_SLICE_ROWS // 2 + 1] * 2
+    assert [stop - start for start, stop in row_ranges(batch, [0])] == [MAX_SLICE_ROWS // 2 + 1] * 2
 
 
 def test_slice_has_at_most_the_maximum_number_of_rows() -> None:
     batch = pa.RecordBatch.from_arrays([pa.nulls(MAX_SLICE_ROWS, pa.binary())], ["value"])
-    assert list(slices(batch, [0])) == [(0, MAX_SLICE_ROWS)]
+    assert list(row_ranges(batch, [0])) == [(0, MAX_SLICE_ROWS)]
 
 
 def test_large_arrow_batch_is_never_converted_as_a_whole() -> None:
@@ -100,7 +100,7 @@ def test_large_arrow_batch_is_never_converted_as_a_whole() -> None:
 
 def test_single_row_is_the_minimum_slice() -> None:
     batch = pa.RecordBatch.from_arrays([huge(3, 1_500_000_000)], ["value"])
-    assert list(slices(batch, [0])) == [(0, 1), (1, 2), (2, 3)]
+    assert list(row_ranges(batch, [0])) == [(0, 1), (1, 2), (2, 3)]
     parts = list(read_chunks(batch, roles(), SystemClock()))
     assert [len(part) for part in parts] == [1, 1, 1]
 
@@ -177,4 +177,4 @@ def test_slice_may_have_the_maximum_size(more: int, count: int) -> None:
     value = b"." * (MAX_SLICE_BYTES - offsets - 1 + more)
     batch = pa.RecordBatch.from_arrays([pa.array([value, b"."], pa.binary())], ["value"])
     assert batch.nbytes == MAX_SLICE_BYTES + more
-    assert len(list(slices(batch, [0]))) == count
+    assert len(list(row_ranges(batch, [0]))) == count

@@ -24,7 +24,7 @@ from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import commit_messages
 from spark_kafka_sink.spark.writers.commit_messages import (
     CommitMessage,
-    committed_report,
+    complete_report,
     finished_report,
 )
 from spark_kafka_sink.spark.writers.map_task import run_task
@@ -76,13 +76,13 @@ def test_messages_of_tasks_are_small_and_summed() -> None:
     report = builder.build(TaskInfo(), 10)
     data = pickle.dumps(CommitMessage(report))
     assert len(data) < 20_000
-    assert committed_report([pickle.loads(data)] * 3) == DeliveryReport.merge_all([report] * 3)
+    assert complete_report([pickle.loads(data)] * 3) == DeliveryReport.merge_all([report] * 3)
     assert pickle.dumps(pickle.loads(data)) == data
 
 
 def test_slowest_task_start_counts() -> None:
     messages = [replace(KNOWN, startup_ms=ms) for ms in (0, 900, 700)]
-    assert committed_report(messages).startup_ms == 900
+    assert complete_report(messages).startup_ms == 900
     assert finished_report((None,)).startup_ms == 0
 
 
@@ -100,7 +100,7 @@ def test_reports_merged_one_by_one_contain_no_error(monkeypatch: pytest.MonkeyPa
 
 def test_reports_that_cannot_be_merged_are_counted() -> None:
     broken = CommitMessage(PackedReport(b"?", b"?"))
-    report = committed_report([KNOWN, broken, KNOWN])
+    report = complete_report([KNOWN, broken, KNOWN])
     assert report.tasks == 2
     assert report.error.startswith("1 of 3 tasks' reports cannot be merged: error ")
 
@@ -131,7 +131,7 @@ def test_topic_recreated_between_tasks_fails_the_write() -> None:
 
 def test_topics_with_one_id_each_are_accepted() -> None:
     messages = [_wrote("t", FIRST, 70, 1_000), _wrote("u", SECOND, 6, 2_000)] * 2
-    assert committed_report(messages).tasks == 4
+    assert complete_report(messages).tasks == 4
 
 
 @pytest.mark.parametrize(

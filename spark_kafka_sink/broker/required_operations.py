@@ -94,7 +94,7 @@ If the field is null or missing, the operation is not required.
 """
 
 
-class Right(NamedTuple):
+class RequiredOperation(NamedTuple):
     """An operation on a resource."""
 
     operation: AclOperation
@@ -102,22 +102,24 @@ class Right(NamedTuple):
     name: str
 
 
-def request_rights(api: ApiKey, request: Any) -> Iterator[Right]:
-    """Yield the rights that the whole request requires."""
+def operations_on_request(api: ApiKey, request: Any) -> Iterator[RequiredOperation]:
+    """Yield the operations that the whole request requires."""
     if api == ApiKey.INIT_PRODUCER_ID and request.transactional_id is None:
-        yield Right(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+        yield RequiredOperation(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
     if api == ApiKey.ADD_PARTITIONS_TO_TXN and hasattr(request, "transactions"):
-        yield Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        yield RequiredOperation(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     if api == ApiKey.FIND_COORDINATOR and hasattr(request, "key"):
-        yield from item_rights(api, request, request.key, None)
+        yield from operations_on_item(api, request, request.key, None)
     for operation, type_, field in OF_REQUEST.get(api, ()):
         name = getattr(request, field, None) if field else CLUSTER_NAME
         if name is not None:
-            yield Right(operation, type_, name)
+            yield RequiredOperation(operation, type_, name)
 
 
-def item_rights(api: ApiKey, request: Any, item: Any, topic: str | None) -> Iterator[Right]:
-    """Yield the rights that an item requires. If the item is a topic, `topic` is its name."""
+def operations_on_item(
+    api: ApiKey, request: Any, item: Any, topic: str | None
+) -> Iterator[RequiredOperation]:
+    """Yield the operations that an item requires. If the item is a topic, `topic` is its name."""
     for operation, known_type in OF_ITEMS[api]:
         type_ = known_type
         if type_ is ResourceType.TOPIC:
@@ -129,7 +131,7 @@ def item_rights(api: ApiKey, request: Any, item: Any, topic: str | None) -> Iter
         else:
             type_, name = _resource_of(request, item)
         if name is not None:
-            yield Right(operation, type_, name)
+            yield RequiredOperation(operation, type_, name)
 
 
 def _resource_of(request: Any, item: Any) -> tuple[ResourceType, str]:

@@ -1,6 +1,6 @@
 """The broker's event loop, which receives requests, dispatches them and sends responses.
 
-`Server` runs the loop. With a local storage, requests are handled on the loop's thread. With a
+`EventLoop` runs the loop. With a local storage, requests are handled on the loop's thread. With a
 remote storage, requests that might wait for the storage run on a second thread (`RequestThread`).
 `for_other_threads` allows this second thread to close, open, mute and unmute nodes.
 """
@@ -78,7 +78,7 @@ def for_other_threads(sockets: SocketServer, lock: StateLock) -> NodeSockets:
 
 
 @dataclass(slots=True, eq=False)
-class Server:
+class EventLoop:
     """Serves the connections of all nodes until `stop` is called.
 
     `stop` is thread-safe. All other methods are only for the thread that runs the loop. This thread
@@ -164,7 +164,7 @@ class Server:
             if frame is None:
                 break
             try:
-                request = self._dispatcher.read(frame, connection)
+                request = self._dispatcher.decode(frame, connection)
                 if request is not None:
                     self._dispatch(connection, *request)
             except Exception as error:  # noqa: BLE001 - other clients must not be affected

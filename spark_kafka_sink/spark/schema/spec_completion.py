@@ -93,13 +93,13 @@ def with_schemas(
         SchemaRegistryError: the registry cannot be reached, or rejects the schema.
     """
     if start is None:
-        return _completed(roles, schema, config)
+        return _complete(roles, schema, config)
     # A dry run has no ids; a foreachBatch function can write to several topics.
     key = (start.name, roles, schema.json(), config.formats, config.topic, config.dry_run)
     cached = _CACHED_ROLES.get(key)
     if cached is not None and cached.is_valid_for(start):
         return cached.roles
-    completed = _completed(roles, schema, config)
+    completed = _complete(roles, schema, config)
     if start.latest is not None:
         with _lock:
             _CACHED_ROLES.pop(key, None)
@@ -134,10 +134,10 @@ def _parts(
     return (roles.key_spec, formats.key), (roles.value_spec, formats.value)
 
 
-def _completed(roles: ColumnRoles, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
+def _complete(roles: ColumnRoles, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
     with _SpecBuilder(schema, config) as builder:
         drafts = [
-            None if spec is None else builder.numbered(builder.draft(spec, part))
+            None if spec is None else builder.with_field_numbers(builder.draft(spec, part))
             for spec, part in _parts(roles, config)
         ]
         builder.check([draft for draft in drafts if draft is not None])
@@ -196,7 +196,7 @@ class _SpecBuilder:
             return replace(draft, spec=replace(draft.spec, check=check))
         return draft
 
-    def numbered(self, draft: _Draft) -> _Draft:
+    def with_field_numbers(self, draft: _Draft) -> _Draft:
         """Return the draft with a derived Protobuf schema that has the numbers of its subject.
 
         Raises:
@@ -237,7 +237,7 @@ class _SpecBuilder:
         if draft.candidate is None or (auto and self._config.dry_run):
             return draft.spec
         put = self._connected.register if auto else self._connected.lookup
-        return self._identified(draft.spec, draft.part, put(draft.subject, draft.candidate))
+        return self._with_schema_id(draft.spec, draft.part, put(draft.subject, draft.candidate))
 
     def _type(self, spec: EncoderSpec, part: PartFormat) -> pa.StructType:
         """Return the Arrow type of the structs that are serialized."""
@@ -259,7 +259,7 @@ class _SpecBuilder:
             spec = replace(
                 spec, schema=existing.text, message=message_of(part, existing.text), subject=subject
             )
-            spec = self._identified(spec, part, existing)
+            spec = self._with_schema_id(spec, part, existing)
             return _Draft(spec, part, references=existing.references)
         source = source_of(part, type_)
         spec = replace(
@@ -271,7 +271,7 @@ class _SpecBuilder:
         )
         return _Draft(spec, part, CandidateSchema(part.format, source.schema, source.texts))
 
-    def _identified(
+    def _with_schema_id(
         self, spec: EncoderSpec, part: PartFormat, registered: RegisteredSchema
     ) -> EncoderSpec:
         return replace(
