@@ -12,8 +12,10 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
@@ -216,6 +218,18 @@ class World:
         state = self.session.context.state
         self.run(lambda: state.error is not None or not state.incomplete, tick)
         self.session.flush()
+
+    def await_failure(self, tick: float = TICK) -> DeliveryError:
+        """Run until the session fails; check that the error has the status of each lost record."""
+        with pytest.raises(DeliveryError) as caught:
+            self.finish(tick)
+        self.check_accounting()
+        counts: Counter[DeliveryStatus] = Counter()
+        for status in caught.value.statuses:
+            counts[status.status] += status.records
+        lost = {s: n for s, n in self.statuses().items() if s is not DeliveryStatus.PERSISTED}
+        assert counts == lost
+        return caught.value
 
     def fault(self, *faults: Fault | None) -> None:
         """Inject faults into the next Produce requests."""

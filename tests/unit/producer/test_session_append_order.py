@@ -368,7 +368,7 @@ def test_acknowledged_records_are_in_append_order(since_2_5: bool) -> None:
     assert delivered > SEEDS
 
 
-@pytest.mark.parametrize("code", [90, 47])
+@pytest.mark.parametrize("code", [ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch])
 def test_cluster_without_own_epochs_gets_new_producer_ids(
     monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
@@ -392,7 +392,7 @@ def test_cluster_without_own_epochs_gets_new_producer_ids(
     assert sim.cluster.next_producer_id == first_id + 2
 
 
-@pytest.mark.parametrize("code", [90, 47])
+@pytest.mark.parametrize("code", [ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch])
 def test_fenced_producer_without_a_transactional_id_is_named(code: int) -> None:
     sim = World(brokers(since_2_5=True))
     sim.fault(Fault(error=code))

@@ -4,40 +4,41 @@ import time
 from concurrent.futures import Future
 from random import Random
 from threading import Thread
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
-from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
-from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.fake import Fault
 from tests.support.harness.world import World, world
 
 PERSISTED = DeliveryStatus.PERSISTED
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
-LOADING = ErrorCode.coordinator_load_in_progress
 
 
-def fails(sim: World, tick: float = 0.005) -> DeliveryError:
-    """Run until the failure; check that statuses and report agree and contain all records."""
-    with pytest.raises(DeliveryError) as caught:
-        sim.finish(tick)
-    sim.check_accounting()
-    counts: dict[DeliveryStatus, int] = {}
-    for status in caught.value.statuses:
-        counts[status.status] = counts.get(status.status, 0) + status.records
-    assert counts == {s: n for s, n in sim.statuses().items() if s is not PERSISTED}
-    return caught.value
-
-
-@pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 87, 32, 31, 49, 53, 90, 47, 45])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.invalid_topic_exception,
+        ErrorCode.invalid_required_acks,
+        ErrorCode.unsupported_for_message_format,
+        ErrorCode.unsupported_compression_type,
+        ErrorCode.invalid_record,
+        ErrorCode.invalid_timestamp,
+        ErrorCode.cluster_authorization_failed,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.transactional_id_authorization_failed,
+        ErrorCode.producer_fenced,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.out_of_order_sequence_number,
+    ],
+)
 def test_rejection_fails_the_session_and_is_not_persisted(code: int) -> None:
     with world() as sim:
         sim.send_batches(1)
@@ -45,7 +46,7 @@ def test_rejection_fails_the_session_and_is_not_persisted(code: int) -> None:
         sim.fault(Fault(error=code))
         sim.send_batches(4)
         sim.send_batches(2, partition=1)
-        error = fails(sim)
+        error = sim.await_failure()
         assert (error.topic, error.partition) in {("t", 0), ("t", 1)}
         assert sim.statuses()[PERSISTED] >= 3
         assert NOT in sim.statuses()
@@ -56,7 +57,7 @@ def test_unknown_error_leaves_doubt(code: int) -> None:
     with world() as sim:
         sim.fault(Fault(error=code))
         sim.send_batches(3)
-        fails(sim)
+        sim.await_failure()
         assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
 
 
@@ -79,7 +80,7 @@ def test_error_names_the_record_that_is_too_large(codec: str) -> None:
                 spark_partition=3,
             )
         )
-        error = fails(sim)
+        error = sim.await_failure()
         assert isinstance(error, RecordTooLargeError)
         assert error.kafka_error == "MESSAGE_TOO_LARGE"
         assert "row 7,041 of Spark partition 3 (key 'k41') is 4,0" in str(error)
@@ -88,151 +89,12 @@ def test_error_names_the_record_that_is_too_large(codec: str) -> None:
         assert sim.statuses()[PERSISTED] + sim.statuses()[NOT] == 60
 
 
-def test_delivery_timeout_in_the_queue_is_not_persisted() -> None:
-    cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, delivery_timeout_ms=31_000) as sim:
-        cluster.stop(1)
-        sim.send_batches(2)
-        error = fails(sim, 0.25)
-        assert sim.statuses() == {NOT: 6}
-        assert "delivery.timeout.ms" in str(error)
-        assert "refused" in str(error)
-
-
-def test_delivery_timeout_excludes_waiting_for_other_batches_of_the_leader() -> None:
-    """Ten batches, each acknowledged after 20 s: the last one waits longer than the timeout."""
-    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
-        sim.fault(*[Fault(hold=True)] * 10)
-        sim.send_batches(10)
-        for _ in range(10):
-            sim.steps(100, 0.2)
-            sim.cluster.release()
-        sim.finish()
-        sim.check_accounting()
-
-
-def test_delivery_timeout_excludes_throttling() -> None:
-    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
-        sim.fault(*[Fault(throttle_ms=50_000)] * 10)
-        sim.send_batches(10)
-        sim.finish(0.2)
-        sim.check_accounting()
-        assert sim.report().throttle_ms == 500_000
-
-
-@pytest.mark.parametrize("failing", ["rejected", "without response", "without producer id"])
-def test_delivery_timeout_after_failures_includes_throttling_and_names_it(failing: str) -> None:
-    """A quota throttles the rejections of batches, other requests, or those of the producer id."""
-    with world(delivery_timeout_ms=31_000) as sim:
-        if failing == "rejected":
-            sim.fault(*[Fault(error=ErrorCode.not_enough_replicas, throttle_ms=2_000)] * 1_000)
-        else:
-            sim.cluster.throttle_ms = 2_000
-            sim.fault(*[Fault(lose=True)] * 1_000)
-        if failing == "without producer id":
-            sim.cluster.init_errors.extend([LOADING] * 1_000)
-            sim.session.identity.transition_to(ProducerIdState.MISSING)
-        sim.send_batches(1)
-        begun = sim.clock.monotonic()
-        text = str(fails(sim, 0.25))
-        assert sim.clock.monotonic() - begun < 36
-        assert "a quota of the brokers has throttled this task for" in text
-        assert failing != "rejected" or f"task for {sim.report().throttle_ms:,} ms" in text
-
-
-def test_stalled_throttled_broker_is_detected_after_its_pause() -> None:
-    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
-        sim.fault(Fault(throttle_ms=100_000), *[Fault(hold=True)] * 50)
-        sim.send_batches(3)
-        begun = sim.clock.monotonic()
-        error = fails(sim, 0.25)
-        assert 131 <= sim.clock.monotonic() - begun < 165
-        assert "producer_byte_rate" in str(error.hint)
-
-
-def test_throttled_bootstrap_server_does_not_delay_timeout_without_leader() -> None:
-    """Metadata responses have -1 as the missing leader, like the id of the first server."""
-    cluster = FakeCluster(nodes=2, topics={"t": 1})
-    cluster.throttle_ms = 100_000
-    with world(cluster, delivery_timeout_ms=31_000) as sim:
-        cluster.throttle_ms = 0
-        cluster.stop(1)
-        sim.send_batches(1)
-        begun = sim.clock.monotonic()
-        error = fails(sim, 0.25)
-        assert sim.client.metadata.cluster.leader("t", 0) == NO_LEADER
-        assert "delivery.timeout.ms" in str(error)
-        assert 31 <= sim.clock.monotonic() - begun < 36
-
-
-@pytest.mark.parametrize(
-    ("code", "name", "status"),
-    [
-        (2, "CORRUPT_MESSAGE", NOT),
-        (6, "NOT_LEADER", POSSIBLY),
-        (7, "REQUEST_TIMED_OUT", POSSIBLY),
-        (19, "NOT_ENOUGH_REPLICAS", NOT),
-        (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", POSSIBLY),
-    ],
-)
-def test_delivery_timeout_after_rejections_names_the_latest(
-    code: int, name: str, status: DeliveryStatus
-) -> None:
-    """Brokers before 2.4 report any record that they reject as corrupt (KIP-467)."""
-    with world(delivery_timeout_ms=31_000) as sim:
-        sim.fault(*[Fault(error=code)] * 10_000)
-        sim.send_batches(1)
-        error = fails(sim, 0.25)
-        assert f"latest response was {name}" in str(error)
-        assert str(error.kafka_error).startswith(name)
-        assert "delivery.timeout.ms" in str(error)
-        assert ("null key" in str(error.hint)) is (code == 2)
-        assert sim.statuses() == {status: 3}
-
-
-def test_delivery_timeout_in_flight_is_possibly_persisted() -> None:
-    with world(delivery_timeout_ms=31_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
-        sim.fault(Fault(hold=True), *[Fault(hold=True)] * 50)
-        sim.send_batches(8)
-        fails(sim, 0.25)
-        assert sim.statuses() == {PERSISTED: 3, POSSIBLY: 15, NOT: 9}
-
-
-def test_delivery_timeout_before_request_timeout_is_possibly_persisted() -> None:
-    """Batches in flight were sent late: no earlier request has timed out."""
-    times: dict[str, Any] = {
-        "request_timeout_ms": 9_000,
-        "retry_backoff_ms": 6_000,
-        "retry_backoff_max_ms": 6_000,
-    }
-    with world(delivery_timeout_ms=10_000, **times) as sim:
-        sim.fault(Fault(error=ErrorCode.not_enough_replicas), *[Fault(hold=True)] * 5)
-        sim.send_batches(1)
-        fails(sim, 0.05)
-        assert sim.statuses() == {POSSIBLY: 3}
-
-
-@pytest.mark.parametrize("append", [True, False])
-def test_delivery_timeout_after_lost_response_is_possibly_persisted(append: bool) -> None:
-    cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, delivery_timeout_ms=31_000) as sim:
-        sim.fault(Fault(lose=True, error=None if append else 0))
-        sim.send_batches(1)
-        sim.run(lambda: bool(cluster.seen))
-        cluster.stop(1)
-        fails(sim, 0.25)
-        assert sim.statuses() == {POSSIBLY: 3}
-        assert cluster.logs["t", 0].end == (3 if append else 0)
-
-
 @pytest.mark.parametrize("retries", [1, 3])
 def test_retries_are_exhausted(retries: int) -> None:
     with world(retries=retries) as sim:
         sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 10)
         sim.send_batches(1)
-        error = fails(sim)
+        error = sim.await_failure()
         assert len(sim.cluster.seen) == 1 + retries
         assert error.kafka_error == "NOT_ENOUGH_REPLICAS"
         assert sim.statuses() == {NOT: 3}
@@ -248,7 +110,7 @@ def test_batches_in_flight_when_the_session_fails_still_count() -> None:
         sim.steps(1)
         sim.send_batches(1, partition=1)
         sim.steps(1)
-        fails(sim)
+        sim.await_failure()
         assert sim.statuses() == {PERSISTED: 9, NOT: 3}
 
 
@@ -262,7 +124,7 @@ def test_rejected_records_are_in_the_message() -> None:
             )
         )
         sim.send_batches(1)
-        error = fails(sim)
+        error = sim.await_failure()
         assert "record 1: no key" in str(error)
         assert "bad records" in str(error)
 
@@ -273,14 +135,14 @@ def test_failed_compressed_batches_release_their_memory(codec: str) -> None:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
         sim.send_batches(9)
         sim.send([b"open"], partition=2)
-        fails(sim)
+        sim.await_failure()
 
 
 def test_append_after_failure_raises_it_again() -> None:
     with world() as sim:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
         sim.send_batches(1)
-        error = fails(sim)
+        error = sim.await_failure()
         with pytest.raises(DeliveryError) as again:
             sim.session.append(_rows_like(sim))
         assert again.value is error
@@ -324,7 +186,7 @@ def test_sender_crash_reports_every_record() -> None:
         sim.send_batches(3)  # the first batch is sent alone
         sim.steps(3)
         sim.sender.handle_crash(RuntimeError("a bug"))
-        error = fails(sim)
+        error = sim.await_failure()
         assert "the sender thread stopped: RuntimeError: a bug" in str(error)
         assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
 
@@ -340,6 +202,6 @@ def test_codec_error_fails_the_session_and_reports_every_record(
         sim.finish()
         monkeypatch.setattr(ProducerBatch, "compress_records", compress_records)
         sim.send_batches(2)
-        error = fails(sim)
+        error = sim.await_failure()
         assert "compression failed: no room" in str(error)
         assert sim.statuses() == {PERSISTED: 3, NOT: 6}

@@ -271,7 +271,16 @@ def test_two_partitions_bump_at_the_last_epoch() -> None:
         assert sim.statuses() == {PERSISTED: 12}
 
 
-@pytest.mark.parametrize("code", [15, 14, 16, 7, 51])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
+        ErrorCode.request_timed_out,
+        ErrorCode.concurrent_transactions,
+    ],
+)
 def test_producer_id_request_is_retried(code: int) -> None:
     cluster = FakeCluster(topics={"t": 1})
     cluster.init_errors.extend([code] * 3)

@@ -131,7 +131,7 @@ def test_accepted_batch_behind_a_rejected_one_fails_the_transaction(sim: World) 
     assert caught.value.kafka_error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
-@pytest.mark.parametrize("code", [10, 87])
+@pytest.mark.parametrize("code", [ErrorCode.message_too_large, ErrorCode.invalid_record])
 def test_halves_keep_their_sequences(sim: World, code: int) -> None:
     sim.fault(None, Fault(error=code))
     values = sim.send_batches(5)

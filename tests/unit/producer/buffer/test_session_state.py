@@ -1,0 +1,81 @@
+"""The waits of the writer, and the errors that end them."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.buffer.session_state import SessionState
+
+SOON = 5.0
+
+
+def nothing() -> None: ...
+
+
+@pytest.fixture
+def state() -> SessionState:
+    return SessionState(SystemClock(), nothing, nothing)
+
+
+@pytest.fixture
+def writer() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def test_wait_ends_on_notification(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    waits, done = Event(), Event()
+
+    def is_done() -> bool:
+        waits.set()
+        return done.is_set()
+
+    waiting = writer.submit(state.wait_for, is_done, SOON)
+    assert waits.wait(SOON)
+    done.set()
+    state.notify()
+    assert waiting.result(SOON)
+
+
+def test_first_error_ends_all_waits(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    first = DeliveryError("first")
+    waiting = writer.submit(state.wait_for, lambda: False, SOON)
+    state.fail(first)
+    state.fail(DeliveryError("second"))
+    assert waiting.exception(SOON) is first
+    assert state.error is first
+    for call in (state.raise_error, lambda: state.wait_for(lambda: True, SOON)):
+        with pytest.raises(DeliveryError) as caught:
+            call()
+        assert caught.value is first
+
+
+def test_flush_fails_if_no_batch_completes(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    state.add_incomplete(3)
+    started = time.monotonic()
+    waiting = writer.submit(state.wait_until_complete, 0.4)
+    time.sleep(0.2)  # half of the time without progress
+    state.complete()
+    state.add_throttle_pause(200)
+    caught = waiting.exception(SOON)
+    assert isinstance(caught, DeliveryError)
+    assert "2 batches made no progress" in str(caught)
+    assert time.monotonic() - started > 0.75
+    assert state.error is caught
+
+
+def test_failed_batch_is_not_a_success(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    """Between the failure of the last batch and the session's error, nothing is incomplete."""
+    state.add_incomplete(1)
+    waiting = writer.submit(state.wait_until_complete, SOON)
+    state.expect_error()
+    state.complete()
+    with pytest.raises(TimeoutError):
+        waiting.result(0.02)
+    state.fail(DeliveryError("failed"))
+    assert isinstance(waiting.exception(SOON), DeliveryError)
