@@ -11,12 +11,12 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics import broker_queries, connection_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
-from spark_kafka_sink.formats.registry.registry import CandidateSchema, Registry
-from spark_kafka_sink.formats.registry.schemas_and_subjects import (
-    configured_source,
-    message_of,
-    subject_of,
+from spark_kafka_sink.formats.registry.configured_schemas import (
+    configured_schema,
+    message_name,
 )
+from spark_kafka_sink.formats.registry.registry import CandidateSchema, Registry
+from spark_kafka_sink.formats.registry.subjects import subject_of
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
     QueuedRequest,
@@ -253,18 +253,18 @@ def _judge_schema(
 ) -> Finding:
     if config.chooses_version:
         subject = subject_of(config, part, topic, None)
-        registered = registry.existing(subject, part.format)
-        message_of(part, registered.text)
+        registered = registry.fetch_selected_schema(subject, part.format)
+        message_name(part, registered.text)
         return Finding.ok(
             CheckStep.REGISTRY, f"subject {subject} has the schema with id {registered.id}"
         )
-    source = configured_source(part)
+    source = configured_schema(part)
     subject = subject_of(config, part, topic, source)
     if source is None:
         return _judge_subject(subject, exists=registry.has_versions(subject), config=config)
-    candidate = CandidateSchema(part.format, source.schema, source.texts)
+    candidate = CandidateSchema(part.format, source.text, source.texts)
     if config.auto_register:
-        return Finding.ok(CheckStep.REGISTRY, registry.check(subject, candidate))
+        return Finding.ok(CheckStep.REGISTRY, registry.check_compatibility(subject, candidate))
     registered = registry.lookup(subject, candidate)
     return Finding.ok(
         CheckStep.REGISTRY, f"subject {subject} has the schema with id {registered.id}"

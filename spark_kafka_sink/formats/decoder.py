@@ -13,12 +13,12 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
-from spark_kafka_sink.formats.encoder_spec import SchemaSource
+from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
+from spark_kafka_sink.formats.protobuf.protobuf_compiler import add_known_imports
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
 from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
-from spark_kafka_sink.formats.protobuf.protobuf_source import completed
-from spark_kafka_sink.formats.registry.schemas_and_subjects import configured_source
+from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -60,7 +60,7 @@ class DecodedRecord(NamedTuple):
 def decode_records(
     records: Iterable[ConsumerRecord],
     config: SinkConfig,
-    known: Mapping[str, SchemaSource] | None = None,
+    known: Mapping[str, UnregisteredSchema] | None = None,
 ) -> list[DecodedRecord]:
     """Return records with decoded keys and values.
 
@@ -84,15 +84,15 @@ def decode_records(
 
 
 class _Decoder:
-    def __init__(self, config: SinkConfig, known: Mapping[str, SchemaSource]) -> None:
+    def __init__(self, config: SinkConfig, known: Mapping[str, UnregisteredSchema]) -> None:
         formats = config.formats
         self._parts = {} if formats is None else {"key": formats.key, "value": formats.value}
         self._known = dict(known)
         for name, part in self._parts.items():
-            source = None if part.format is Format.RAW else configured_source(part)
-            if source is not None:
-                self._known[name] = source
-        self._sources: dict[tuple[bytes, tuple[int, ...]], SchemaSource] = {}
+            schema = None if part.format is Format.RAW else configured_schema(part)
+            if schema is not None:
+                self._known[name] = schema
+        self._schemas: dict[tuple[bytes, tuple[int, ...]], UnregisteredSchema] = {}
         self.registry: Registry | None = None
         registry = None if formats is None else formats.registry
         if registry is not None and not registry.is_mock:
@@ -115,8 +115,8 @@ class _Decoder:
             return data
         try:
             header = dict(record.headers).get(f"__{name}_schema_id")
-            source, payload = self._unframed(part, data, header)
-            return decode(part.format, source, payload)
+            schema, payload = self._unframed(part, data, header)
+            return decode(part.format, schema, payload)
         except KafkaProdError:
             raise
         except Exception as error:  # noqa: BLE001 - the libraries raise errors of many kinds
@@ -128,10 +128,10 @@ class _Decoder:
 
     def _unframed(
         self, part: PartFormat, data: bytes, header: bytes | None
-    ) -> tuple[SchemaSource | None, bytes]:
+    ) -> tuple[UnregisteredSchema | None, bytes]:
         """Return the schema of a key or value, and its payload without framing."""
         if not part.format.has_registry:
-            return self._source(part), data
+            return self._known_schema(part), data
         framing, payload = (data, data[_ID_BYTES:]) if header is None else (header, data)
         length = _ID_BYTES if header is None else _GUID_BYTES
         if len(framing) < length or framing[0] != (header is not None):
@@ -141,32 +141,32 @@ class _Decoder:
             indexes, after_indexes = read_indexes(framing[length:])
             payload = after_indexes if header is None else data
         if self.registry is None:
-            return self._source(part), payload
+            return self._known_schema(part), payload
         return self._registered(self.registry, part.format, framing[1:length], indexes), payload
 
     def _registered(
         self, registry: Registry, format_: Format, identifier: bytes, indexes: tuple[int, ...]
-    ) -> SchemaSource:
+    ) -> UnregisteredSchema:
         key = (identifier, indexes)
-        if key not in self._sources:
-            text, message = registry.schema_text(identifier, format_), None
+        if key not in self._schemas:
+            text, message = registry.fetch_schema_text(identifier, format_), None
             if indexes:
                 main = ProtoSchema.parse(text).main
                 message = next(name for name, path in main.items() if path == indexes)
-            self._sources[key] = SchemaSource(text, "", message)
-        return self._sources[key]
+            self._schemas[key] = UnregisteredSchema(text, "", message)
+        return self._schemas[key]
 
-    def _source(self, part: PartFormat) -> SchemaSource | None:
-        source = self._known.get(part.part)
-        if source is None and part.format.payload is not Format.JSON:
+    def _known_schema(self, part: PartFormat) -> UnregisteredSchema | None:
+        schema = self._known.get(part.part)
+        if schema is None and part.format.payload is not Format.JSON:
             raise ConfigError(
                 f"the schema of the {part.part} is not known: it was derived from the columns",
                 hint=f"Use assert_written(), or set {part.part}.schema or {part.part}.schema.file.",
             )
-        return source
+        return schema
 
 
-def decode(format_: Format, source: SchemaSource | None, payload: bytes) -> Any:
+def decode(format_: Format, schema: UnregisteredSchema | None, payload: bytes) -> Any:
     """Return a payload without framing as a dict.
 
     Raises:
@@ -175,12 +175,12 @@ def decode(format_: Format, source: SchemaSource | None, payload: bytes) -> Any:
     """
     if format_.payload is Format.JSON:
         return json.loads(payload)
-    assert source is not None
+    assert schema is not None
     if format_.payload is Format.AVRO:
-        if format_.has_registry and AvroSchema.parse(source.schema).kind == "bytes":
+        if format_.has_registry and AvroSchema.parse(schema.text).kind == "bytes":
             return payload  # See `avro_encoder.compile_spec`.
-        return _avro(source.schema)(payload)
-    return _protobuf(source.schema, source.message or "")(payload)
+        return _avro(schema.text)(payload)
+    return _protobuf(schema.text, schema.message or "")(payload)
 
 
 @lru_cache(maxsize=64)
@@ -225,11 +225,13 @@ def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
 
-    from spark_kafka_sink.formats.protobuf.protobuf_text import accepted  # needs Google's runtime
+    from spark_kafka_sink.formats.protobuf.protobuf_printer import (
+        make_loadable,  # needs Google's runtime
+    )
 
     pool: Any = descriptor_pool.DescriptorPool()
-    for file in completed(files_of(schema)):
-        pool.AddSerializedFile(accepted(file.data))
+    for file in add_known_imports(files_of(schema)):
+        pool.AddSerializedFile(make_loadable(file.data))
     type_ = pool.FindMessageTypeByName(message)
     kind = message_factory.GetMessageClass(type_)
     return lambda payload: _plain(type_, kind.FromString(payload))

@@ -80,17 +80,17 @@ class EncoderSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaSource:
-    """A schema that is not yet in the registry, or does not need a registry.
+class UnregisteredSchema:
+    """A schema that is not in the registry yet, or does not need a registry.
 
     Attributes:
-        schema: as in `EncoderSpec`.
+        text: as `schema` in `EncoderSpec`.
         name: full name of the record, for the subject strategies.
         message: as in `EncoderSpec`.
         texts: names and texts of the Protobuf files that the options contain as text.
     """
 
-    schema: str
+    text: str
     name: str
     message: str | None = None
     texts: tuple[tuple[str, str], ...] = ()
@@ -99,14 +99,14 @@ class SchemaSource:
 class _FormatModule(Protocol):
     """The interface of each format's module."""
 
-    def derive(self, type_: pa.StructType, name: str, namespace: str) -> SchemaSource: ...
+    def derive(self, type_: pa.StructType, name: str, namespace: str) -> UnregisteredSchema: ...
 
     def compile_spec(self, spec: EncoderSpec, type_: pa.StructType) -> RowEncoder: ...
 
 
 def derive_schema(
     format_: Format, type_: pa.StructType, name: str, namespace: str = ""
-) -> SchemaSource:
+) -> UnregisteredSchema:
     """Derive the schema of a format from a DataFrame's columns.
 
     Args:

@@ -116,9 +116,9 @@ def test_java_reads_big_decimals(spark: SparkSession, precision: int, scale: int
     rows = [{"a": value, "n": value} for value in values]
     array: Any = pa.array(rows, pa.struct([("a", type_), ("n", type_)]))
     spec = EncoderSpec(format=Format.AVRO, schema=text)
-    faults = EncodingErrors(len(array))
-    encoded = compile_encoder(spec, array.type).encode(array, faults)
-    assert not faults
+    errors = EncodingErrors(len(array))
+    encoded = compile_encoder(spec, array.type).encode(array, errors)
+    assert not errors
     jvm: Any = spark._jvm
     avro = jvm.org.apache.avro
     parsed = avro.Schema.Parser().parse(text)

@@ -516,7 +516,7 @@ def _json(type_: pa.StructType, value: Any) -> str:
 
 def _avro(type_: pa.StructType, _value: Any) -> str:
     derived = derive_schema(Format.AVRO, type_, "Value")
-    return _avro_name(json.loads(derived.schema)["fields"][0]["type"])
+    return _avro_name(json.loads(derived.text)["fields"][0]["type"])
 
 
 def _avro_name(schema: Any) -> str:
@@ -532,7 +532,7 @@ def _avro_name(schema: Any) -> str:
 
 def _protobuf(type_: pa.StructType, _value: Any) -> str:
     derived = derive_schema(Format.PROTOBUF, type_, "Value")
-    schema = ProtoSchema.parse(derived.schema)
+    schema = ProtoSchema.parse(derived.text)
     return _proto_name(schema, schema.message(None).fields[0])
 
 

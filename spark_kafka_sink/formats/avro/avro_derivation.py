@@ -10,7 +10,7 @@ from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
 from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
 from spark_kafka_sink.formats.columns.name_rules import NameRules
-from spark_kafka_sink.formats.encoder_spec import SchemaSource
+from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ _DERIVED: Final[dict[ColumnKind, Any]] = {
 """Avro types by column kind. A pair contains the types for at most 32 bits and for 64 bits."""
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
+def derive(type_: pa.StructType, name: str, namespace: str) -> UnregisteredSchema:
     """Derive the schema of a record; see `encoder_spec.derive_schema`.
 
     A nullable column becomes a union of null and its type, with null as default, so that a registry
@@ -44,7 +44,9 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
     full_name = _NAMES.check_record(name, namespace)
     check_full_name(full_name)
     schema = _record_schema(ColumnType.of(type_, name=name), namespace)
-    return SchemaSource(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
+    return UnregisteredSchema(
+        json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name
+    )
 
 
 def _record_schema(column: ColumnType, namespace: str) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def _is_single(schema: AvroSchema) -> bool:
 def _bare_bytes(column: ColumnType) -> CellWriter:
     if column.kind not in (ColumnKind.BYTES, ColumnKind.TEXT):
         raise unsupported_error(column, "Avro bytes with a schema registry")
-    return lambda cells, out: out.append_column(cells.strings())
+    return lambda cells, out: out.append_column(cells.binary_values())
 
 
 def _field_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
@@ -312,7 +312,7 @@ def _write_first_fitting(
 
     A value that fits no branch is an error of its row.
     """
-    valid = cells.valid()
+    valid = cells.valid_mask()
     if null is None:
         cells.fail_nulls(path)
     elif valid is not None:
@@ -344,7 +344,7 @@ def _write_member(
     is_null = np.ones(len(cells), np.bool_)
     for number, (branch, write_cells) in enumerate(branches):
         member = cells.field(number)
-        valid = member.valid()
+        valid = member.valid_mask()
         is_member = np.ones(len(cells), np.bool_) if valid is None else valid
         cells.fail(is_member & ~is_null, path, "has several members of the union")
         write_valid(write_cells, member, out, branch)
@@ -359,7 +359,7 @@ def _write_nullable(
     write_cells: CellWriter, branch: bytes, null: bytes, cells: Cells, out: RowWriter
 ) -> None:
     """Append a union value: the number of its branch, then the value."""
-    valid = cells.valid()
+    valid = cells.valid_mask()
     if valid is None:
         out.append_constant(branch)
     else:
@@ -368,14 +368,14 @@ def _write_nullable(
 
 
 def _write_uuid(path: str, cells: Cells, out: RowWriter) -> None:
-    is_uuid: Any = pc.match_substring_regex(cells.strings(), UUID_TEXT)
+    is_uuid: Any = pc.match_substring_regex(cells.binary_values(), UUID_TEXT)
     cells.fail(~np.asarray(is_uuid.fill_null(True)), path, "is not a UUID")
     write_bytes(path, cells, out, is_zigzag=True)
 
 
 def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
     """Append the 16 bytes of UUIDs that are texts."""
-    texts: Any = cells.strings()
+    texts: Any = cells.binary_values()
     is_uuid: Any = pc.match_substring_regex(texts, UUID_TEXT).fill_null(False)
     cells.fail(~np.asarray(is_uuid), path, "is not a UUID")
     digits = bytes_of(pc.if_else(is_uuid, texts, _ZERO_UUID)).tobytes().decode()
@@ -384,7 +384,7 @@ def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
 
 
 def _write_fixed(size: int, path: str, cells: Cells, out: RowWriter) -> None:
-    column = cells.strings()
+    column = cells.binary_values()
     lengths = np.asarray(pc.binary_length(column).fill_null(size))
     cells.fail(lengths != size, path, f"is not {size} bytes long")
     out.append_column(column)

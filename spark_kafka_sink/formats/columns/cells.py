@@ -44,7 +44,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self.array)
 
-    def valid(self) -> Mask | None:
+    def valid_mask(self) -> Mask | None:
         """Return a mask of the non-null entries, or None if there are no nulls."""
         if not self.array.null_count:
             return None
@@ -53,18 +53,18 @@ class Cells:
     def fail(self, bad: Mask, path: str, problem: str) -> None:
         """Record `problem` for the rows of the entries in `bad`, except null entries."""
         if bad.any():
-            valid = self.valid()
+            valid = self.valid_mask()
             self.errors.add(self._rows(bad if valid is None else bad & valid), path, problem)
 
     def fail_nulls(self, path: str) -> None:
         """Record the rows of null entries as errors."""
-        valid = self.valid()
+        valid = self.valid_mask()
         if valid is not None:
             self.errors.add(self._rows(~valid), path, "is null, but must not be")
 
     def without_nulls(self) -> Cells:
         """Return the entries that are not null."""
-        valid = self.valid()
+        valid = self.valid_mask()
         if valid is None:
             return self
         return Cells(self.array.drop_null(), self.errors, self._rows(valid))
@@ -110,7 +110,7 @@ class Cells:
         kind = "f" if pa.types.is_floating(type_) else "i"
         dtype = np.dtype(f"{kind}{type_.bit_width // 8}")
         numbers = self.raw_bytes(dtype.itemsize).view(dtype)[:, 0]
-        valid = self.valid()
+        valid = self.valid_mask()
         kept: NDArray[Any] = numbers if valid is None else np.where(valid, numbers, dtype.type(0))
         return kept
 
@@ -127,13 +127,13 @@ class Cells:
         start = self.array.offset * width
         return whole[start : start + len(self.array) * width].reshape(-1, width)
 
-    def strings(self) -> pa.BinaryArray:
+    def binary_values(self) -> pa.BinaryArray:
         """Return strings or binary values as binary with 32-bit offsets. Nulls stay null."""
         return read_bytes(self.array)
 
-    def utf8(self, path: str) -> pa.BinaryArray:
+    def utf8_values(self, path: str) -> pa.BinaryArray:
         """Return strings as binary. Strings that are not UTF-8 are errors."""
-        column = self.strings()
+        column = self.binary_values()
         if bytes_of(column).max(initial=0) > _ASCII:
             bad = np.zeros(len(column), np.bool_)
             _mark_invalid(column, bad)

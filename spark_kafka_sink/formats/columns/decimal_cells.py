@@ -29,7 +29,7 @@ class DecimalCells:
         """Return the decimals of a decimal128 column."""
         words = cells.raw_bytes(16).view(np.int64)
         low, high = words[:, 0], words[:, 1]
-        valid = cells.valid()
+        valid = cells.valid_mask()
         if valid is not None:
             low, high = low * valid, high * valid
         return cls(cells, low, high)

@@ -38,7 +38,7 @@ _keep_heap_top()
 
 def write_valid(write_cells: CellWriter, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
     """Append `before` and the value of each cell that is not null, and nothing for null cells."""
-    valid = cells.valid()
+    valid = cells.valid_mask()
     if valid is None:
         out.append_constant(before)
         write_cells(cells, out)
@@ -83,7 +83,7 @@ class RowEncoder:
         cells = Cells(values, errors)
         if self.is_single:
             cells = cells.field(0)
-        valid, cells = cells.valid(), cells.without_nulls()
+        valid, cells = cells.valid_mask(), cells.without_nulls()
         out = RowWriter(len(cells))
         out.append_constant(self.prefix)
         self.root(cells, out)

@@ -46,7 +46,7 @@ def write_bytes(
     text_path: str | None, cells: Cells, out: RowWriter, *, is_zigzag: bool = False
 ) -> None:
     """Append each value, preceded by its length. With `text_path`, the values must be UTF-8."""
-    column = cells.strings() if text_path is None else cells.utf8(text_path)
+    column = cells.binary_values() if text_path is None else cells.utf8_values(text_path)
     out.append_sized(column, is_zigzag=is_zigzag)
 
 
@@ -55,7 +55,7 @@ def write_symbol(
 ) -> None:
     """Append the number of each enum symbol. Unknown symbols are errors."""
     names = pa.array([symbol.encode() for symbol in numbers], pa.binary())
-    indices: Any = pc.index_in(cells.strings(), value_set=names)
+    indices: Any = pc.index_in(cells.binary_values(), value_set=names)
     cells.fail(np.asarray(indices.is_null()), path, "is not in the enum")
     values = np.array([*numbers.values(), 0], np.int64).take(np.asarray(indices.fill_null(0)))
     out.append_varints(zigzag(values) if is_zigzag else values.view(np.uint64))

@@ -23,7 +23,7 @@ from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.columns.cells import bytes_of
 from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
-from spark_kafka_sink.formats.encoder_spec import SchemaSource
+from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
 from spark_kafka_sink.formats.encoding.row_encoder import CellWriter, RowEncoder, write_valid
@@ -113,7 +113,7 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
 
 
 def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
-    out.append_column(_escaped(cells.utf8(path)))
+    out.append_column(_escaped(cells.utf8_values(path)))
 
 
 def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
@@ -134,7 +134,7 @@ def _write_interval(cells: Cells, out: RowWriter) -> None:
 
 
 _QUOTED: Final[dict[ColumnKind, CellWriter]] = {
-    ColumnKind.BYTES: lambda cells, out: out.append_column(_base64_column(cells.strings())),
+    ColumnKind.BYTES: lambda cells, out: out.append_column(_base64_column(cells.binary_values())),
     ColumnKind.DATE: lambda cells, out: write_dates(out, cells.integers()),
     ColumnKind.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
     ColumnKind.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
@@ -170,7 +170,7 @@ def _write_map(key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter)
 
 def _write_or_null(write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
     write_valid(write_cells, cells, out)
-    valid = cells.valid()
+    valid = cells.valid_mask()
     if valid is not None:
         out.append_either(~valid, b"null")
 
@@ -208,7 +208,7 @@ def _write_field(
     name: bytes, write_cells: CellWriter, field: Cells, out: RowWriter, before: Mask | None
 ) -> Mask | None:
     """Append a field unless it is null. Return the rows in which a field precedes the next one."""
-    valid = field.valid()
+    valid = field.valid_mask()
     if before is None:
         write_valid(write_cells, field, out, b"," + name)
         return None
@@ -273,13 +273,13 @@ class _Compiler:
 def names_of(key: ColumnType, cells: Cells) -> pa.BinaryArray:
     """Return map keys, which are not timestamps with time zone, as names of JSON fields."""
     if key.kind is ColumnKind.TEXT:
-        return cells.strings()
+        return cells.binary_values()
     out = RowWriter(len(cells))
     _Compiler("UTC", writes_nulls=False).name(key)(cells, out)
     return out.join()
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
+def derive(type_: pa.StructType, name: str, namespace: str) -> UnregisteredSchema:
     """Derive a JSON Schema; see `encoder_spec.derive_schema`.
 
     Objects are closed (`additionalProperties` is false), so that a registry accepts a new optional
@@ -289,7 +289,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> SchemaSource:
     _Compiler("UTC", writes_nulls=False).writer_of(column)
     full_name = f"{namespace}.{name}" if namespace else name
     schema = {"$schema": _SCHEMA_VERSION, "title": full_name, **_schema_of(column)}
-    return SchemaSource(json.dumps(schema, separators=(",", ":")), full_name)
+    return UnregisteredSchema(json.dumps(schema, separators=(",", ":")), full_name)
 
 
 def _schema_of(column: ColumnType) -> dict[str, Any]:

@@ -11,6 +11,6 @@ In reading order:
 - `protobuf_numbers`: the numbers of a derived message's fields, as in earlier versions
 - `protobuf_derivation`: derive a Protobuf message from columns
 - `protobuf_encoder`: Protobuf's binary encoding
-- `protobuf_source`: read Protobuf schemas, and compile `.proto` text, on the driver
-- `protobuf_text`: print Protobuf schemas as `.proto` text, on the driver
+- `protobuf_compiler`: read Protobuf schemas, and compile `.proto` text, on the driver
+- `protobuf_printer`: print Protobuf schemas as `.proto` text, on the driver
 """

@@ -10,8 +10,12 @@ from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
 from spark_kafka_sink.formats.columns.name_rules import NameRules
-from spark_kafka_sink.formats.encoder_spec import SchemaSource
-from spark_kafka_sink.formats.protobuf.protobuf_numbers import FieldType, Versions, numbering
+from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
+from spark_kafka_sink.formats.protobuf.protobuf_numbers import (
+    FieldType,
+    Versions,
+    assign_field_numbers,
+)
 from spark_kafka_sink.formats.protobuf.protobuf_schema import DURATION, TIMESTAMP
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
@@ -28,7 +32,7 @@ _FILES: Final = {
     TIMESTAMP: "google/protobuf/timestamp.proto",
     DURATION: "google/protobuf/duration.proto",
 }
-_KINDS: Final = {
+_PROTO_TYPES: Final = {
     ColumnKind.BOOLEAN: ProtoType.BOOL,
     ColumnKind.DECIMAL: ProtoType.STRING,
     ColumnKind.TEXT: ProtoType.STRING,
@@ -38,7 +42,7 @@ _KINDS: Final = {
     ColumnKind.LOCAL_TIMESTAMP: ProtoType.INT64,
 }
 """Dates are encoded as days; timestamps without time zone and times of day as microseconds."""
-_SIZED_KINDS: Final = {
+_SIZED_PROTO_TYPES: Final = {
     ColumnKind.INTEGER: (ProtoType.INT32, ProtoType.INT64),
     ColumnKind.FLOAT: (ProtoType.FLOAT, ProtoType.DOUBLE),
 }
@@ -55,14 +59,16 @@ _KEYS: Final = (
 
 def derive(
     type_: pa.StructType, name: str, namespace: str, versions: Iterable[str] = ()
-) -> SchemaSource:
+) -> UnregisteredSchema:
     """Derive the descriptor of a file with one message; see `encoder_spec.derive_schema`.
 
     Fields are numbered in column order, except those that `versions` have. These are earlier
     versions of the schema, newest first. A nullable column is `optional`.
     """
     full_name = _NAMES.check_record(name, namespace)
-    message = _message(ColumnType.of(type_), name, full_name, Versions.of(full_name, versions))
+    message = _encode_message(
+        ColumnType.of(type_), name, full_name, Versions.of(full_name, versions)
+    )
     imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
     is_package = "google.protobuf.".startswith(f"{full_name}.")
     if imports and (is_package or full_name in _FILES):
@@ -74,23 +80,25 @@ def derive(
     file += sized_field(2, namespace.encode()) if namespace else b""
     file += b"".join(sized_field(3, name.encode()) for name in imports)
     file += sized_field(4, message) + sized_field(12, b"proto3")
-    return SchemaSource(base64.b64encode(file).decode(), full_name, full_name)
+    return UnregisteredSchema(base64.b64encode(file).decode(), full_name, full_name)
 
 
-def _message(column: ColumnType, name: str, full_name: str, versions: Versions) -> bytes:
+def _encode_message(column: ColumnType, name: str, full_name: str, versions: Versions) -> bytes:
     fields, nested = b"", b""
     choices: list[bytes] = []
     """The oneof that Protobuf requires for each optional field."""
     used = _field_names(column)
     """Names in the message's scope."""
-    numbered = numbering({child.name: _field_type(child) for child in column.children}, versions)
+    numbered = assign_field_numbers(
+        {child.name: _field_type(child) for child in column.children}, versions
+    )
     for child in sorted(column.children, key=lambda child: numbered.numbers[child.name]):
         _NAMES.check(child)
         inner = versions.of_field(child.name) if child.name in numbered.known else Versions()
-        type_, below = _declared(child, full_name, _unused(child.name, used), inner)
+        type_, below = _declare_field(child, full_name, _unused(child.name, used), inner)
         number = numbered.numbers[child.name]
         field = sized_field(1, child.name.encode()) + number_field(3, number) + type_
-        if child.is_nullable and child.kind in (*_KINDS, *_SIZED_KINDS):
+        if child.is_nullable and child.kind in (*_PROTO_TYPES, *_SIZED_PROTO_TYPES):
             field += number_field(9, len(choices)) + number_field(17, 1)
             choices.append(sized_field(8, sized_field(1, f"_{child.name}".encode())))
         fields += sized_field(2, field)
@@ -104,14 +112,14 @@ def _message(column: ColumnType, name: str, full_name: str, versions: Versions) 
 def _field_type(column: ColumnType) -> FieldType:
     """Return the type of a column's field."""
     if column.kind is ColumnKind.LIST:
-        return FieldType(_kind(column.children[0]), is_repeated=True)
-    return FieldType(_kind(column), is_repeated=column.kind is ColumnKind.MAP)
+        return FieldType(_proto_type(column.children[0]), is_repeated=True)
+    return FieldType(_proto_type(column), is_repeated=column.kind is ColumnKind.MAP)
 
 
-def _kind(column: ColumnType) -> ProtoType:
-    if column.kind in _SIZED_KINDS:
-        return _SIZED_KINDS[column.kind][column.type.bit_width == 64]
-    return _KINDS.get(column.kind, ProtoType.MESSAGE)
+def _proto_type(column: ColumnType) -> ProtoType:
+    if column.kind in _SIZED_PROTO_TYPES:
+        return _SIZED_PROTO_TYPES[column.kind][column.type.bit_width == 64]
+    return _PROTO_TYPES.get(column.kind, ProtoType.MESSAGE)
 
 
 def _field_names(column: ColumnType) -> set[str]:
@@ -151,12 +159,14 @@ def _unused(column: str, used: set[str]) -> str:
     return chosen
 
 
-def _declared(column: ColumnType, owner: str, name: str, versions: Versions) -> tuple[bytes, bytes]:
+def _declare_field(
+    column: ColumnType, owner: str, name: str, versions: Versions
+) -> tuple[bytes, bytes]:
     """Return a field's declaration without its name and number, and its nested messages."""
     if column.kind is ColumnKind.MAP:
-        return _map(column, owner, name, versions)
+        return _declare_map(column, owner, name, versions)
     is_list = column.kind is ColumnKind.LIST
-    return _single(
+    return _declare_single(
         column.children[0] if is_list else column,
         owner,
         name,
@@ -165,40 +175,42 @@ def _declared(column: ColumnType, owner: str, name: str, versions: Versions) -> 
     )
 
 
-def _single(
+def _declare_single(
     column: ColumnType, owner: str, name: str, versions: Versions, label: int = ProtoLabel.OPTIONAL
 ) -> tuple[bytes, bytes]:
-    """Return the same as `_declared` for a column that is neither a list nor a map."""
+    """Return the same as `_declare_field` for a column that is neither a list nor a map."""
     if column.kind is ColumnKind.STRUCT:
         full_name = f"{owner}.{name}"
-        nested = sized_field(3, _message(column, name, full_name, versions))
-        return _type(label, ProtoType.MESSAGE, full_name), nested
+        nested = sized_field(3, _encode_message(column, name, full_name, versions))
+        return _encode_type(label, ProtoType.MESSAGE, full_name), nested
     if column.kind in (ColumnKind.LIST, ColumnKind.MAP):
         hint = "Put it into a struct with one field."
         raise unsupported_error(column, "an item or value in Protobuf", hint)
     if column.kind in _WELL_KNOWN:
-        return _type(label, ProtoType.MESSAGE, _WELL_KNOWN[column.kind]), b""
-    if column.kind not in (*_KINDS, *_SIZED_KINDS):
+        return _encode_type(label, ProtoType.MESSAGE, _WELL_KNOWN[column.kind]), b""
+    if column.kind not in (*_PROTO_TYPES, *_SIZED_PROTO_TYPES):
         raise unsupported_error(column, "Protobuf")
-    return _type(label, _kind(column)), b""
+    return _encode_type(label, _proto_type(column)), b""
 
 
-def _type(label: int, kind: ProtoType, name: str = "") -> bytes:
+def _encode_type(label: int, kind: ProtoType, name: str = "") -> bytes:
     named = sized_field(6, f".{name}".encode()) if name else b""
     return number_field(4, label) + number_field(5, kind) + named
 
 
-def _map(column: ColumnType, owner: str, name: str, versions: Versions) -> tuple[bytes, bytes]:
+def _declare_map(
+    column: ColumnType, owner: str, name: str, versions: Versions
+) -> tuple[bytes, bytes]:
     """Return the declaration of a map, whose entries are nested messages."""
     key, value = column.children
     if key.kind not in _KEYS:
         raise unsupported_error(key, "the key of a Protobuf map")
-    value_type, nested = _single(value, owner, name, versions)
+    value_type, nested = _declare_single(value, owner, name, versions)
     entry_name = f"{_camel_case(column.name)}Entry"
     entry = sized_field(1, entry_name.encode())
-    types = (("key", _type(ProtoLabel.OPTIONAL, _kind(key))), ("value", value_type))
+    types = (("key", _encode_type(ProtoLabel.OPTIONAL, _proto_type(key))), ("value", value_type))
     for number, (part, type_) in enumerate(types, 1):
         entry += sized_field(2, sized_field(1, part.encode()) + number_field(3, number) + type_)
     entry += sized_field(7, number_field(7, 1))
-    declared = _type(ProtoLabel.REPEATED, ProtoType.MESSAGE, f"{owner}.{entry_name}")
+    declared = _encode_type(ProtoLabel.REPEATED, ProtoType.MESSAGE, f"{owner}.{entry_name}")
     return declared, sized_field(3, entry) + nested

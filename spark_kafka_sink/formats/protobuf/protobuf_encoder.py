@@ -96,7 +96,7 @@ _SIGNED: Final = (ProtoType.SINT32, ProtoType.SINT64)
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     """See `encoder_spec.compile_encoder`."""
     schema = ProtoSchema.parse(spec.schema or "")
-    root = _Compiler(schema).message(schema.message(spec.message), ColumnType.of(type_))
+    root = _Compiler(schema).message_writer(schema.message(spec.message), ColumnType.of(type_))
     return RowEncoder(root, spec.framing.prefix)
 
 
@@ -108,7 +108,7 @@ def _tag(field: ProtoField) -> bytes:
 class _Compiler:
     schema: ProtoSchema
 
-    def message(self, message: ProtoMessage, column: ColumnType) -> CellWriter:
+    def message_writer(self, message: ProtoMessage, column: ColumnType) -> CellWriter:
         """Return the writer of a struct.
 
         Raises:
@@ -123,9 +123,9 @@ class _Compiler:
             if field is None:
                 raise not_declared_error(child, message.name)
             write_cells = (
-                self._single(field, child, is_required=True)
+                self._value_or_null_writer(field, child, is_required=True)
                 if message.is_map_entry
-                else self._field(field, child)
+                else self._field_writer(field, child)
             )
             fields.append((field.number, index, write_cells))
             if field.oneof:
@@ -145,58 +145,60 @@ class _Compiler:
             body = partial(_write_oneof, name, members, body) if len(members) > 1 else body
         return body
 
-    def _field(self, field: ProtoField, column: ColumnType) -> CellWriter:
+    def _field_writer(self, field: ProtoField, column: ColumnType) -> CellWriter:
         """Return the function that writes a field with its tag. It writes nothing for null."""
         if column.kind is ColumnKind.NULL:
             nothing: CellWriter = partial(write_required, write_nothing, column.path)
             return nothing if field.is_required else write_nothing
         if not field.is_repeated:
-            return self._single(field, column, is_required=field.is_required)
+            return self._value_or_null_writer(field, column, is_required=field.is_required)
         entry = self.schema.messages.get(field.type_name)
         if column.kind is ColumnKind.MAP and entry and entry.is_map_entry:
             ends = sorted(entry.fields, key=lambda end: end.number)
             key, value = (
-                self._single(end, child, is_required=True)
+                self._value_or_null_writer(end, child, is_required=True)
                 for end, child in zip(ends, column.children, strict=True)
             )
             return partial(write_valid, partial(_write_map, _tag(field), key, value))
         if column.kind is not ColumnKind.LIST:
             raise unsupported_error(column, f"the repeated Protobuf field {field.name}")
         (items,) = column.children
-        item = self._value(field, items)
+        item = self._value_writer(field, items)
         if field.is_packed and _WIRE_TYPES.get(field.kind) not in (_SIZED, _START):
             write_cells = partial(_write_packed, tag(field.number, _SIZED), item, items.path)
         else:
             write_cells = partial(_write_repeated, _tag(field), item, items.path)
         return partial(write_valid, write_cells)
 
-    def _single(self, field: ProtoField, column: ColumnType, *, is_required: bool) -> CellWriter:
-        write_cells = self._value(field, column)
+    def _value_or_null_writer(
+        self, field: ProtoField, column: ColumnType, *, is_required: bool
+    ) -> CellWriter:
+        write_cells = self._value_writer(field, column)
         if is_required:
             return partial(write_required, write_cells, column.path, before=_tag(field))
         return partial(write_valid, write_cells, before=_tag(field))
 
-    def _value(self, field: ProtoField, column: ColumnType) -> CellWriter:
+    def _value_writer(self, field: ProtoField, column: ColumnType) -> CellWriter:
         """Return the writer of a value without its tag."""
         write_cells: CellWriter | None
         if column.kind is ColumnKind.NULL:
             write_cells = write_nothing
         elif field.kind is ProtoType.ENUM:
-            write_cells = self._enum(field.type_name, column)
+            write_cells = self._enum_writer(field.type_name, column)
         elif field.kind is ProtoType.GROUP:
-            body = self._body(field.type_name, column)
+            body = self._body_writer(field.type_name, column)
             write_cells = body and partial(_write_group, body, tag(field.number, _END))
         elif field.kind is ProtoType.MESSAGE:
-            body = self._body(field.type_name, column)
+            body = self._body_writer(field.type_name, column)
             write_cells = body and partial(_write_embedded, body)
         else:
-            write_cells = _scalar(field.kind, column)
+            write_cells = _scalar_writer(field.kind, column)
         if write_cells is None:
             target = field.type_name or field.kind.name.lower()
             raise unsupported_error(column, f"Protobuf {target}")
         return write_cells
 
-    def _enum(self, name: str, column: ColumnType) -> CellWriter | None:
+    def _enum_writer(self, name: str, column: ColumnType) -> CellWriter | None:
         if name not in self.schema.enums:
             raise _missing_type_error(name)
         enum = self.schema.enums[name]
@@ -204,13 +206,13 @@ class _Compiler:
             return partial(write_symbol, enum.numbers, column.path, is_zigzag=False)
         if column.kind is not ColumnKind.INTEGER:
             return None
-        write_cells = _integer(ProtoType.INT32, column)
+        write_cells = _integer_writer(ProtoType.INT32, column)
         if not enum.is_closed:
             return write_cells
         numbers = np.array([*enum.numbers.values()])
         return write_cells and partial(_write_closed, numbers, column.path, write_cells)
 
-    def _body(self, name: str, column: ColumnType) -> CellWriter | None:
+    def _body_writer(self, name: str, column: ColumnType) -> CellWriter | None:
         """Return the writer of a message without its length."""
         if (name, column.kind) in (
             (TIMESTAMP, ColumnKind.TIMESTAMP),
@@ -219,14 +221,14 @@ class _Compiler:
             return partial(_write_seconds, name, column.path)
         if name in WRAPPERS and column.kind is not ColumnKind.STRUCT:
             kind = WRAPPERS[name]
-            write_cells = _scalar(kind, column)
+            write_cells = _scalar_writer(kind, column)
             return write_cells and partial(
                 _write_wrapped, tag(1, _WIRE_TYPES.get(kind, _VARINT)), write_cells
             )
         if name not in self.schema.messages:
             raise _missing_type_error(name)
         if column.kind is ColumnKind.STRUCT:
-            return self.message(self.schema.messages[name], column)
+            return self.message_writer(self.schema.messages[name], column)
         return None
 
 
@@ -237,7 +239,7 @@ def _missing_type_error(name: str) -> ConfigError:
     )
 
 
-def _scalar(kind: ProtoType, column: ColumnType) -> CellWriter | None:
+def _scalar_writer(kind: ProtoType, column: ColumnType) -> CellWriter | None:
     """Return the writer of a plain value, or None if the column has a different type."""
     if (
         column.kind is ColumnKind.DECIMAL
@@ -246,7 +248,7 @@ def _scalar(kind: ProtoType, column: ColumnType) -> CellWriter | None:
     ):
         return partial(_write_unsigned, kind, column.path)
     if kind in _RANGES:
-        return _integer(kind, column)
+        return _integer_writer(kind, column)
     if column.kind is ColumnKind.FLOAT and kind in (ProtoType.FLOAT, ProtoType.DOUBLE):
         is_double = kind is ProtoType.DOUBLE
         fits = is_double or column.type == pa.float32()
@@ -267,7 +269,7 @@ def _scalar(kind: ProtoType, column: ColumnType) -> CellWriter | None:
     return None
 
 
-def _integer(kind: ProtoType, column: ColumnType) -> CellWriter | None:
+def _integer_writer(kind: ProtoType, column: ColumnType) -> CellWriter | None:
     is_other = (column.kind, kind) in (
         (ColumnKind.DATE, ProtoType.INT32),
         (ColumnKind.LOCAL_TIMESTAMP, ProtoType.INT64),
@@ -408,7 +410,7 @@ def _write_oneof(
     is_set = np.zeros(len(cells), np.bool_)
     for index, path in members:
         member = cells.field(index)
-        valid = member.valid()
+        valid = member.valid_mask()
         is_valid = np.ones(len(cells), np.bool_) if valid is None else valid
         member.fail(
             is_set & is_valid, path, f"is set, but also another member of the oneof `{name}`"

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_wire import number_of, parts_of, text_of
+from spark_kafka_sink.formats.protobuf.protobuf_wire import read_messages, read_number, read_string
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.protobuf.protobuf_wire import Parsed
@@ -76,14 +76,14 @@ class Features:
         Raises:
             ConfigError: the edition or a feature is unknown.
         """
-        syntax, edition = text_of(file, 12) or "proto2", number_of(file, 14)
+        syntax, edition = read_string(file, 12) or "proto2", read_number(file, 14)
         if syntax == "proto2":
             return cls(enum_type=EnumType.CLOSED, repeated=RepeatedEncoding.EXPANDED)
         if syntax == "proto3":
             return cls(presence=Presence.IMPLICIT)
         if edition not in _EDITIONS:
             raise ConfigError(
-                f"the Protobuf file {text_of(file, 1)} has the unsupported edition {edition}",
+                f"the Protobuf file {read_string(file, 1)} has the unsupported edition {edition}",
                 hint=f"Use proto2, proto3, or an edition of {', '.join(_EDITIONS.values())}.",
             )
         return cls().with_options(file, _FILE_OPTIONS, _FILE_FEATURES)
@@ -100,8 +100,8 @@ class Features:
             ConfigError: a feature is unknown.
         """
         merged = self
-        for chosen in parts_of(owner, options):
-            for feature_set in parts_of(chosen, features):
+        for chosen in read_messages(owner, options):
+            for feature_set in read_messages(chosen, features):
                 for number, values in feature_set.items():
                     merged = merged._with(number, values[-1])
         return merged

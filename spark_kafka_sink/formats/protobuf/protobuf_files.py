@@ -6,7 +6,12 @@ import base64
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_wire import parse, sized_field, text_of, texts_of
+from spark_kafka_sink.formats.protobuf.protobuf_wire import (
+    parse,
+    read_string,
+    read_strings,
+    sized_field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +32,7 @@ def files_of(text: str) -> list[ProtoFile]:
         ConfigError: the text is not a descriptor in base64.
     """
     try:
-        return parsed_files(base64.b64decode("".join(text.split()), validate=True))
+        return parse_files(base64.b64decode("".join(text.split()), validate=True))
     except ValueError:
         raise ConfigError(
             "the Protobuf schema is not a descriptor in base64",
@@ -35,7 +40,7 @@ def files_of(text: str) -> list[ProtoFile]:
         ) from None
 
 
-def parsed_files(data: bytes) -> list[ProtoFile]:
+def parse_files(data: bytes) -> list[ProtoFile]:
     """Return the files of a serialized descriptor, main file last.
 
     Raises:
@@ -50,16 +55,16 @@ def parsed_files(data: bytes) -> list[ProtoFile]:
 def _file(data: bytes) -> ProtoFile:
     parsed = parse(data)
     # Field 15 contains the imports of options in edition 2024.
-    imports = (*texts_of(parsed, 3), *texts_of(parsed, 15))
-    return ProtoFile(text_of(parsed, 1), imports, data)
+    imports = (*read_strings(parsed, 3), *read_strings(parsed, 15))
+    return ProtoFile(read_string(parsed, 1), imports, data)
 
 
-def set_of(files: Iterable[bytes]) -> str:
+def encode_descriptor_set(files: Iterable[bytes]) -> str:
     """Return a FileDescriptorSet of files in base64. The main file comes last."""
     return base64.b64encode(b"".join(sized_field(1, data) for data in files)).decode()
 
 
-def main_of(files: Sequence[ProtoFile]) -> ProtoFile:
+def main_file(files: Sequence[ProtoFile]) -> ProtoFile:
     """Return the file whose messages a record can contain.
 
     It is the last file, or its public import if the file contains nothing else.

@@ -17,7 +17,7 @@ def message_indexes(schema: str, message: str | None) -> tuple[int, ...]:
     return parsed.main[parsed.message(message).name]
 
 
-def framed_indexes(schema: str, message: str | None) -> bytes:
+def encode_indexes(schema: str, message: str | None) -> bytes:
     """Return the message indexes in the registry's framing: a single byte for the first message.
 
     Raises:

@@ -79,7 +79,7 @@ class Versions:
         return Versions((schema, message) for schema, message in inner if message is not None)
 
 
-def numbering(types: Mapping[str, FieldType], versions: Versions) -> Numbering:
+def assign_field_numbers(types: Mapping[str, FieldType], versions: Versions) -> Numbering:
     """Return the numbers of a message's fields.
 
     A field keeps the number that it has in the latest version. A field that an earlier version had

@@ -16,14 +16,14 @@ from spark_kafka_sink.formats.protobuf.protobuf_features import (
     Presence,
     RepeatedEncoding,
 )
-from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_of
+from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_file
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import (
-    number_of,
     parse,
-    parts_of,
-    text_of,
-    texts_of,
+    read_messages,
+    read_number,
+    read_string,
+    read_strings,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class ProtoSchema:
         """
         files = files_of(text)
         try:
-            main, declared = main_of(files), _Declared({}, {}, {})
+            main, declared = main_file(files), _Declared({}, {}, {})
             for file in files:
                 declared.add_file(parse(file.data), is_main=file is main)
             messages = {name: declared.message(name) for name in declared.messages}
@@ -158,10 +158,12 @@ class _Declared:
 
     def add_file(self, file: Parsed, *, is_main: bool) -> None:
         """Add the messages and enums of a file."""
-        features, package = Features.of_file(file), text_of(file, 2)
-        groups = _groups(parts_of(file, 7))
-        self._add_messages(parts_of(file, 4), groups, package, () if is_main else None, features)
-        self._add_enums(parts_of(file, 5), package, features)
+        features, package = Features.of_file(file), read_string(file, 2)
+        groups = _groups(read_messages(file, 7))
+        self._add_messages(
+            read_messages(file, 4), groups, package, () if is_main else None, features
+        )
+        self._add_enums(read_messages(file, 5), package, features)
 
     def _add_messages(
         self,
@@ -183,51 +185,53 @@ class _Declared:
         """
         position = 0
         for message in messages:
-            simple_name, below = text_of(message, 1), None
+            simple_name, below = read_string(message, 1), None
             name = full_name(scope, simple_name)
             own = features.with_options(message, 7, 12)
             self.messages[name] = message, own
             if outer_indexes is not None and simple_name not in groups and not _is_entry(message):
                 below = self.main[name] = (*outer_indexes, position)
                 position += 1
-            inner_groups = _groups(parts_of(message, 2) + parts_of(message, 6))
-            self._add_messages(parts_of(message, 3), inner_groups, name, below, own)
-            self._add_enums(parts_of(message, 4), name, own)
+            inner_groups = _groups(read_messages(message, 2) + read_messages(message, 6))
+            self._add_messages(read_messages(message, 3), inner_groups, name, below, own)
+            self._add_enums(read_messages(message, 4), name, own)
 
     def _add_enums(self, enums: list[Parsed], scope: str, features: Features) -> None:
         for enum in enums:
-            numbers = {text_of(value, 1): number_of(value, 2) for value in parts_of(enum, 2)}
+            numbers = {
+                read_string(value, 1): read_number(value, 2) for value in read_messages(enum, 2)
+            }
             kind = features.with_options(enum, 3, 7).enum_type
-            self.enums[full_name(scope, text_of(enum, 1))] = ProtoEnum(
+            self.enums[full_name(scope, read_string(enum, 1))] = ProtoEnum(
                 numbers, is_closed=kind is EnumType.CLOSED
             )
 
     def message(self, name: str) -> ProtoMessage:
         """Return a message with its fields."""
         message, _ = self.messages[name]
-        ranges = parts_of(message, 5) + parts_of(message, 9)
+        ranges = read_messages(message, 5) + read_messages(message, 9)
         return ProtoMessage(
             name=name,
-            fields=tuple(self._field(name, field) for field in parts_of(message, 2)),
+            fields=tuple(self._field(name, field) for field in read_messages(message, 2)),
             is_map_entry=_is_entry(message),
-            reserved=tuple((number_of(range_, 1), number_of(range_, 2)) for range_ in ranges),
-            reserved_names=tuple(texts_of(message, 10)),
+            reserved=tuple((read_number(range_, 1), read_number(range_, 2)) for range_ in ranges),
+            reserved_names=tuple(read_strings(message, 10)),
         )
 
     def _field(self, owner: str, field: Parsed) -> ProtoField:
         message, features = self.messages[owner]
         oneof = ""
-        if 9 in field and not number_of(field, 17):  # Not the oneof that `optional` implies.
-            parsed = parts_of(message, 8)[number_of(field, 9)]
-            oneof, features = text_of(parsed, 1), features.with_options(parsed, 2, 1)
+        if 9 in field and not read_number(field, 17):  # Not the oneof that `optional` implies.
+            parsed = read_messages(message, 8)[read_number(field, 9)]
+            oneof, features = read_string(parsed, 1), features.with_options(parsed, 2, 1)
         features = features.with_options(field, 8, 21)
-        packed = [number_of(options, 2) for options in parts_of(field, 8) if 2 in options]
-        label = number_of(field, 4, ProtoLabel.OPTIONAL)
+        packed = [read_number(options, 2) for options in read_messages(field, 8) if 2 in options]
+        label = read_number(field, 4, ProtoLabel.OPTIONAL)
         is_required = features.presence is Presence.LEGACY_REQUIRED or label == ProtoLabel.REQUIRED
-        type_name = self._resolved(text_of(field, 6), owner)
+        type_name = self._resolved(read_string(field, 6), owner)
         return ProtoField(
-            name=text_of(field, 1),
-            number=number_of(field, 3),
+            name=read_string(field, 1),
+            number=read_number(field, 3),
             kind=self._kind(owner, field, type_name, features),
             type_name=type_name,
             is_repeated=label == ProtoLabel.REPEATED,
@@ -250,7 +254,7 @@ class _Declared:
     def _kind(self, owner: str, field: Parsed, type_name: str, features: Features) -> ProtoType:
         # Registries also return descriptors whose fields have the name of a type, but no kind.
         unset = ProtoType.ENUM if type_name in self.enums else ProtoType.MESSAGE
-        kind = ProtoType(number_of(field, 5, unset))
+        kind = ProtoType(read_number(field, 5, unset))
         if kind is not ProtoType.MESSAGE or features.message is MessageEncoding.LENGTH_PREFIXED:
             return kind
         # Entries of maps and their values always have a length.
@@ -260,12 +264,14 @@ class _Declared:
 
 
 def _is_entry(message: Parsed) -> bool:
-    return any(number_of(options, 7) for options in parts_of(message, 7))
+    return any(read_number(options, 7) for options in read_messages(message, 7))
 
 
 def _groups(fields: list[Parsed]) -> set[str]:
     """Return the names of the messages that proto2 groups declare."""
-    return {text_of(f, 6).rpartition(".")[2] for f in fields if number_of(f, 5) == ProtoType.GROUP}
+    return {
+        read_string(f, 6).rpartition(".")[2] for f in fields if read_number(f, 5) == ProtoType.GROUP
+    }
 
 
 def full_name(scope: str, name: str) -> str:

@@ -72,17 +72,17 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError
 
 
-def text_of(parsed: Parsed, field: int) -> str:
+def read_string(parsed: Parsed, field: int) -> str:
     """Return the value of a string field, or an empty string; raises ValueError if it is none."""
-    return texts_of(parsed, field)[-1] if field in parsed else ""
+    return read_strings(parsed, field)[-1] if field in parsed else ""
 
 
-def texts_of(parsed: Parsed, field: int) -> list[str]:
+def read_strings(parsed: Parsed, field: int) -> list[str]:
     """Return the values of a repeated string field; raises ValueError if it is none."""
     return [data.decode() for data in _sized(parsed, field)]
 
 
-def number_of(parsed: Parsed, field: int, default: int = 0) -> int:
+def read_number(parsed: Parsed, field: int, default: int = 0) -> int:
     """Return the value of an integer field, or the default; raises TypeError if it is none."""
     value = parsed.get(field, [default])[-1]
     if not isinstance(value, int):
@@ -90,7 +90,7 @@ def number_of(parsed: Parsed, field: int, default: int = 0) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def parts_of(parsed: Parsed, field: int) -> list[Parsed]:
+def read_messages(parsed: Parsed, field: int) -> list[Parsed]:
     """Return the values of a message field; raises ValueError if they are none."""
     return [parse(data) for data in _sized(parsed, field)]
 

@@ -2,7 +2,8 @@
 
 In reading order:
 
-- `schemas_and_subjects`: schemas set by options or derived from columns, and their subjects
+- `configured_schemas`: schemas set by options or derived from columns
+- `subjects`: the subjects of schemas
 - `registry_client_settings`: address, login and TLS of the registry's client
 - `registry`: register and look up schemas, on the driver
 """

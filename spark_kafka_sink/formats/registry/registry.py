@@ -20,8 +20,12 @@ from spark_kafka_sink.config.schema_registry import URL
 from spark_kafka_sink.formats.avro.avro_references import inline_references
 from spark_kafka_sink.formats.avro.avro_schema import parse_declaration
 from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, Link
+from spark_kafka_sink.formats.protobuf.protobuf_compiler import (
+    BUILT_IN,
+    add_known_imports,
+    compile_descriptor_set,
+)
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
-from spark_kafka_sink.formats.protobuf.protobuf_source import BUILT_IN, completed, descriptor_set
 from spark_kafka_sink.formats.registry.registry_client_settings import client_settings
 
 if TYPE_CHECKING:
@@ -79,7 +83,7 @@ class CandidateSchema:
     format: Format
     text: str
     texts: tuple[tuple[str, str], ...] = ()
-    """See `SchemaSource.texts`."""
+    """See `UnregisteredSchema.texts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,14 +164,16 @@ class Registry:
         Raises:
             SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
         """
-        registered = self._verbatim(subject, candidate) or self._call(
+        registered = self._find_verbatim(subject, candidate) or self._call(
             f"register the schema of subject {subject}",
             self._client.register_schema_full_response,
             subject,
-            self._schema(candidate, self._register_import),
+            self._client_schema(candidate, self._register_import),
             normalize_schemas=self._config.normalize,
         )
-        return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
+        return self._check_registered(
+            registered.schema_id, registered.guid, subject, candidate.text
+        )
 
     def lookup(self, subject: str, candidate: CandidateSchema) -> RegisteredSchema:
         """Find a registered schema in its subject.
@@ -175,26 +181,28 @@ class Registry:
         Raises:
             SchemaRegistryError: the subject does not contain it, or see `_fail`.
         """
-        registered = self._verbatim(subject, candidate) or self._call(
+        registered = self._find_verbatim(subject, candidate) or self._call(
             f"find the schema in subject {subject}",
             self._client.lookup_schema,
             subject,
-            self._schema(candidate, self._find_import),
+            self._client_schema(candidate, self._find_import),
             normalize_schemas=self._config.normalize,
         )
-        return self._complete(registered.schema_id, registered.guid, subject, candidate.text)
+        return self._check_registered(
+            registered.schema_id, registered.guid, subject, candidate.text
+        )
 
-    def existing(self, subject: str, format_: Format) -> RegisteredSchema:
+    def fetch_selected_schema(self, subject: str, format_: Format) -> RegisteredSchema:
         """Return the schema that options select: by id, or the subject's latest version.
 
         Raises:
             SchemaRegistryError: it is missing or has a different type, or see `_fail`.
         """
         if self._config.schema_id is not None:
-            return self._by_id(self._config.schema_id, subject, format_)
-        return self._latest(subject, format_)
+            return self._read_by_id(self._config.schema_id, subject, format_)
+        return self._read_latest(subject, format_)
 
-    def schema_text(self, identifier: bytes, format_: Format) -> str:
+    def fetch_schema_text(self, identifier: bytes, format_: Format) -> str:
         """Return the schema that a record identifies.
 
         Args:
@@ -205,14 +213,14 @@ class Registry:
             SchemaRegistryError: it is missing or has a different type, or see `_fail`.
         """
         if len(identifier) == _ID_BYTES:
-            return self._by_id(int.from_bytes(identifier), "", format_).text
+            return self._read_by_id(int.from_bytes(identifier), "", format_).text
         guid = str(UUID(bytes=identifier))
         action = f"read the schema with GUID {guid}"
 
         def fetch(form: str | None) -> _Response:
             return 0, guid, self._call(action, self._client.get_schema_by_guid, guid, fmt=form)
 
-        return self._read("", f"with GUID {guid}", format_, fetch).text
+        return self._read_schema("", f"with GUID {guid}", format_, fetch).text
 
     def contains(self, subject: str, candidate: CandidateSchema) -> bool:
         """Return True if the subject has the schema, in any version.
@@ -220,7 +228,10 @@ class Registry:
         Raises:
             SchemaRegistryError: see `_fail`.
         """
-        schema, action = self._schema(candidate, self._find_import), f"read subject {subject}"
+        schema, action = (
+            self._client_schema(candidate, self._find_import),
+            f"read subject {subject}",
+        )
         normalize = self._config.normalize
         lookup = self._client.lookup_schema
         return self._find(action, lookup, subject, schema, normalize_schemas=normalize) is not None
@@ -234,7 +245,7 @@ class Registry:
         action = f"read the versions of subject {subject}"
         versions = self._find(action, self._client.get_versions, subject) or ()
         for version in sorted(versions, reverse=True):
-            fetch = partial(self._version, subject, version)
+            fetch = partial(self._read_version, subject, version)
             schema = fetch()
             if schema.schema_type == _TYPES[Format.PROTOBUF]:
                 source = f"of subject {subject}"
@@ -249,34 +260,34 @@ class Registry:
         action = f"read the latest version of subject {subject}"
         return self._find(action, self._client.get_latest_version, subject) is not None
 
-    def _latest(self, subject: str, format_: Format) -> RegisteredSchema:
+    def _read_latest(self, subject: str, format_: Format) -> RegisteredSchema:
         action = f"read the latest version of subject {subject}"
 
         def fetch(form: str | None) -> _Response:
             latest = self._call(action, self._client.get_latest_version, subject, fmt=form)
             return latest.schema_id, latest.guid, latest.schema
 
-        return self._read(subject, f"of subject {subject}", format_, fetch)
+        return self._read_schema(subject, f"of subject {subject}", format_, fetch)
 
-    def _by_id(self, schema_id: int, subject: str, format_: Format) -> RegisteredSchema:
+    def _read_by_id(self, schema_id: int, subject: str, format_: Format) -> RegisteredSchema:
         action = f"read the schema with id {schema_id}"
 
         def fetch(form: str | None) -> _Response:
             return schema_id, None, self._call(action, self._client.get_schema, schema_id, fmt=form)
 
-        return self._read(subject, f"with id {schema_id}", format_, fetch)
+        return self._read_schema(subject, f"with id {schema_id}", format_, fetch)
 
-    def check(self, subject: str, candidate: CandidateSchema) -> str:
+    def check_compatibility(self, subject: str, candidate: CandidateSchema) -> str:
         """Check that a schema can be registered, without registering it; return a description.
 
         Raises:
             SchemaRegistryError: the schema is incompatible with the latest version, or see `_fail`.
         """
         latest = f"the latest version of subject {subject}"
-        if self._verbatim(subject, candidate) is not None:
+        if self._find_verbatim(subject, candidate) is not None:
             return f"subject {subject} has the schema"
         try:
-            schema = self._schema(candidate, self._existing_import)
+            schema = self._client_schema(candidate, self._lookup_import)
         except _UnregisteredImportError as error:
             return f"the import {error} does not exist in the registry yet"
         if self._config.is_mock:  # The subject accepts any schema.
@@ -306,7 +317,7 @@ class Registry:
         reasons = rest_client.post(path, body=schema.to_dict()).get("messages") or ()
         return "".join(f": {_printable(str(reason))}" for reason in reasons[:1])
 
-    def _verbatim(self, subject: str, candidate: CandidateSchema) -> Any:
+    def _find_verbatim(self, subject: str, candidate: CandidateSchema) -> Any:
         """Find a Protobuf schema with the texts in the options, or return None.
 
         Schemas that the sink registers have the text that Java's serializer derives from a message;
@@ -317,12 +328,12 @@ class Registry:
         action, normalize = f"find the schema in subject {subject}", self._config.normalize
         # A registry can reject a text that protoc accepts; other errors occur again.
         with suppress(SchemaRegistryError, _UnregisteredImportError):
-            schema = self._schema(candidate, self._existing_import, as_given=True)
+            schema = self._client_schema(candidate, self._lookup_import, as_given=True)
             lookup = self._client.lookup_schema
             return self._find(action, lookup, subject, schema, normalize_schemas=normalize)
         return None
 
-    def _schema(
+    def _client_schema(
         self,
         candidate: CandidateSchema,
         find: Callable[[str, Sequence[Any]], int],
@@ -343,12 +354,12 @@ class Registry:
             return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
         import_extra("schema-registry", "google.protobuf", f"option {URL}")
         # Imported here because it needs Google's runtime.
-        from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
+        from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 
         references: dict[str, Any] = {}
         option_texts = dict(candidate.texts)
-        *imported, main = completed(files_of(candidate.text))
-        *texts, main_text = proto_texts([file.data for file in (*imported, main)])
+        *imported, main = add_known_imports(files_of(candidate.text))
+        *texts, main_text = print_files([file.data for file in (*imported, main)])
 
         def schema_of(file: ProtoFile, text: str) -> Any:
             used = [references[name] for name in file.imports if name in references]
@@ -363,17 +374,17 @@ class Registry:
 
     def _register_import(self, name: str, schemas: Sequence[Any]) -> int:
         with suppress(_UnregisteredImportError):
-            return self._existing_import(name, schemas)
+            return self._lookup_import(name, schemas)
         self._call(f"register the import {name}", self._client.register_schema, name, schemas[-1])
         return self._find_import(name, schemas)
 
     def _find_import(self, name: str, schemas: Sequence[Any]) -> int:
         with suppress(_UnregisteredImportError):
-            return self._existing_import(name, schemas)
+            return self._lookup_import(name, schemas)
         action = f"find the import {name}"
         return int(self._call(action, self._client.lookup_schema, name, schemas[-1]).version)
 
-    def _existing_import(self, name: str, schemas: Sequence[Any]) -> int:
+    def _lookup_import(self, name: str, schemas: Sequence[Any]) -> int:
         for schema in schemas:
             action = f"find the import {name}"
             registered = self._find(action, self._client.lookup_schema, name, schema)
@@ -381,7 +392,7 @@ class Registry:
                 return int(registered.version)
         raise _UnregisteredImportError(name)
 
-    def _complete(
+    def _check_registered(
         self, schema_id: int, guid: str | None, subject: str, text: str
     ) -> RegisteredSchema:
         """Return a registered schema after checking its rules, which require a request by id."""
@@ -391,7 +402,7 @@ class Registry:
         _reject_rules(schema, f"of subject {subject}")
         return RegisteredSchema(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
-    def _read(
+    def _read_schema(
         self, subject: str, source: str, format_: Format, fetch: Callable[[str | None], _Response]
     ) -> RegisteredSchema:
         """Return a schema with its references.
@@ -417,7 +428,7 @@ class Registry:
         elif format_.payload is Format.JSON:
             references = self._json_references(schema.references or ())
         elif schema.references:
-            texts = self._referenced(schema.references)
+            texts = self._read_referenced(schema.references)
             referenced = {name: parse_declaration(other) for name, other in texts.items()}
             text = json.dumps(inline_references(parse_declaration(text), referenced))
         return RegisteredSchema(
@@ -433,21 +444,21 @@ class Registry:
         for source, reference in pending:
             version = reference.subject, reference.version
             if version not in numbers:
-                schema = self._version(*version)
+                schema = self._read_version(*version)
                 texts.append(schema.schema_str)
                 numbers[version] = len(texts)
                 pending += [(len(texts), inner) for inner in schema.references or ()]
             links.append(Link(source, reference.name, numbers[version]))
         return JsonReferences(tuple(texts), tuple(links))
 
-    def _referenced(self, references: Any, fmt: str | None = None) -> dict[str, str]:
+    def _read_referenced(self, references: Any, fmt: str | None = None) -> dict[str, str]:
         """Return the texts of all schemas to which a schema refers, by the references' names."""
         texts: dict[str, str] = {}
 
         def collect(references: Any) -> None:
             for reference in references:
                 if reference.name not in texts:
-                    schema = self._version(reference.subject, reference.version, fmt)
+                    schema = self._read_version(reference.subject, reference.version, fmt)
                     texts[reference.name] = schema.schema_str
                     collect(schema.references or ())
 
@@ -457,20 +468,20 @@ class Registry:
     def _with_imports(self, source: str, schema: Any, serialized: Callable[[], Any]) -> str:
         """Return a descriptor set of a Protobuf schema: of its text, if protoc can compile it."""
         try:
-            return self._descriptor_set(schema)
+            return self._compile_descriptor_set(schema)
         except ConfigError as error:
             self._client.clear_caches()  # They return a schema in the form of the first request.
             with suppress(ConfigError, SchemaRegistryError):
-                return self._descriptor_set(serialized(), _SERIALIZED)
+                return self._compile_descriptor_set(serialized(), _SERIALIZED)
             raise SchemaRegistryError(
                 f"cannot read the schema {source}: {error.message}", hint=error.hint
             ) from None
 
-    def _descriptor_set(self, schema: Any, fmt: str | None = None) -> str:
-        texts = self._referenced(schema.references or (), fmt)
-        return descriptor_set(schema.schema_str, texts.get)
+    def _compile_descriptor_set(self, schema: Any, fmt: str | None = None) -> str:
+        texts = self._read_referenced(schema.references or (), fmt)
+        return compile_descriptor_set(schema.schema_str, texts.get)
 
-    def _version(self, subject: str, version: int, fmt: str | None = None) -> Any:
+    def _read_version(self, subject: str, version: int, fmt: str | None = None) -> Any:
         """Return the schema of a version."""
         action = f"read version {version} of subject {subject}"
         return self._call(action, self._client.get_version, subject, version, fmt=fmt).schema

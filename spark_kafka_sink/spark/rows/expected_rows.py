@@ -11,7 +11,7 @@ from pyspark.sql import types
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.decoder import decode
-from spark_kafka_sink.formats.encoder_spec import EncoderSpec, SchemaSource, compile_encoder
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, UnregisteredSchema, compile_encoder
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
 from spark_kafka_sink.spark.rows.serialization import fields_of
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
@@ -37,7 +37,7 @@ class ExpectedRows:
 
     names: tuple[str, ...]
     rows: list[dict[str, Any]]
-    sources: dict[str, SchemaSource]
+    sources: dict[str, UnregisteredSchema]
 
     @classmethod
     def of(cls, frame: DataFrame, config: SinkConfig) -> ExpectedRows:
@@ -71,7 +71,7 @@ class ExpectedRows:
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ],
             sources={
-                part: SchemaSource(spec.schema, "", spec.message)
+                part: UnregisteredSchema(spec.schema, "", spec.message)
                 for part, spec in specs.items()
                 if spec.schema is not None
             },
@@ -93,14 +93,14 @@ def _nullable(data_type: types.DataType) -> types.DataType:
 
 def _decoded(spec: EncoderSpec, batch: pa.RecordBatch, part: str) -> list[Any]:
     structs = fields_of(batch, spec)
-    faults = EncodingErrors(len(structs))
-    encoded = compile_encoder(spec, structs.type).encode(structs, faults)
-    for fault in faults:
+    errors = EncodingErrors(len(structs))
+    encoded = compile_encoder(spec, structs.type).encode(structs, errors)
+    for fault in errors:
         raise ColumnError(
             f"row {fault.row} of the frame cannot be serialized: the field `{fault.path}` of the "
             f"{part} {fault.problem}"
         )
-    source = None if spec.schema is None else SchemaSource(spec.schema, "", spec.message)
+    source = None if spec.schema is None else UnregisteredSchema(spec.schema, "", spec.message)
     return [
         None if value is None else decode(spec.format, source, value)
         for value in encoded.to_pylist()

@@ -102,12 +102,12 @@ def serialize(
     columns: dict[str, pa.BinaryArray] = {}
     bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
     for part, spec in specs.items():
-        structs, faults = parts[part], EncodingErrors(batch.num_rows)
-        columns[part] = encoders[part].encode(structs, faults)
+        structs, errors = parts[part], EncodingErrors(batch.num_rows)
+        columns[part] = encoders[part].encode(structs, errors)
         if spec.check is not None:
-            spec.check(Cells(structs, faults).without_nulls(), bool(spec.writes_nulls))
-        _report(part, faults, checks, problems)
-        bad.append((part, structs, faults.rows))
+            spec.check(Cells(structs, errors).without_nulls(), bool(spec.writes_nulls))
+        _report(part, errors, checks, problems)
+        bad.append((part, structs, errors.rows))
     if problems:
         rows = np.unique(np.concatenate([rows for _, _, rows in bad]))
         for part, structs, _ in bad:
@@ -140,20 +140,20 @@ def _with_settings(spec: EncoderSpec, zone: str, ignores_nulls: str | None) -> E
     return replace(spec, zone=zone, writes_nulls=writes_nulls)
 
 
-def _report(part: str, faults: EncodingErrors, checks: RowChecks, problems: dict[int, str]) -> None:
-    """Add the rows with faults to the checks, and descriptions of their faults to `problems`."""
-    if not faults:
+def _report(part: str, errors: EncodingErrors, checks: RowChecks, problems: dict[int, str]) -> None:
+    """Add the rows with errors to the checks, and descriptions of their errors to `problems`."""
+    if not errors:
         return
-    first = faults.of(int(faults.rows[0]))
-    text = f"{_fault_text(part, first)}, first in"
-    checks.reject(faults.rows, RowError.UNSERIALIZABLE, text, _HINT)
-    for fault in faults:
-        problems.setdefault(fault.row, _fault_text(part, fault))
+    first = errors.of(int(errors.rows[0]))
+    text = f"{_error_text(part, first)}, first in"
+    checks.reject(errors.rows, RowError.UNSERIALIZABLE, text, _HINT)
+    for error in errors:
+        problems.setdefault(error.row, _error_text(part, error))
 
 
-def _fault_text(part: str, fault: EncodingError) -> str:
-    place = f"the field `{fault.path}` of the {part}" if fault.path else f"the {part}"
-    return f"{place} {fault.problem}"
+def _error_text(part: str, error: EncodingError) -> str:
+    place = f"the field `{error.path}` of the {part}" if error.path else f"the {part}"
+    return f"{place} {error.problem}"
 
 
 def _with_json(
@@ -167,10 +167,10 @@ def _with_json(
         format=Format.JSON, column=0, zone=spec.zone, writes_nulls=spec.writes_nulls
     )
     bad = structs.take(rows.astype(np.int64))
-    faults = EncodingErrors(len(bad))
-    texts = compile_encoder(as_json, bad.type).encode(bad, faults)
-    if faults:
-        lost = {fault.row for fault in faults if fault.problem != NOT_UTF8}
+    errors = EncodingErrors(len(bad))
+    texts = compile_encoder(as_json, bad.type).encode(bad, errors)
+    if errors:
+        lost = {error.row for error in errors if error.problem != NOT_UTF8}
         readable = (
             None if text is None or row in lost else text.decode(errors="replace").encode()
             for row, text in enumerate(texts.to_pylist())

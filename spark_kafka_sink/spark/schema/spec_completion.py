@@ -22,7 +22,8 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SchemaIdFraming
 from spark_kafka_sink.formats.encoder_spec import Framing, compile_encoder
 from spark_kafka_sink.formats.json.json_references import JsonReferences
-from spark_kafka_sink.formats.registry.schemas_and_subjects import message_of, source_of, subject_of
+from spark_kafka_sink.formats.registry.configured_schemas import message_name, schema_of
+from spark_kafka_sink.formats.registry.subjects import subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -184,8 +185,8 @@ class _SpecBuilder:
         elif part.format.has_registry:
             draft = self._with_subject(spec, part, type_)
         else:
-            source = source_of(part, type_)
-            draft = _Draft(replace(spec, schema=source.schema, message=source.message), part)
+            source = schema_of(part, type_)
+            draft = _Draft(replace(spec, schema=source.text, message=source.message), part)
         compile_encoder(draft.spec, type_)
         if draft.spec.schema is not None and part.format.payload is Format.JSON:
             from spark_kafka_sink.formats.json.json_check_compiler import (
@@ -212,7 +213,7 @@ class _SpecBuilder:
 
         versions = self._connected.protobuf_versions(draft.subject)
         type_ = self._type(draft.spec, part)
-        text = derive(type_, part.record_name, part.record_namespace, versions).schema
+        text = derive(type_, part.record_name, part.record_namespace, versions).text
         spec = replace(draft.spec, schema=text)
         return replace(draft, spec=spec, candidate=replace(candidate, text=text))
 
@@ -220,14 +221,14 @@ class _SpecBuilder:
         """Check the schemas in a dry run, or if there are two, so that none or both are registered.
 
         Raises:
-            SchemaRegistryError: see `Registry.check`.
+            SchemaRegistryError: see `Registry.check_compatibility`.
         """
         pending = [draft for draft in drafts if draft.candidate is not None]
         if not pending or not self._registry_config.auto_register:
             return
         if len(pending) > 1 or self._config.dry_run:
             for unfinished in pending:
-                self._connected.check(
+                self._connected.check_compatibility(
                     unfinished.subject, cast("CandidateSchema", unfinished.candidate)
                 )
 
@@ -255,21 +256,24 @@ class _SpecBuilder:
         config, topic = self._registry_config, self._config.topic
         if config.chooses_version:
             subject = subject_of(config, part, topic, None)
-            existing = self._connected.existing(subject, part.format)
+            existing = self._connected.fetch_selected_schema(subject, part.format)
             spec = replace(
-                spec, schema=existing.text, message=message_of(part, existing.text), subject=subject
+                spec,
+                schema=existing.text,
+                message=message_name(part, existing.text),
+                subject=subject,
             )
             spec = self._with_schema_id(spec, part, existing)
             return _Draft(spec, part, references=existing.references)
-        source = source_of(part, type_)
+        source = schema_of(part, type_)
         spec = replace(
             spec,
-            schema=source.schema,
+            schema=source.text,
             message=source.message,
             framing=Framing(prefix=_NO_ID),
             subject=subject_of(config, part, topic, source),
         )
-        return _Draft(spec, part, CandidateSchema(part.format, source.schema, source.texts))
+        return _Draft(spec, part, CandidateSchema(part.format, source.text, source.texts))
 
     def _with_schema_id(
         self, spec: EncoderSpec, part: PartFormat, registered: RegisteredSchema
@@ -299,9 +303,9 @@ def _framing(
 ) -> Framing:
     indexes = b""
     if part.format.payload is Format.PROTOBUF:
-        from spark_kafka_sink.formats.protobuf.protobuf_framing import framed_indexes
+        from spark_kafka_sink.formats.protobuf.protobuf_framing import encode_indexes
 
-        indexes = framed_indexes(registered.text, message)
+        indexes = encode_indexes(registered.text, message)
     if config.part(part.part).framing is SchemaIdFraming.HEADER:
         return Framing(header=(f"__{part.part}_schema_id", registered.header_value + indexes))
     return Framing(prefix=registered.prefix + indexes)

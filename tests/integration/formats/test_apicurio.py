@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
-from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
+from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 from tests.integration.support.columnar import write_rows
 from tests.support.apicurio import VERSIONS, apicurio
 from tests.support.protoc import compile_files, message_class
@@ -239,7 +239,7 @@ def test_registered_files_are_found_as_they_are(
     for name, text in ((part, PART), ("order.proto", order)):
         (tmp_path / name).write_text(text)
     (file,) = compile_files({part: PART}).values()
-    printed = {"given": PART, "printed": proto_texts([file.SerializeToString()])[0]}
+    printed = {"given": PART, "printed": print_files([file.SerializeToString()])[0]}
     client.register_schema(part, Schema(printed[spelling], "PROTOBUF"))
     references = [SchemaReference(part, part, 1)]
     expected = client.register_schema(f"{topic}-value", Schema(order, "PROTOBUF", references))

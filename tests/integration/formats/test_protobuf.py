@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.common.optional_dependencies import EXTRAS
-from spark_kafka_sink.formats.protobuf import protobuf_source
+from spark_kafka_sink.formats.protobuf import protobuf_compiler
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from tests.integration.support.columnar import write_rows
 from tests.support.protoc import compile_files, message_class
@@ -247,7 +247,7 @@ def test_descriptor_replaces_a_text_that_cannot_be_compiled(
 
 
 def _remove_protoc(monkeypatch: pytest.MonkeyPatch) -> None:
-    protobuf_source._protoc.cache_clear()
+    protobuf_compiler._run_protoc.cache_clear()
     monkeypatch.setitem(EXTRAS, "protobuf", replace(EXTRAS["protobuf"], modules=("absent",)))
 
 

@@ -27,7 +27,7 @@ BY_EXTRAS = (
     *("cli", "spark", "report.plots", "pytest_plugin", "report.tables"),
     *("report.export.opentelemetry", "report.export.prometheus"),
     *("kafka.security.tokens.token_endpoint", "kafka.security.tokens.msk_iam"),
-    *("kafka.security.sasl.gssapi", "formats.protobuf.protobuf_text"),
+    *("kafka.security.sasl.gssapi", "formats.protobuf.protobuf_printer"),
 )
 """Modules that an extra is for."""
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({sorted(LIBRARIES | {'py4j'})}))\n"

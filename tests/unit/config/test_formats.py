@@ -6,7 +6,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import FieldsInclude, Format, FormatsConfig
 from spark_kafka_sink.config.schema_registry import RegistryConfig, SchemaIdFraming, SubjectStrategy
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.formats.registry.schemas_and_subjects import subject_by
+from spark_kafka_sink.formats.registry.subjects import format_subject
 
 SERVERS = {"kafka.bootstrap.servers": "a:1", "topic": "t"}
 REGISTRY = {"value.format": "avro-confluent", "schema.registry.url": "http://r:8081"}
@@ -185,7 +185,7 @@ def test_classes_with_and_without_package() -> None:
     ],
 )
 def test_subject_strategies_match_java(strategy: SubjectStrategy, subject: str) -> None:
-    assert subject_by(strategy, "orders", "key", "a.Order") == subject
+    assert format_subject(strategy, "orders", "key", "a.Order") == subject
 
 
 def test_one_option_selects_the_schema() -> None:

@@ -198,7 +198,7 @@ def _format(format_: Format, kind: str, rounds: int) -> dict[str, Any]:
     derived = derive_schema(format_, batches[0].type, "Order", "shop")
     compiled = EncoderSpec(
         format=format_,
-        schema=None if format_ is Format.JSON else derived.schema,
+        schema=None if format_ is Format.JSON else derived.text,
         message=derived.message,
         framing=Framing(b"" if format_ is Format.JSON else b"\0\0\0\0\1"),
         zone="Europe/Berlin",

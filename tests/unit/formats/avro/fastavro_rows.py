@@ -18,18 +18,18 @@ from spark_kafka_sink.formats.encoder_spec import (
 
 
 def encode(array: pa.Array[Any], schema: Any) -> list[bytes | None]:
-    """Encode structs without faults."""
-    encoded, faults = try_to_encode(array, schema)
-    assert not faults, list(faults)
+    """Encode structs without errors."""
+    encoded, errors = try_to_encode(array, schema)
+    assert not errors, list(errors)
     return encoded
 
 
 def try_to_encode(array: pa.Array[Any], schema: Any) -> tuple[list[bytes | None], EncodingErrors]:
-    faults = EncodingErrors(len(array))
+    errors = EncodingErrors(len(array))
     spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema))
-    encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
+    encoded = compile_encoder(spec, array.type).encode(array, errors)  # type: ignore[arg-type]
     encoded.validate(full=True)
-    return encoded.to_pylist(), faults
+    return encoded.to_pylist(), errors
 
 
 def written(schema: Any, value: Any) -> bytes:

@@ -48,7 +48,7 @@ def for_fastavro(type_: pa.DataType, value: Any) -> Any:
 def test_generated_rows_match_fastavro(generated: Generated) -> None:
     derived = derive_schema(Format.AVRO, generated.type, "Order", "shop.v1")
     assert derived.name == "shop.v1.Order"
-    schema = json.loads(derived.schema)
+    schema = json.loads(derived.text)
     expected = [
         None if row is None else written(schema, for_fastavro(generated.type, row))
         for row in generated.rows
@@ -207,8 +207,8 @@ def test_rows_that_do_not_fit(
     type_: pa.DataType, values: list[Any], schema: Any, bad: list[int], path: str, problem: str
 ) -> None:
     array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
-    encoded, faults = try_to_encode(array, record(("a", schema)))
-    assert list(faults) == [(row, path, problem) for row in bad]
+    encoded, errors = try_to_encode(array, record(("a", schema)))
+    assert list(errors) == [(row, path, problem) for row in bad]
     good = [row for row in range(len(values)) if row not in bad]
     alone = encode(array.take(pa.array(good, pa.int64())), record(("a", schema)))
     assert [encoded[row] for row in good] == alone
@@ -393,8 +393,8 @@ def test_decimals_that_exceed_128_bits_with_the_scale_of_the_schema(
     plain = {"type": "bytes"} if size is None else fixed
     logical = {**plain, "logicalType": "decimal", "precision": precision, "scale": scale}
     schema = record(("v", ["null", logical]))
-    encoded, faults = try_to_encode(array, schema)
-    assert not faults
+    encoded, errors = try_to_encode(array, schema)
+    assert not errors
     for value, data in zip(values, encoded, strict=True):
         source = io.BytesIO(data or b"")
         raw = read(record(("v", ["null", plain])), source.read())["v"]
@@ -412,8 +412,8 @@ def test_first_and_last_timestamps_in_nanoseconds(start: str) -> None:
     type_ = pa.timestamp("us", "UTC" if start == "timestamp" else None)
     array = pa.array([{"v": value} for value in values], pa.struct([("v", type_)]))
     schema = record(("v", {"type": "long", "logicalType": f"{start}-nanos"}))
-    encoded, faults = try_to_encode(array, schema)
-    assert [*faults.rows] == [0, 3]
+    encoded, errors = try_to_encode(array, schema)
+    assert [*errors.rows] == [0, 3]
     plain = record(("v", "long"))
     assert [read(plain, data)["v"] for data in encoded[1:3]] == [1000 * last, -1000 * last]
 
@@ -422,8 +422,8 @@ def test_wide_decimals_that_do_not_fit() -> None:
     values = [Decimal(10**24), Decimal(10**26), Decimal(-(10**25)), Decimal(10**25 - 1)]
     array = pa.array([{"v": value} for value in values], pa.struct([("v", pa.decimal128(38, 10))]))
     logical = {"type": "bytes", "logicalType": "decimal", "precision": 45, "scale": 20}
-    _, faults = try_to_encode(array, record(("v", logical)))
-    assert list(faults) == [
+    _, errors = try_to_encode(array, record(("v", logical)))
+    assert list(errors) == [
         (row, "v", "has more than 25 digits before the point") for row in (1, 2)
     ]
 
@@ -461,8 +461,8 @@ def test_types_with_the_name_of_a_kind(name: str) -> None:
 
 def test_enum_without_symbols() -> None:
     enum = {"type": "enum", "name": "E", "symbols": []}
-    _, faults = try_to_encode(pa.array([{"a": "x"}, {"a": None}]), record(("a", ["null", enum])))
-    assert list(faults) == [(0, "a", "is not in the enum")]
+    _, errors = try_to_encode(pa.array([{"a": "x"}, {"a": None}]), record(("a", ["null", enum])))
+    assert list(errors) == [(0, "a", "is not in the enum")]
 
 
 @pytest.mark.parametrize(
@@ -472,8 +472,8 @@ def test_enum_without_symbols() -> None:
 def test_numbers_are_times_of_day(type_: str, logical: str, day: int) -> None:
     schema = record(("a", {"type": type_, "logicalType": logical}))
     rows = [{"a": number} for number in (0, day - 1, day, -1)]
-    encoded, faults = try_to_encode(pa.array(rows, pa.struct([("a", pa.int64())])), schema)
-    assert faults.rows.tolist() == [2, 3]
+    encoded, errors = try_to_encode(pa.array(rows, pa.struct([("a", pa.int64())])), schema)
+    assert errors.rows.tolist() == [2, 3]
     assert [read(schema, data or b"")["a"] for data in encoded[:2]] == [
         dt.time(),
         dt.time.max.replace(microsecond=999_000 if type_ == "int" else 999_999),
@@ -497,7 +497,7 @@ def test_prefix_precedes_each_payload_except_tombstones() -> None:
 def test_derived_names_follow_the_path() -> None:
     point = pa.struct([pa.field("x", pa.decimal128(9, 2), nullable=False)])
     type_ = pa.struct([("points", pa.list_(pa.field("element", point, nullable=False)))])
-    schema = json.loads(derive_schema(Format.AVRO, type_, "Order", "shop").schema)
+    schema = json.loads(derive_schema(Format.AVRO, type_, "Order", "shop").text)
     items = schema["fields"][0]["type"][1]["items"]
     assert (items["namespace"], items["name"]) == ("shop.Order", "points")
     fixed = items["fields"][0]["type"]

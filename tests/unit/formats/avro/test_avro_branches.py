@@ -145,7 +145,7 @@ def test_integers_are_times_only_without_a_number_branch(
         branch = bytes([2 * union.index(number or time)])
         outer, outer_bad = try_to_encode(array, record(("v", in_arrays([*union]))))
         inner, inner_bad = try_to_encode(array, record(("v", {"type": "array", "items": union})))
-        assert list(outer_bad) == [fault._replace(path="v[]") for fault in bad] == list(inner_bad)
+        assert list(outer_bad) == [error._replace(path="v[]") for error in bad] == list(inner_bad)
         for row in {*range(len(values))} - {*bad.rows.tolist()}:
             data = expected[row] or b""
             assert outer[row] == branch + data
@@ -249,7 +249,7 @@ def test_each_value_is_written_exactly_and_to_the_closest_type(data: st.DataObje
     rules = [(rule, branch) for branch, rule in ranked if branch in union]
     is_cut = len(rules) == 1 and "millis" in str(rules)
     try:
-        encoded, faults = try_to_encode(array, schema)
+        encoded, errors = try_to_encode(array, schema)
     except ColumnError:
         assert not rules
         return
@@ -258,7 +258,7 @@ def test_each_value_is_written_exactly_and_to_the_closest_type(data: st.DataObje
             exact = [(0, "null")] if "null" in union else []
         else:
             exact = [(rule, branch) for rule, branch in rules if is_cut or fits(branch, value)]
-        assert (row in faults.rows) is not bool(exact)
+        assert (row in errors.rows) is not bool(exact)
         if exact:
             payload = encoded[row] or b""
             chosen = union[payload[1] // 2]
@@ -526,15 +526,15 @@ def test_texts_of_a_fixed_uuid(union: bool) -> None:
     array = pa.array([{"v": text} for text in texts])
     fixed = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
     schema = record(("v", ["null", fixed, "string"] if union else ["null", fixed]))
-    encoded, faults = try_to_encode(array, schema)
+    encoded, errors = try_to_encode(array, schema)
     plain = record(("v", ["null", {"type": "fixed", "name": "U", "size": 16}, "string"]))
     values = [read(plain, data)["v"] for data in encoded if data is not None]
     if union:
-        assert not faults
+        assert not errors
         assert values == texts
     else:
         assert values[:3] == [UUID(uuids[0]).bytes, UUID(uuids[1]).bytes, None]
-        assert [(fault.row, fault.problem) for fault in faults] == [
+        assert [(error.row, error.problem) for error in errors] == [
             (row, "is not a UUID") for row in range(3, len(texts))
         ]
 
@@ -544,17 +544,17 @@ def test_texts_of_a_uuid() -> None:
     texts = [*uuids, None, "x", uuids[0][:-1], f"{uuids[0]}0", uuids[0].replace("-", ""), ""]
     array = pa.array([{"v": text} for text in texts])
     schema = record(("v", ["null", logical("string", "uuid")]))
-    encoded, faults = try_to_encode(array, schema)
-    assert [(fault.row, fault.problem) for fault in faults] == [
+    encoded, errors = try_to_encode(array, schema)
+    assert [(error.row, error.problem) for error in errors] == [
         (row, "is not a UUID") for row in range(3, len(texts))
     ]
     for text, data in zip(uuids, encoded, strict=False):
         assert read(schema, data) == {"v": UUID(text)}
     assert read(schema, encoded[2]) == {"v": None}
     union = ["bytes", logical("string", "uuid")]
-    encoded, faults = try_to_encode(array.slice(0, 2), record(("v", union)))
-    assert not faults
-    encoded, faults = try_to_encode(array.slice(3), record(("v", union)))
+    encoded, errors = try_to_encode(array.slice(0, 2), record(("v", union)))
+    assert not errors
+    encoded, errors = try_to_encode(array.slice(3), record(("v", union)))
     assert [read(record(("v", union)), data)["v"].decode() for data in encoded] == texts[3:]
 
 
@@ -564,9 +564,9 @@ def test_rounded_integers_are_bad_rows(target: str) -> None:
     exact = [largest, -largest, 2 * largest, 2**62, -(2**63), 0]
     rounded = [largest + 1, -largest - 1, 2**63 - 1, -(2**63) + 1]
     array = pa.array([{"a": value} for value in exact + rounded], pa.struct([("a", pa.int64())]))
-    encoded, faults = try_to_encode(array, record(("a", target)))
-    assert faults.rows.tolist() == [*range(len(exact), len(array))]
-    assert {fault.problem for fault in faults} == {
+    encoded, errors = try_to_encode(array, record(("a", target)))
+    assert errors.rows.tolist() == [*range(len(exact), len(array))]
+    assert {error.problem for error in errors} == {
         f"is a number that a {32 if target == 'float' else 64}-bit float rounds"
     }
     assert [read(record(("a", target)), data)["a"] for data in encoded[: len(exact)]] == exact
@@ -606,8 +606,8 @@ def test_recursive_unions_are_matched_once_for_each_column() -> None:
     for level in range(1, 41):
         name = f"only_{'AB'[level % 2]}"
         row, expected = {name: level, "next": row}, {name: level, "next": expected}
-    encoded, faults = try_to_encode(pa.array([row]), schema)
-    assert not faults
+    encoded, errors = try_to_encode(pa.array([row]), schema)
+    assert not errors
     assert read(schema, encoded[0]) == expected
 
 
@@ -646,8 +646,8 @@ def test_members_that_are_no_union() -> None:
     type_ = pa.struct([("v", MEMBER_TYPES)])
     schema = {**record(("v", MEMBERS)), "name": "Outer"}
     rows = [{"v": {"member0": 1, "member1": "a"}}, {"v": {}}, {"v": None}, {"v": {"member0": 1}}]
-    _, faults = try_to_encode(pa.array(rows, type_), schema)
-    assert [(fault.row, fault.problem) for fault in faults] == [
+    _, errors = try_to_encode(pa.array(rows, type_), schema)
+    assert [(error.row, error.problem) for error in errors] == [
         (0, "has several members of the union"),
         (1, "has no member of the union"),
         (2, "is null, but must not be"),

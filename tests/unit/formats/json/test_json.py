@@ -34,11 +34,11 @@ NAN, INFINITY = float("nan"), float("inf")
 
 
 def encode(array: pa.Array[Any], spec: EncoderSpec = SPEC) -> list[str | None]:
-    """Encode structs without faults."""
-    faults = EncodingErrors(len(array))
-    encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
+    """Encode structs without errors."""
+    errors = EncodingErrors(len(array))
+    encoded = compile_encoder(spec, array.type).encode(array, errors)  # type: ignore[arg-type]
     encoded.validate(full=True)
-    assert not faults, list(faults)
+    assert not errors, list(errors)
     return [None if text is None else text.decode() for text in encoded.to_pylist()]
 
 
@@ -204,14 +204,14 @@ def test_prefix_precedes_each_payload_except_tombstones() -> None:
     assert encode(array, spec) == ['\0\0\0\0\1{"a":1}', None]
 
 
-def test_strings_that_are_not_utf8_are_row_faults() -> None:
+def test_strings_that_are_not_utf8_are_encoding_errors() -> None:
     names = pa.array([b"good", b"\xff", b"", b"\xc3\x28"]).cast(pa.binary())
     bad = pa.Array.from_buffers(pa.string(), 4, names.buffers())
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 3, 4], pa.int32()), bad)
     rows = pa.StructArray.from_arrays([lists], ["names"])
-    faults = EncodingErrors(3)
-    compile_encoder(SPEC, rows.type).encode(rows, faults)
-    assert list(faults) == [
+    errors = EncodingErrors(3)
+    compile_encoder(SPEC, rows.type).encode(rows, errors)
+    assert list(errors) == [
         (1, "names[]", "is not valid UTF-8"),
         (2, "names[]", "is not valid UTF-8"),
     ]
@@ -244,7 +244,7 @@ def test_derived_schema_validates_the_rows() -> None:
     ]
     derived = derive_schema(Format.JSON_CONFLUENT, type_, "Order", "shop")
     assert derived.name == "shop.Order"
-    schema = json.loads(derived.schema)
+    schema = json.loads(derived.text)
     for nulls in (False, True):
         spec = EncoderSpec(format=Format.JSON, writes_nulls=nulls)
         for text in encode(pa.array(rows, type_), spec):

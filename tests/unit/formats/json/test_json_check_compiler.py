@@ -29,20 +29,20 @@ from spark_kafka_sink.formats.json.json_references import JsonReferences
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 
-def faults_of(
+def errors_of(
     array: pa.StructArray,
     schema: Any,
     others: Mapping[str, Any] | None = None,
     *,
     writes_nulls: bool = False,
 ) -> EncodingErrors:
-    faults = EncodingErrors(len(array))
+    errors = EncodingErrors(len(array))
     texts = ((name, json.dumps(other)) for name, other in (others or {}).items())
     check = compile_check(json.dumps(schema), array.type, JsonReferences.of_main(*texts))
     if check is not None:
         check = pickle.loads(pickle.dumps(check))  # as for a task
-        check(Cells(array, faults).without_nulls(), writes_nulls)
-    return faults
+        check(Cells(array, errors).without_nulls(), writes_nulls)
+    return errors
 
 
 def invalid_rows(array: pa.StructArray, schema: Any, *, writes_nulls: bool) -> list[int]:
@@ -98,17 +98,17 @@ ARRAY: Any = pa.array(
     ],
 )
 def test_invalid_rows_are_found(schema: Any, *, writes_nulls: bool) -> None:
-    faults = faults_of(ARRAY, schema, writes_nulls=writes_nulls)
-    assert faults.rows.tolist() == invalid_rows(ARRAY, schema, writes_nulls=writes_nulls)
+    errors = errors_of(ARRAY, schema, writes_nulls=writes_nulls)
+    assert errors.rows.tolist() == invalid_rows(ARRAY, schema, writes_nulls=writes_nulls)
 
 
 def test_faults_name_the_field() -> None:
-    faults = faults_of(ARRAY, an_object(["a"]))
-    assert [(fault.row, fault.path, fault.problem) for fault in faults] == [
+    errors = errors_of(ARRAY, an_object(["a"]))
+    assert [(error.row, error.path, error.problem) for error in errors] == [
         (1, "a", "is null, but must not be"),
     ]
-    faults = faults_of(ARRAY, an_object(c=an_object(d={"enum": ["R"]})))
-    assert [(fault.row, fault.path, fault.problem) for fault in faults] == [
+    errors = errors_of(ARRAY, an_object(c=an_object(d={"enum": ["R"]})))
+    assert [(error.row, error.path, error.problem) for error in errors] == [
         (1, "c.d", "is not in the schema's `enum`"),
     ]
 
@@ -148,7 +148,7 @@ def test_faults_name_the_field() -> None:
 )
 def test_schema_that_contradicts_the_columns_is_rejected(schema: Any, message: str) -> None:
     with pytest.raises(ColumnError, match=message):
-        faults_of(ARRAY, schema)
+        errors_of(ARRAY, schema)
 
 
 BOX = an_object(["d"], d={"enum": ["R", "G"]})
@@ -206,12 +206,12 @@ def test_references_of_all_drafts(
     schema = {**an_object(c={"$ref": reference}), **definitions}
     if is_declared:
         schema["$schema"] = DRAFTS[draft]
-    faults = faults_of(ARRAY, schema)
+    errors = errors_of(ARRAY, schema)
     valid = [draft(schema).is_valid({"c": {"d": value}}) for value in ("R", "B")]
     assert valid == [True, False]
-    assert [(fault.row, fault.path) for fault in faults] == [(1, "c.d"), (2, "c.d")]
+    assert [(error.row, error.path) for error in errors] == [(1, "c.d"), (2, "c.d")]
     with pytest.raises(ColumnError, match=r"requires the field `c\.d`"):
-        faults_of(pa.array([{"c": {"e": 1}}]), schema)
+        errors_of(pa.array([{"c": {"e": 1}}]), schema)
 
 
 def of_draft(draft: Any, identifier: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def test_parts_and_references_of_another_draft(main: Any, part: Any, *, is_other
         schema, registry=Registry().with_resources(resources)
     )
     assert [validator.is_valid({"c": {"d": letter}}) for letter in ("R", "B")] == [True, False]
-    assert faults_of(ARRAY, schema, others).rows.tolist() == [1, 2]
+    assert errors_of(ARRAY, schema, others).rows.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -245,10 +245,10 @@ def test_parts_and_references_of_another_draft(main: Any, part: Any, *, is_other
 @pytest.mark.parametrize("name", ["box.json", "./box.json", "x/../box.json"])
 def test_relative_names_with_dots(reference: str, name: str) -> None:
     schema = an_object(c={"$ref": reference})
-    assert faults_of(ARRAY, schema, {name: BOX}).rows.tolist() == [1, 2]
+    assert errors_of(ARRAY, schema, {name: BOX}).rows.tolist() == [1, 2]
     for folder in ("a", "..", "../.."):
         schema = an_object(c={"$ref": f"{folder}/{reference}"})
-        assert faults_of(ARRAY, schema, {f"{folder}/{name}": BOX}).rows.tolist() == [1, 2]
+        assert errors_of(ARRAY, schema, {f"{folder}/{name}": BOX}).rows.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("constant", [True, False])
@@ -260,10 +260,10 @@ def test_constant_alternatives(keyword: str, other: dict[str, Any], *, constant:
         for draft in NEW:
             draft.check_schema(schema)
             if draft(schema).is_valid({"d": "x"}):
-                assert not faults_of(TEXTS, {**schema, "$schema": DRAFTS[draft]})
+                assert not errors_of(TEXTS, {**schema, "$schema": DRAFTS[draft]})
             elif keyword != "oneOf":  # Several matches are not checked.
                 with pytest.raises(ColumnError):
-                    faults_of(TEXTS, {**schema, "$schema": DRAFTS[draft]})
+                    errors_of(TEXTS, {**schema, "$schema": DRAFTS[draft]})
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_missing_references_do_not_select_another_draft(part: Any, keyword: str)
     schema = {**an_object(**checked), "$schema": DRAFTS[NEW[-1]]}
     column = ["x"] if keyword == "prefixItems" else "x"
     with pytest.raises(ConfigError, match=r"reference '[^']*nope'|has the reference"):
-        faults_of(pa.array([{"d": column}]), schema)
+        errors_of(pa.array([{"d": column}]), schema)
 
 
 @pytest.mark.parametrize("keyword", ["not", "if", "then", "else", "contains"])
@@ -292,13 +292,13 @@ def test_constants_of_keywords_that_are_not_checked(keyword: str, *, constant: b
     for draft in NEW:
         schema = {**an_object(d={**TEXT, keyword: constant}), "$schema": DRAFTS[draft]}
         draft.check_schema(schema)
-        assert not faults_of(TEXTS, schema)
+        assert not errors_of(TEXTS, schema)
 
 
 @pytest.mark.parametrize("name", [".", "..", "x"])
 def test_dots_in_pointers_are_names(name: str) -> None:
     schema = {**an_object(c={"$ref": f"#/$defs/{name}/box"}), "$defs": {name: {"box": BOX}}}
-    assert faults_of(ARRAY, schema).rows.tolist() == [1, 2]
+    assert errors_of(ARRAY, schema).rows.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("keyword", ["examples", "default", "const", "enum", "x-example"])
@@ -308,7 +308,7 @@ def test_data_with_a_draft_is_no_schema(draft: Any, keyword: str) -> None:
     value = [data] if keyword in {"examples", "enum"} else data
     schema = an_object(d=TEXT, unused={"properties": {"x": {keyword: value}}})
     draft.check_schema(schema)
-    assert not faults_of(ARRAY, {**an_object(c=schema), "$schema": DRAFTS[draft]})
+    assert not errors_of(ARRAY, {**an_object(c=schema), "$schema": DRAFTS[draft]})
 
 
 def test_parts_are_checked_in_their_own_draft() -> None:
@@ -318,19 +318,19 @@ def test_parts_are_checked_in_their_own_draft() -> None:
         inner = {"$schema": old, "properties": {"e": {"minimum": 0, "exclusiveMinimum": part}}}
         for schema in (an_object(c=inner), {**an_object(c=inner), "$schema": new}):
             if is_valid:
-                assert not faults_of(ARRAY, schema)
+                assert not errors_of(ARRAY, schema)
             else:
                 with pytest.raises(ConfigError, match=r"invalid at \$\.properties\.e"):
-                    faults_of(ARRAY, schema)
+                    errors_of(ARRAY, schema)
 
 
 def test_parts_of_draft_3_are_rejected() -> None:
     old = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"d": TEXT}}
     for schema in (old, an_object(c=old), an_object(c={"anyOf": [old, {"type": "null"}]})):
         with pytest.raises(ConfigError, match="draft 3"):
-            faults_of(ARRAY, schema)
+            errors_of(ARRAY, schema)
     with pytest.raises(ConfigError, match="draft 3"):
-        faults_of(ARRAY, an_object(c={"$ref": "old"}), {"old": old})
+        errors_of(ARRAY, an_object(c={"$ref": "old"}), {"old": old})
 
 
 NAMES_AND_IDS: list[tuple[str, str | None, list[str]]] = [
@@ -368,7 +368,7 @@ def test_references_by_name_and_by_id(
     letters = {"letter": {"enum": ["R", "G"]}, urljoin(base, "letter"): {"enum": ["R", "G"]}}
     for letter, values in letters.items():
         others = {name: inner, letter: values}
-        assert faults_of(ARRAY, schema, others).rows.tolist() == [1]
+        assert errors_of(ARRAY, schema, others).rows.tolist() == [1]
 
 
 def test_references_of_references_and_their_faults() -> None:
@@ -376,11 +376,11 @@ def test_references_of_references_and_their_faults() -> None:
     middle = {"$id": "http://x/y/a.json", "properties": {"d": {"$ref": "z/b.json#/$defs/B"}}}
     last = {"$defs": {"B": {"enum": ["B"]}}}
     for name in ("z/b.json", "http://x/y/z/b.json"):
-        assert faults_of(ARRAY, schema, {"a.json": middle, name: last}).rows.tolist() == [0]
+        assert errors_of(ARRAY, schema, {"a.json": middle, name: last}).rows.tolist() == [0]
     with pytest.raises(ConfigError, match=r"reference 'z/b.json#/\$defs/B'"):
-        faults_of(ARRAY, schema, {"a.json": middle})
+        errors_of(ARRAY, schema, {"a.json": middle})
     with pytest.raises(ConfigError, match=r"invalid at \$.type"):
-        faults_of(ARRAY, schema, {"a.json": {"type": "text"}})
+        errors_of(ARRAY, schema, {"a.json": {"type": "text"}})
 
 
 @pytest.mark.parametrize(
@@ -403,12 +403,12 @@ def test_reason_why_a_schema_is_invalid(part: dict[str, Any], reason: str) -> No
     with pytest.raises(
         ConfigError, match=rf"^the JSON Schema is invalid at \$\.properties\.c\.{reason}"
     ):
-        faults_of(ARRAY, invalid)
+        errors_of(ARRAY, invalid)
     schema = {**draft, **an_object(c={"$ref": "part.json"})}
     with pytest.raises(
         ConfigError, match=rf"of the reference .part.json. is invalid at \$\.{reason}"
     ):
-        faults_of(ARRAY, schema, {"part.json": {**draft, **part}})
+        errors_of(ARRAY, schema, {"part.json": {**draft, **part}})
 
 
 @pytest.mark.parametrize(
@@ -426,7 +426,7 @@ def test_missing_reference_beside_other_parts(draft: str, part: dict[str, Any]) 
     if "2020" in draft:
         schema["$schema"] = f"https://json-schema.org/{draft}/schema"
     with pytest.raises(ConfigError, match=r"reference 'y.json'|is invalid at"):
-        faults_of(ARRAY, schema)
+        errors_of(ARRAY, schema)
 
 
 @pytest.mark.parametrize("is_other", [False, True])
@@ -454,7 +454,7 @@ def test_invalid_parts_that_only_a_reference_leads_to(
     reference = {"$ref": f"{'api.json' if is_other else ''}#/components/schemas/W"}
     schema = {**declared, **an_object(c=reference), **({} if is_other else unknown)}
     with pytest.raises(ConfigError, match=r"components/schemas/W.* is invalid at"):
-        faults_of(ARRAY, schema, {"api.json": unknown} if is_other else {})
+        errors_of(ARRAY, schema, {"api.json": unknown} if is_other else {})
 
 
 @pytest.mark.parametrize(
@@ -484,9 +484,9 @@ def test_reference_beside_a_property_named_id(
     others = {"other.json": other} if is_other else {}
     whole = schema if is_other else {**schema, "definitions": {"C": inner}}
     rows: Any = pa.array([{"a": 1, "b": 2}])
-    assert faults_of(rows, whole, others).rows.tolist() == []
+    assert errors_of(rows, whole, others).rows.tolist() == []
     with pytest.raises(ColumnError, match=r"`b` .*integer"):
-        faults_of(pa.array([{"a": 1, "b": "x"}]), whole, others)
+        errors_of(pa.array([{"a": 1, "b": "x"}]), whole, others)
 
 
 RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
@@ -515,9 +515,9 @@ RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
     ],
 )
 def test_schemas_that_are_rejected(schema: Any, message: str) -> None:
-    assert not faults_of(ARRAY.slice(3, 1), RECURSIVE)
+    assert not errors_of(ARRAY.slice(3, 1), RECURSIVE)
     with pytest.raises(ConfigError, match=message):
-        faults_of(ARRAY, schema)
+        errors_of(ARRAY, schema)
 
 
 VALUES: Any = pa.array(
@@ -600,7 +600,7 @@ def test_values_maps_and_positions(properties: dict[str, Any], *, writes_nulls: 
         for n in range(size)
         if is_checked and not validator.is_valid(json.loads(encoded[n] or ""))
     ]
-    assert faults_of(VALUES, schema, writes_nulls=writes_nulls).rows.tolist() == expected
+    assert errors_of(VALUES, schema, writes_nulls=writes_nulls).rows.tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -634,7 +634,7 @@ def test_names_of_map_entries(type_: pa.DataType, keys: list[Any]) -> None:
         {"properties": {name: {}}, "additionalProperties": False},
         {"patternProperties": {f"^{re.escape(name)}$": TEXT}},
     ):
-        bad_rows = faults_of(array, an_object(m=schema)).rows.tolist()
+        bad_rows = errors_of(array, an_object(m=schema)).rows.tolist()
         assert bad_rows == invalid_rows(array, an_object(m=schema), writes_nulls=False)
         assert 0 < len(bad_rows) < len(maps)
 
@@ -666,11 +666,11 @@ def test_values_written_as_text_and_large_numbers(
     unwritten = ["\ud83d", 2**53 + 1, 2**24 + 1, 0.10000000149011612, 10**400]
     schemas = [{"const": text}, {"enum": [text, *unwritten, "other"]}]
     for schema in (*schemas, {"anyOf": [{"const": text}, {"const": "other"}]}):
-        bad_rows = faults_of(array, an_object(v=schema)).rows.tolist()
+        bad_rows = errors_of(array, an_object(v=schema)).rows.tolist()
         assert bad_rows == invalid_rows(array, an_object(v=schema), writes_nulls=False) == [1]
     for never in ("\ud83d", 2**53 + 1):
         with pytest.raises(ColumnError, match=r"`v` is written as JSON .* allows other values"):
-            faults_of(array, an_object(v={"enum": [never]}))
+            errors_of(array, an_object(v={"enum": [never]}))
 
 
 @pytest.mark.parametrize(
@@ -684,9 +684,9 @@ def test_every_nan_is_written_as_the_same_text(type_: Any, bits: int) -> None:
     numbers = pa.array(np.array([bits], type_).view(f"f{type_().itemsize}"))
     array = pa.StructArray.from_arrays([numbers], ["v"])
     derived = derive_schema(Format.JSON, array.type, "R", "")
-    assert not faults_of(array, json.loads(derived.schema))
-    assert not faults_of(array, an_object(v={"enum": ["NaN"]}))
-    assert faults_of(array, an_object(v={"enum": ["Infinity", 1]})).rows.tolist() == [0]
+    assert not errors_of(array, json.loads(derived.text))
+    assert not errors_of(array, an_object(v={"enum": ["NaN"]}))
+    assert errors_of(array, an_object(v={"enum": ["Infinity", 1]})).rows.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -702,7 +702,7 @@ def test_values_that_cannot_be_compared_are_rejected(
     type_: pa.DataType, value: Any, allowed: Any
 ) -> None:
     with pytest.raises(ColumnError, match=r"`v` .* which the sink can check only for"):
-        faults_of(records([value], type_), an_object(v={"const": allowed}))
+        errors_of(records([value], type_), an_object(v={"const": allowed}))
 
 
 @pytest.mark.parametrize(
@@ -733,7 +733,7 @@ def test_patterns_are_those_of_javascript(
     type_ = pa.map_(pa.string(), pa.int32())
     array = records([[(name, 1)] for name in names], type_)
     schema = {"patternProperties": {pattern: {}}, "additionalProperties": False}
-    bad_rows = faults_of(array, an_object(v=schema)).rows.tolist()
+    bad_rows = errors_of(array, an_object(v=schema)).rows.tolist()
     assert bad_rows == [row for row, is_match in enumerate(matches) if not is_match]
 
 
@@ -771,7 +771,7 @@ def test_alternatives_of_deep_columns_are_matched_once() -> None:
         leaf = leaf["next"]
     array: Any = pa.array([row, {**row, "v": None}], type_)
     began = process_time()
-    assert faults_of(array, TREES).rows.tolist() == [1]
+    assert errors_of(array, TREES).rows.tolist() == [1]
     assert process_time() - began < 10
     assert invalid_rows(array, TREES, writes_nulls=False) == [1]
 
@@ -792,11 +792,11 @@ def test_part_is_matched_again_in_another_dynamic_scope() -> None:
     type_ = pa.struct([("a", pa.struct([("v", pa.int32())])), ("v", pa.int32())])
     array: Any = pa.array([{"a": {"v": 1}, "v": 1}, {"a": {"v": None}, "v": None}], type_)
     documents = {"https://example.com/tree": tree, "https://example.com/strict": strict}
-    assert faults_of(array, schema, documents).rows.tolist() == []
+    assert errors_of(array, schema, documents).rows.tolist() == []
     only_strict = {"$ref": strict["$id"]}
-    assert faults_of(array, only_strict, documents).rows.tolist() == [1]
+    assert errors_of(array, only_strict, documents).rows.tolist() == [1]
     first_tree = {"allOf": [{"$ref": tree["$id"]}, only_strict]}
-    assert faults_of(array, first_tree, documents).rows.tolist() == [1]
+    assert errors_of(array, first_tree, documents).rows.tolist() == [1]
 
 
 @pytest.mark.parametrize("extra", [False, TEXT, {"enum": ["x"]}])
@@ -808,7 +808,7 @@ def test_item_arrays_of_older_drafts(extra: Any) -> None:
         for n, row in enumerate(VALUES.to_pylist())
         if row["l"] and not validator.is_valid({"l": row["l"]})
     ]
-    assert faults_of(VALUES, schema).rows.tolist() == expected
+    assert errors_of(VALUES, schema).rows.tolist() == expected
 
 
 SHAPES: Any = pa.array(
@@ -855,9 +855,9 @@ def closed(**properties: Any) -> dict[str, Any]:
 def test_alternatives_that_contradict_columns_of_some_rows(
     schema: Any, *, writes_nulls: bool
 ) -> None:
-    faults = faults_of(SHAPES, schema, writes_nulls=writes_nulls)
-    assert faults.rows.tolist() == invalid_rows(SHAPES, schema, writes_nulls=writes_nulls)
-    assert writes_nulls or len(faults.rows) < len(SHAPES)
+    errors = errors_of(SHAPES, schema, writes_nulls=writes_nulls)
+    assert errors.rows.tolist() == invalid_rows(SHAPES, schema, writes_nulls=writes_nulls)
+    assert writes_nulls or len(errors.rows) < len(SHAPES)
 
 
 @pytest.mark.parametrize(
@@ -881,7 +881,7 @@ def test_alternatives_that_contradict_columns_of_some_rows(
 def test_columns_that_contradict_all_alternatives_are_rejected(schema: Any, path: str) -> None:
     assert invalid_rows(SHAPES, schema, writes_nulls=False)
     with pytest.raises(ColumnError, match=f"`{re.escape(path)}`"):
-        faults_of(SHAPES, schema)
+        errors_of(SHAPES, schema)
 
 
 LEAVES = st.sampled_from(
@@ -944,14 +944,14 @@ def test_rows_match_generated_alternatives(
     array: Any = pa.array([FULL, *drawn], COLUMNS)
     invalid = invalid_rows(array, schema, writes_nulls=writes_nulls)
     try:
-        faults = faults_of(array, schema, writes_nulls=writes_nulls)
+        errors = errors_of(array, schema, writes_nulls=writes_nulls)
     except ColumnError:
         assert 0 in invalid  # A row with values in all columns contradicts the schema.
         return
-    assert faults.rows.tolist() == invalid
+    assert errors.rows.tolist() == invalid
 
 
 @given(rows(types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))))
 def test_derived_schema_matches_its_rows(generated: Generated) -> None:
     derived = derive_schema(Format.JSON, generated.type, "R", "")
-    assert not faults_of(generated.array(), json.loads(derived.schema))
+    assert not errors_of(generated.array(), json.loads(derived.text))

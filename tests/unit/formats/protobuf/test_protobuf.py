@@ -30,7 +30,7 @@ from spark_kafka_sink.formats.encoder_spec import (
     derive_schema,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
-from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
+from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 from tests.support.protoc import compile_files
 from tests.unit.formats.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
 
@@ -110,20 +110,20 @@ def _plain(value: Any) -> Any:
 def try_to_encode(
     array: pa.Array[Any], schema: str, name: str
 ) -> tuple[list[bytes | None], EncodingErrors]:
-    faults = EncodingErrors(len(array))
+    errors = EncodingErrors(len(array))
     spec = EncoderSpec(format=Format.PROTOBUF, schema=schema, message=name)
-    encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
+    encoded = compile_encoder(spec, array.type).encode(array, errors)  # type: ignore[arg-type]
     encoded.validate(full=True)
-    return encoded.to_pylist(), faults
+    return encoded.to_pylist(), errors
 
 
 @given(rows(TYPES))
 def test_generated_rows_are_parsed_by_google(generated: Generated) -> None:
     derived = derive_schema(Format.PROTOBUF, generated.type, "Order", "shop.v1")
     assert derived.message == "shop.v1.Order"
-    cls = message_class(derived.schema, "shop.v1.Order")
-    encoded, faults = try_to_encode(generated.array(), derived.schema, "shop.v1.Order")
-    assert not faults, list(faults)
+    cls = message_class(derived.text, "shop.v1.Order")
+    encoded, errors = try_to_encode(generated.array(), derived.text, "shop.v1.Order")
+    assert not errors, list(errors)
     for row, data in zip(generated.rows, encoded, strict=True):
         assert (row is None) == (data is None)
         if row is None:
@@ -185,8 +185,8 @@ def test_convertible_column_types(
 ) -> None:
     built = file(field, syntax=syntax)
     array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
-    encoded, faults = try_to_encode(array, encoded_text(built), "p.M")
-    assert not faults
+    encoded, errors = try_to_encode(array, encoded_text(built), "p.M")
+    assert not errors
     cls = message_class(built, "p.M")
     assert [cls.FromString(data).a for data in encoded] == expected
 
@@ -208,8 +208,8 @@ def test_lists_are_packed_as_declared(syntax: str, packed: bool | None) -> None:
     void = pa.array(
         [{"a": []}, {"a": None}, {"a": [None]}], pa.struct([("a", pa.list_(pa.null()))])
     )
-    encoded, faults = try_to_encode(void, encoded_text(built), "p.M")
-    assert (encoded[:2], faults.rows.tolist()) == ([b"", b""], [2])
+    encoded, errors = try_to_encode(void, encoded_text(built), "p.M")
+    assert (encoded[:2], errors.rows.tolist()) == ([b"", b""], [2])
 
 
 def test_wrappers_distinguish_null_and_zero() -> None:
@@ -289,11 +289,11 @@ def test_rows_that_do_not_fit(
 ) -> None:
     array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
     schema = encoded_text(file(field, syntax="proto2"))
-    encoded, faults = try_to_encode(array, schema, "p.M")
-    assert [fault for fault in faults if fault.problem == problem] == [
+    encoded, errors = try_to_encode(array, schema, "p.M")
+    assert [error for error in errors if error.problem == problem] == [
         (row, path, problem) for row in bad
     ]
-    good = [row for row in range(len(values)) if row not in faults.rows]
+    good = [row for row in range(len(values)) if row not in errors.rows]
     alone, _ = try_to_encode(array.take(pa.array(good, pa.int64())), schema, "p.M")
     assert [encoded[row] for row in good] == alone
 
@@ -379,7 +379,7 @@ def test_names_of_well_known_types(namespace: str, name: str, *, is_used: bool) 
         return
     derived = derive_schema(Format.PROTOBUF, type_, name, namespace)
     known = timestamp_pb2.DESCRIPTOR.serialized_pb
-    *_, text = proto_texts([known, base64.b64decode(derived.schema)])
+    *_, text = print_files([known, base64.b64decode(derived.text)])
     compile_files({"x.proto": text})
 
 
@@ -387,7 +387,7 @@ def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array: Any = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     derived = derive_schema(Format.PROTOBUF, array.type, "M")
     spec = EncoderSpec(
-        format=Format.PROTOBUF, schema=derived.schema, framing=Framing(b"\0\0\0\0\1\0")
+        format=Format.PROTOBUF, schema=derived.text, framing=Framing(b"\0\0\0\0\1\0")
     )
     encoded = compile_encoder(spec, array.type).encode(array, EncodingErrors(2))
     assert encoded.to_pylist() == [b"\0\0\0\0\1\0\x08\1", None]
@@ -399,8 +399,8 @@ def test_decimals_are_written_as_unsigned_numbers(kind: str) -> None:
     type_ = Proto.TYPE_UINT64 if kind == "uint64" else Proto.TYPE_FIXED64
     schema = encoded_text(file({"type": type_}, syntax="proto2"))
     array = pa.array([{"a": Decimal(v)} for v in values], pa.struct([("a", pa.decimal128(20, 0))]))
-    encoded, faults = try_to_encode(array, schema, "p.M")
-    assert not faults
+    encoded, errors = try_to_encode(array, schema, "p.M")
+    assert not errors
     class_ = message_class(schema, "p.M")
     assert [class_.FromString(data).a for data in encoded] == values
 
@@ -413,15 +413,15 @@ def test_times_that_readers_reject(type_: pa.DataType) -> None:
     values = [*near, 0, 2**63 - 1, -(2**63)]
     array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))
     derived = derive_schema(Format.PROTOBUF, array.type, "M", "p")
-    encoded, faults = try_to_encode(array, derived.schema, "p.M")
-    class_ = message_class(derived.schema, "p.M")
+    encoded, errors = try_to_encode(array, derived.text, "p.M")
+    class_ = message_class(derived.text, "p.M")
     for row, data in enumerate(encoded):
         try:
             json_format.MessageToJson(class_.FromString(data))
         except (ValueError, json_format.Error):
-            assert row in faults.rows, values[row]
+            assert row in errors.rows, values[row]
         else:
-            assert row not in faults.rows, values[row]
+            assert row not in errors.rows, values[row]
 
 
 def test_entries_of_a_map_from_a_list_of_structs_need_a_key_and_a_value() -> None:
@@ -437,9 +437,9 @@ def test_entries_of_a_map_from_a_list_of_structs_need_a_key_and_a_value() -> Non
         ],
         pa.struct([("m", pa.list_(entry))]),
     )
-    encoded, faults = try_to_encode(array, derived.schema, "p.M")
-    assert [*faults.rows] == [1, 2]
-    assert message_class(derived.schema, "p.M").FromString(encoded[0]).m == {"a": 1}
+    encoded, errors = try_to_encode(array, derived.text, "p.M")
+    assert [*errors.rows] == [1, 2]
+    assert message_class(derived.text, "p.M").FromString(encoded[0]).m == {"a": 1}
 
 
 @pytest.mark.parametrize("names", [("a_b", "a__b"), ("aB", "a_b"), ("user_id", "userId")])
@@ -489,7 +489,7 @@ def test_derived_schemas_compile_if_columns_have_capital_letters(
     fields: list[tuple[str, pa.DataType]],
 ) -> None:
     derived = derive_schema(Format.PROTOBUF, pa.struct(fields), "Order", "com.example")
-    (text,) = proto_texts([base64.b64decode(derived.schema)])
+    (text,) = print_files([base64.b64decode(derived.text)])
     compiled = compile_files({"x.proto": text})["x.proto"]
     message = next(declared for declared in compiled.message_type if declared.name == "Order")
     assert [field.name for field in message.field] == [name for name, _ in fields]

@@ -16,7 +16,7 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
-from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
+from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 from tests.support.protoc import compile_files, message_class
 
 TEXT = pa.string()
@@ -30,7 +30,7 @@ def struct(*columns: str | pa.Field[Any]) -> pa.StructType:
 
 def derived(type_: pa.StructType, *versions: str) -> str:
     """Return the schema after versions, of which the last is the latest."""
-    return derive(type_, "M", "p", reversed(versions)).schema
+    return derive(type_, "M", "p", reversed(versions)).text
 
 
 def compiled(text: str) -> str:
@@ -41,7 +41,7 @@ def compiled(text: str) -> str:
 
 def text_of(schema: str) -> str:
     """Return the text that is registered, which protoc must accept."""
-    (text,) = proto_texts([base64.b64decode(schema)])
+    (text,) = print_files([base64.b64decode(schema)])
     compile_files({"m.proto": text})
     return text
 
@@ -56,11 +56,11 @@ def message_of(schema: str) -> descriptor_pb2.DescriptorProto:
 
 def encoded(schema: str, type_: pa.StructType, row: Any) -> Any:
     """Return a row as a message."""
-    faults = EncodingErrors(1)
+    errors = EncodingErrors(1)
     spec = EncoderSpec(format=Format.PROTOBUF, schema=schema, message="p.M")
     array: Any = pa.array([row], type_)
-    data = compile_encoder(spec, type_).encode(array, faults)
-    assert not faults, list(faults)
+    data = compile_encoder(spec, type_).encode(array, errors)
+    assert not errors, list(errors)
     return data[0].as_py()
 
 
@@ -238,8 +238,8 @@ def test_versions_are_read_only_when_needed() -> None:
         yield second
         raise AssertionError
 
-    assert derive(struct("a"), "M", "p", unreadable()).schema == second
+    assert derive(struct("a"), "M", "p", unreadable()).text == second
     new = struct("a", pa.field("n", struct("x")))
-    assert numbers(derive(new, "M", "p", unreadable()).schema) == {"a": 1, "n": 3}
+    assert numbers(derive(new, "M", "p", unreadable()).text) == {"a": 1, "n": 3}
     with pytest.raises((AssertionError, RuntimeError)):
         derive(struct("b"), "M", "p", unreadable())

@@ -20,11 +20,11 @@ from spark_kafka_sink.config.formats import Format, PartFormat
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.decoder import decode
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
+from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_descriptor_set
 from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
-from spark_kafka_sink.formats.protobuf.protobuf_source import descriptor_set
 from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
-from spark_kafka_sink.formats.registry.schemas_and_subjects import configured_source
+from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 from tests.support.protoc import compile_files, message_class
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def set_in_base64(text: str, imports: Mapping[str, str] | None = None) -> str:
 
 
 def encode(schema: str, array: pa.Array[Any], message: str = "p.E") -> tuple[list[Any], list[Any]]:
-    faults = EncodingErrors(len(array))
+    errors = EncodingErrors(len(array))
     spec = EncoderSpec(format=Format.PROTOBUF, schema=schema, message=message)
-    encoded = compile_encoder(spec, array.type).encode(array, faults)  # type: ignore[arg-type]
-    return encoded.to_pylist(), list(faults)
+    encoded = compile_encoder(spec, array.type).encode(array, errors)  # type: ignore[arg-type]
+    return encoded.to_pylist(), list(errors)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_features_and_groups_are_encoded_like_google(text: str, row: dict[str, A
     maps = {"m": pa.map_(pa.string(), pa.struct([("x", pa.int32())]))} if "map<" in text else {}
     columns = [pa.array([value], maps.get(name)) for name, value in row.items()]
     array: Any = pa.StructArray.from_arrays(columns, [*row])
-    encoded, faults = encode(schema, array)
-    assert not faults
+    encoded, errors = encode(schema, array)
+    assert not errors
     value = {key: dict(entry) if key in maps else entry for key, entry in row.items()}
     expected = json_format.ParseDict(value, cls())
     assert encoded == [expected.SerializeToString(deterministic=True)]
     assert cls.FromString(encoded[0]).IsInitialized()
-    assert decode(Format.PROTOBUF, configured_source(part(schema, "p.E")), encoded[0])
+    assert decode(Format.PROTOBUF, configured_schema(part(schema, "p.E")), encoded[0])
 
 
 def part(schema: str | None, name: str | None = None, **more: Any) -> PartFormat:
@@ -134,8 +134,8 @@ def test_legacy_required_field() -> None:
     schema = set_in_base64(text + "string id = 2; }")
     with pytest.raises(ColumnError, match="required field `must`"):
         encode(schema, pa.array([{"id": "a"}]))
-    _, faults = encode(schema, pa.array([{"must": "a"}, {"must": None}]))
-    assert faults == [(1, "must", "is null, but must not be")]
+    _, errors = encode(schema, pa.array([{"must": "a"}, {"must": None}]))
+    assert errors == [(1, "must", "is null, but must not be")]
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_legacy_required_field() -> None:
     ],
 )
 def test_numbers_that_readers_of_a_closed_enum_drop(text: str, is_closed: bool) -> None:
-    encoded, faults = encode(set_in_base64(text), pa.array([{"c": 0}, {"c": 7}, {"c": None}]))
-    assert faults == ([(1, "c", "is not in the enum")] if is_closed else [])
+    encoded, errors = encode(set_in_base64(text), pa.array([{"c": 0}, {"c": 7}, {"c": None}]))
+    assert errors == ([(1, "c", "is not in the enum")] if is_closed else [])
     cls = message_class(compile_files({"m.proto": text}).values(), "p.E")
     assert cls.FromString(encoded[1]).HasField("c") is not is_closed
 
@@ -195,9 +195,9 @@ def test_several_members_of_a_oneof_are_a_fault() -> None:
     ]
     item = pa.struct([("b", pa.string()), ("a", pa.int32()), ("c", pa.int32())])
     type_ = pa.struct([("i", pa.list_(item)), ("t", pa.timestamp("us", "UTC")), ("n", pa.int32())])
-    _, faults = encode(set_in_base64(text), pa.array(rows, type_))
+    _, errors = encode(set_in_base64(text), pa.array(rows, type_))
     problem = "is set, but also another member of the oneof `o`"
-    assert faults == [(1, "i[].a", problem), (2, "n", problem)]
+    assert errors == [(1, "i[].a", problem), (2, "n", problem)]
 
 
 def test_descriptors_of_a_registry_with_relative_names_and_without_kinds() -> None:
@@ -212,7 +212,7 @@ def test_descriptors_of_a_registry_with_relative_names_and_without_kinds() -> No
     schema = base64.b64encode(file.SerializeToString()).decode()
     row = {"i": {"x": 4}, "c": "RED", "o": {"s": "y"}}
     encoded, _ = encode(schema, pa.array([row]), "a.b.E")
-    source = configured_source(part(schema))
+    source = configured_schema(part(schema))
     assert source is not None
     assert source.message == "a.b.E"
     assert decode(Format.PROTOBUF, source, encoded[0]) == row
@@ -236,7 +236,7 @@ def test_decode_well_known_types_and_unusual_names() -> None:
     message.e.number = 3
     message.w.value = ""
     setattr(message, "HasField", 5)  # noqa: B010 - a method for type checkers
-    source = configured_source(part(set_in_base64(TYPES_AND_NAMES)))
+    source = configured_schema(part(set_in_base64(TYPES_AND_NAMES)))
     row = decode(Format.PROTOBUF, source, type(message).SerializeToString(message))
 
     def value(**kind: Any) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def test_indexes_do_not_count_messages_that_fields_declare() -> None:
     assert message_indexes(set_in_base64(text), "p.E.B") == (0, 0)
     public = 'syntax = "proto3"; import public "base.proto";'
     base = 'syntax = "proto3"; package p; message A {} message B {}'
-    assert message_indexes(descriptor_set(public, {"base.proto": base}.get), "p.B") == (1,)
+    assert message_indexes(compile_descriptor_set(public, {"base.proto": base}.get), "p.B") == (1,)
 
 
 MAIN = """\ufeff// A comment; import "not/this.proto";
@@ -294,12 +294,12 @@ def test_proto_file_with_imports_in_folders_above(tmp_path: Path, scheme: str) -
     folder.mkdir(parents=True)
     for name, text in (("order", MAIN), ("item", ITEM), ("sku", SKU)):
         (folder / f"{name}.proto").write_text(text)
-    source = configured_source(part(None, schema_file=f"{scheme}{folder}/order.proto"))
+    source = configured_schema(part(None, schema_file=f"{scheme}{folder}/order.proto"))
     assert source is not None
     assert source.name == "shop.v1.Order"
-    encoded, faults = encode(source.schema, pa.array([ORDER]), "shop.v1.Order")
+    encoded, errors = encode(source.text, pa.array([ORDER]), "shop.v1.Order")
     decoded = decode(Format.PROTOBUF, source, encoded[0])
-    assert not faults
+    assert not errors
     assert decoded == {**ORDER, "price": {**ORDER["price"], "nanos": 0}}
 
 
@@ -313,7 +313,7 @@ def test_proto_file_with_imports_in_folders_above(tmp_path: Path, scheme: str) -
 )
 def test_errors_of_the_compiler_are_quoted(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
-        configured_source(part(text))
+        configured_schema(part(text))
     assert "WARNING" not in str(caught.value)
     assert ".. " not in str(caught.value)
 
@@ -337,7 +337,7 @@ def test_imports_with_the_name_of_the_main_file(names: list[str], as_descriptor:
     texts[names[-1]] = 'syntax = "proto3"; message D { int32 n = 1; }'
     text = f'syntax = "proto3"; import "{names[0]}"; message E {{ D d = 1; }}'
     source = set_in_base64(text, texts) if as_descriptor else text
-    encoded, _ = encode(descriptor_set(source, texts.get), pa.array([{"d": {"n": 5}}]), "E")
+    encoded, _ = encode(compile_descriptor_set(source, texts.get), pa.array([{"d": {"n": 5}}]), "E")
     assert encoded == [b"\x0a\x02\x08\x05"]
 
 
@@ -345,7 +345,7 @@ def test_imports_with_the_name_of_the_main_file(names: list[str], as_descriptor:
 def test_imports_may_have_any_file_name(name: str) -> None:
     text = f'syntax = "proto3"; import "{name}"; message E {{ D d = 1; }}'
     files = {name: 'syntax = "proto3"; message D { int32 n = 1; }'}
-    encoded, _ = encode(descriptor_set(text, files.get), pa.array([{"d": {"n": 5}}]), "E")
+    encoded, _ = encode(compile_descriptor_set(text, files.get), pa.array([{"d": {"n": 5}}]), "E")
     assert encoded == [b"\x0a\x02\x08\x05"]
 
 
@@ -353,13 +353,13 @@ def test_imports_may_have_any_file_name(name: str) -> None:
 def test_names_of_imports_that_cannot_be_files(name: str) -> None:
     text = f'syntax = "proto3"; import "{name}"; message E {{}}'
     with pytest.raises(ConfigError, match="protoc"):
-        descriptor_set(text, lambda _: 'syntax = "proto3"; message D {}')
+        compile_descriptor_set(text, lambda _: 'syntax = "proto3"; message D {}')
 
 
 def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "grpc_tools", None)
     with pytest.raises(ConfigError, match=r"Protobuf schema as text.*grpc_tools.*\[protobuf\]"):
-        configured_source(part('syntax = "proto3"; message Unseen {}'))
+        configured_schema(part('syntax = "proto3"; message Unseen {}'))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
@@ -377,7 +377,7 @@ def test_encodings_of_schema_files(
     path = tmp_path / "schema"
     bom = "\ufeff" if encoding == "utf-16-le" else ""
     path.write_text(bom + text, encoding=encoding)
-    source = configured_source(PartFormat(part="value", format=format_, schema_file=str(path)))
+    source = configured_schema(PartFormat(part="value", format=format_, schema_file=str(path)))
     assert source is not None
     assert source.name == "E"
 
@@ -386,13 +386,13 @@ def test_schema_file_in_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "schema"
     path.write_text('{"title": "Ä"}', encoding="latin-1")
     with pytest.raises(ConfigError, match="cannot read: it is not UTF-8"):
-        configured_source(PartFormat(part="value", format=Format.JSON, schema_file=str(path)))
+        configured_schema(PartFormat(part="value", format=Format.JSON, schema_file=str(path)))
 
 
 @pytest.mark.parametrize("text", ["", 'syntax = "proto3"; enum E { A = 0; }'])
 def test_schema_without_a_message(text: str) -> None:
     with pytest.raises(ConfigError, match="the Protobuf schema has no message"):
-        configured_source(part(text))
+        configured_schema(part(text))
 
 
 DAMAGED = E2023 + CLOSED + INNER + "message E { repeated S m = 1; map<string, Color> c = 2; }"
@@ -415,7 +415,7 @@ def test_number_in_the_place_of_a_text_is_a_config_error(field: int) -> None:
     """It is also no length: 2^40 zeros would not fit into the memory."""
     file = sized_field(1, b"m.proto") + number_field(field, 1 << 40)
     with pytest.raises(ConfigError, match="Protobuf"):
-        configured_source(part(base64.b64encode(sized_field(1, file)).decode()))
+        configured_schema(part(base64.b64encode(sized_field(1, file)).decode()))
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_number_in_the_place_of_a_text_is_a_config_error(field: int) -> None:
 def test_text_that_looks_like_an_import(part: str) -> None:
     text = f'syntax = "proto3"; option go_package = "https://x";\nmessage E {{}} {part}\n'
     files = {"old.proto": "no schema"}
-    assert ProtoSchema.parse(descriptor_set(text, files.get)).message(None).name == "E"
+    assert ProtoSchema.parse(compile_descriptor_set(text, files.get)).message(None).name == "E"
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_text_that_looks_like_an_import(part: str) -> None:
 def test_spellings_of_an_import(statement: str) -> None:
     text = f'syntax = "proto3";{statement}message E {{ D d = 1; }}'
     files = {"dep.proto": 'syntax = "proto3"; message D { int32 n = 1; }'}
-    encoded, _ = encode(descriptor_set(text, files.get), pa.array([{"d": {"n": 5}}]), "E")
+    encoded, _ = encode(compile_descriptor_set(text, files.get), pa.array([{"d": {"n": 5}}]), "E")
     assert encoded == [b"\x0a\x02\x08\x05"]
 
 
@@ -461,7 +461,7 @@ def test_compiler_that_does_not_run(failure: Exception, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(ConfigError, match="protoc cannot be run"):
-        configured_source(part(f'syntax = "proto3"; message {type(failure).__name__} {{}}'))
+        configured_schema(part(f'syntax = "proto3"; message {type(failure).__name__} {{}}'))
 
 
 def test_missing_import_of_a_descriptor_is_named() -> None:

@@ -41,7 +41,7 @@ _KEYWORDS: Final = _SCALARS | {
 """Words with a meaning of their own where the name of a type can stand."""
 
 
-def proto_texts(files: Sequence[bytes]) -> list[str]:
+def print_files(files: Sequence[bytes]) -> list[str]:
     """Return the texts of files. Each file follows its imports.
 
     Raises:
@@ -56,12 +56,12 @@ def proto_texts(files: Sequence[bytes]) -> list[str]:
         file = parse(data)
         symbols.update(_symbols(file))
         if file.name != _DESCRIPTOR:
-            _add(pool, accepted(data), file.name)
+            _add(pool, make_loadable(data), file.name)
     # Parsed again: an option is known only if the pool contains the file that declares it.
     return ["\n".join(_Printer(parse(data), symbols).lines()) + "\n" for data in files]
 
 
-def accepted(data: bytes) -> bytes:
+def make_loadable(data: bytes) -> bytes:
     """Return a file without defaults and JSON names, which Google's runtime can reject.
 
     It rejects defaults below the normal range of a float, and swapped JSON names of two fields.
@@ -167,18 +167,18 @@ class _Printer:
             weak = "weak " if number in file.weak_dependency else ""
             yield f'import {"public " if number in file.public_dependency else weak}"{name}";'
         yield from (f'import option "{n}";' for n in getattr(file, "option_dependency", ()))
-        yield from self._statements(file.options, package)
+        yield from self._print_statements(file.options, package)
         yield from self._source_features()
         messages = {message.name: message for message in file.message_type}
         groups = self._groups(file.extension)
         for message in file.message_type:
             if message.name not in groups:
-                yield from ("", *self._message(message, package))
+                yield from ("", *self._print_message(message, package))
         for enum in file.enum_type:
-            yield from ("", *self._enum(enum, package))
-        yield from self._extensions(file.extension, package, messages)
+            yield from ("", *self._print_enum(enum, package))
+        yield from self._print_extensions(file.extension, package, messages)
         for service in file.service:
-            yield from ("", *self._service(service))
+            yield from ("", *self._print_service(service))
 
     def _syntax(self) -> str:
         if not self._has_edition:
@@ -199,56 +199,58 @@ class _Printer:
         groups = {_last(field.type_name) for field in fields if field.type == ProtoType.GROUP}
         return set() if self._has_edition else groups
 
-    def _message(self, message: Any, outer: str) -> list[str]:
+    def _print_message(self, message: Any, outer: str) -> list[str]:
         keyword = _VISIBILITIES[getattr(message, "visibility", 0)]
-        return _block(f"{keyword}message {message.name}", self._body(message, outer))
+        return _block(f"{keyword}message {message.name}", self._print_body(message, outer))
 
-    def _body(self, message: Any, outer: str) -> Iterator[str]:
+    def _print_body(self, message: Any, outer: str) -> Iterator[str]:
         scope = full_name(outer, message.name)
         nested = {inner.name: inner for inner in message.nested_type}
         groups = self._groups((*message.field, *message.extension))
-        yield from self._statements(message.options, scope)
+        yield from self._print_statements(message.options, scope)
         # Nested messages precede fields, because a record identifies a message by its position.
         # Some readers count the messages that fields declare (map entries, groups), others do not.
         for name, inner in nested.items():
             if not inner.options.map_entry and name not in groups:
-                yield from self._message(inner, scope)
+                yield from self._print_message(inner, scope)
         for enum in message.enum_type:
-            yield from self._enum(enum, scope)
-        yield from self._fields(message, scope, nested)
+            yield from self._print_enum(enum, scope)
+        yield from self._print_fields(message, scope, nested)
         for extent in message.extension_range:
             numbers = _range(extent.start, extent.end - 1, _LAST_NUMBER)
-            yield f"extensions {numbers}{_listed(self._options(extent.options, scope))};"
+            yield f"extensions {numbers}{_listed(self._print_options(extent.options, scope))};"
         reserved = message.reserved_range
         ranges = [_range(extent.start, extent.end - 1, _LAST_NUMBER) for extent in reserved]
-        yield from self._reserved(ranges, message.reserved_name)
-        yield from self._extensions(message.extension, scope, nested)
+        yield from self._print_reserved(ranges, message.reserved_name)
+        yield from self._print_extensions(message.extension, scope, nested)
 
-    def _fields(self, message: Any, scope: str, nested: Mapping[str, Any]) -> Iterator[str]:
+    def _print_fields(self, message: Any, scope: str, nested: Mapping[str, Any]) -> Iterator[str]:
         """Yield the fields. The members of a oneof are in one block."""
         oneofs: dict[int, list[str]] = {}
         lines: list[list[str]] = []
         for field in message.field:
             if field.proto3_optional or not field.HasField("oneof_index"):
-                lines.append(self._field(field, scope, nested, self._label(field)))
+                lines.append(self._print_field(field, scope, nested, self._label(field)))
                 continue
             if field.oneof_index not in oneofs:
                 oneofs[field.oneof_index] = []
                 lines.append(oneofs[field.oneof_index])
-            oneofs[field.oneof_index] += self._field(field, scope, nested, "")
+            oneofs[field.oneof_index] += self._print_field(field, scope, nested, "")
         for number, members in oneofs.items():
             oneof = message.oneof_decl[number]
-            options = self._statements(oneof.options, scope)
+            options = self._print_statements(oneof.options, scope)
             members[:] = _block(f"oneof {oneof.name}", [*options, *members])
         return (line for block in lines for line in block)
 
-    def _field(self, field: Any, scope: str, nested: Mapping[str, Any], label: str) -> list[str]:
+    def _print_field(
+        self, field: Any, scope: str, nested: Mapping[str, Any], label: str
+    ) -> list[str]:
         inner = nested.get(_last(field.type_name))
         type_ = self._type(field, scope)
-        options = [*self._field_options(field), *self._options(field.options, scope)]
+        options = [*self._field_options(field), *self._print_options(field.options, scope)]
         if field.type == ProtoType.GROUP and not self._has_edition and inner is not None:
             start = f"{label}group {inner.name} = {field.number}{_listed(options)}"
-            return _block(start, self._body(inner, scope))
+            return _block(start, self._print_body(inner, scope))
         if inner is not None and inner.options.map_entry:
             label, (key, value) = "", (self._type(end, scope) for end in inner.field)
             type_ = f"map<{key}, {value}>"
@@ -296,46 +298,48 @@ class _Printer:
         if field.HasField("json_name") and not is_derived:
             yield f"json_name = {_quoted(field.json_name)}"
 
-    def _enum(self, enum: Any, scope: str) -> list[str]:
+    def _print_enum(self, enum: Any, scope: str) -> list[str]:
         keyword = _VISIBILITIES[getattr(enum, "visibility", 0)]
-        lines = [*self._statements(enum.options, scope)]
+        lines = [*self._print_statements(enum.options, scope)]
         for value in enum.value:
-            options = _listed(self._options(value.options, scope))
+            options = _listed(self._print_options(value.options, scope))
             lines.append(f"{value.name} = {value.number}{options};")
         reserved = enum.reserved_range
         ranges = [_range(extent.start, extent.end, _LAST_ENUM_NUMBER) for extent in reserved]
-        lines += self._reserved(ranges, enum.reserved_name)
+        lines += self._print_reserved(ranges, enum.reserved_name)
         return _block(f"{keyword}enum {enum.name}", lines)
 
-    def _reserved(self, ranges: Sequence[str], names: Iterable[str]) -> Iterator[str]:
+    def _print_reserved(self, ranges: Sequence[str], names: Iterable[str]) -> Iterator[str]:
         texts = [name if self._has_edition else _quoted(name) for name in names]
         return (f"reserved {', '.join(parts)};" for parts in (ranges, texts) if parts)
 
-    def _extensions(
+    def _print_extensions(
         self, extensions: Iterable[Any], scope: str, nested: Mapping[str, Any]
     ) -> Iterator[str]:
         for extendee, fields in groupby(extensions, attrgetter("extendee")):
-            lines = [self._field(field, scope, nested, self._label(field)) for field in fields]
+            lines = [
+                self._print_field(field, scope, nested, self._label(field)) for field in fields
+            ]
             name = self._type_name(extendee, scope)
             yield from _block(f"extend {name}", (line for block in lines for line in block))
 
-    def _service(self, service: Any) -> list[str]:
+    def _print_service(self, service: Any) -> list[str]:
         scope = full_name(self.file.package, service.name)
-        lines = [*self._statements(service.options, scope)]
+        lines = [*self._print_statements(service.options, scope)]
         for method in service.method:
             request = self._type_name(method.input_type, scope)
             response = self._type_name(method.output_type, scope)
             request = f"stream {request}" if method.client_streaming else request
             response = f"stream {response}" if method.server_streaming else response
             start = f"rpc {method.name} ({request}) returns ({response})"
-            block = _block(start, self._statements(method.options, scope))
+            block = _block(start, self._print_statements(method.options, scope))
             lines += block if method.HasField("options") else [f"{start};"]
         return _block(f"service {service.name}", lines)
 
-    def _statements(self, options: Any, scope: str) -> Iterator[str]:
-        return (f"option {option};" for option in self._options(options, scope))
+    def _print_statements(self, options: Any, scope: str) -> Iterator[str]:
+        return (f"option {option};" for option in self._print_options(options, scope))
 
-    def _options(self, options: Any, scope: str, prefix: str = "") -> Iterator[str]:
+    def _print_options(self, options: Any, scope: str, prefix: str = "") -> Iterator[str]:
         """Yield options as `name = value`. Features are set one by one."""
         for field, content in options.ListFields():
             full_name = f"({self._reference(field.full_name, scope)})"
@@ -345,7 +349,7 @@ class _Printer:
                 if field.message_type is None:
                     yield f"{name} = {_value(field, value)}"
                 elif field.name == "features" or prefix:
-                    yield from self._options(value, scope, f"{name}.")
+                    yield from self._print_options(value, scope, f"{name}.")
                 else:
                     text = text_format.MessageToString(value, as_one_line=True, as_utf8=True)
                     yield f"{name} = {{ {text} }}"

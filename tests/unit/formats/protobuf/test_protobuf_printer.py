@@ -11,8 +11,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.decoder import decode
-from spark_kafka_sink.formats.encoder_spec import SchemaSource
-from spark_kafka_sink.formats.protobuf.protobuf_text import proto_texts
+from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
+from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field
 from tests.support.protoc import PACKAGES, compile_files
 
@@ -166,11 +166,11 @@ def assert_same(compiled: FileDescriptorProto, printed: FileDescriptorProto) -> 
 def assert_text_is_same(texts: Mapping[str, str], names: Iterable[str] = ()) -> int:
     """Compare files with their printed text, and return their number."""
     compiled = compile_files(texts, names)
-    printed_texts = proto_texts([file.SerializeToString() for file in compiled.values()])
+    printed_texts = print_files([file.SerializeToString() for file in compiled.values()])
     printed = compile_files(dict(zip(compiled, printed_texts, strict=True)))
     for name, file in compiled.items():
         assert_same(file, printed[name])
-    again = proto_texts([file.SerializeToString() for file in printed.values()])
+    again = print_files([file.SerializeToString() for file in printed.values()])
     assert sorted(again) == sorted(printed_texts)
     return len(compiled)
 
@@ -240,7 +240,7 @@ def test_dot_only_where_a_name_has_another_meaning() -> None:
     text = """syntax = "proto3"; package orders.v1; message Order { Order orders = 1; }
         service Orders { rpc orders(Order) returns (Order); }"""
     (file,) = compile_files({"orders.proto": text}).values()
-    (printed,) = proto_texts([file.SerializeToString()])
+    (printed,) = print_files([file.SerializeToString()])
     assert "  orders.v1.Order orders = 1;" in printed
     assert "  rpc orders (orders.v1.Order) returns (orders.v1.Order);" in printed
 
@@ -274,11 +274,11 @@ def test_defaults_of_the_whole_range(kind: str) -> None:
     text = f'syntax = "proto2"; message M {{ {fields} message N {{ {fields} }} }}'
     assert assert_text_is_same({"a.proto": text}) == 1
     file = compile_files({"a.proto": text})["a.proto"].SerializeToString()
-    (printed,) = proto_texts([file])
+    (printed,) = print_files([file])
     assert not re.search(r"\de\+", printed)  # Wire's parser in registries rejects it.
     data = base64.b64encode(sized_field(1, file)).decode()
     # A record without fields: both numbers are absent.
-    assert decode(Format.PROTOBUF, SchemaSource(data, "M.N", "M.N"), b"")["f1"] is None
+    assert decode(Format.PROTOBUF, UnregisteredSchema(data, "M.N", "M.N"), b"")["f1"] is None
 
 
 @pytest.mark.parametrize("names", [r'"a\n', r'"a\"b', r'"\\'])
@@ -290,4 +290,4 @@ def test_reserved_names_are_escaped(names: str) -> None:
 def test_missing_import() -> None:
     compiled = compile_files(written('syntax = "proto3"', ""))
     with pytest.raises(ConfigError, match=r"uses\.proto is invalid, or lacks an import: "):
-        proto_texts([compiled["uses.proto"].SerializeToString()])
+        print_files([compiled["uses.proto"].SerializeToString()])

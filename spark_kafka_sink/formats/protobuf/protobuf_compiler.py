@@ -21,9 +21,9 @@ from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.formats.protobuf.protobuf_files import (
     ProtoFile,
+    encode_descriptor_set,
     files_of,
-    parsed_files,
-    set_of,
+    parse_files,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field
 
@@ -65,7 +65,7 @@ _MAX_CHARS: Final = 1_000
 """Maximum length of a message of protoc, in characters."""
 
 
-class ProtoSource(NamedTuple):
+class CompiledSchema(NamedTuple):
     """A schema with its imports: as a descriptor set in base64, and the files that are texts."""
 
     descriptors: str
@@ -73,12 +73,12 @@ class ProtoSource(NamedTuple):
     """Names and texts."""
 
 
-def descriptor_set(content: Content, load: Callable[[str], Content | None]) -> str:
-    """Return a schema with its imports as a descriptor set in base64; see `read_source`."""
-    return read_source(content, load).descriptors
+def compile_descriptor_set(content: Content, load: Callable[[str], Content | None]) -> str:
+    """Return a schema with its imports as a descriptor set in base64; see `compile_schema`."""
+    return compile_schema(content, load).descriptors
 
 
-def read_source(content: Content, load: Callable[[str], Content | None]) -> ProtoSource:
+def compile_schema(content: Content, load: Callable[[str], Content | None]) -> CompiledSchema:
     """Read a schema with its imports.
 
     Args:
@@ -93,7 +93,7 @@ def read_source(content: Content, load: Callable[[str], Content | None]) -> Prot
 
     def add(name: str, content: Content) -> None:
         """Add a file and its imports."""
-        parsed = _parsed(content)
+        parsed = _parse_content(content)
         if isinstance(parsed, str):
             texts[name] = parsed
             imports = _imports_of(parsed)
@@ -101,7 +101,7 @@ def read_source(content: Content, load: Callable[[str], Content | None]) -> Prot
             # A descriptor from a registry has a name of the registry's choice.
             *others, main = parsed
             files.update({file.name: file for file in others})
-            files[name] = _renamed(main, name)
+            files[name] = _rename(main, name)
             imports = [imported for file in parsed for imported in file.imports]
         for imported in imports:
             if imported not in texts and imported not in files:
@@ -114,11 +114,11 @@ def read_source(content: Content, load: Callable[[str], Content | None]) -> Prot
     if _NO_NAME in texts:
         texts[name] = texts.pop(_NO_NAME)
     else:
-        files[name] = _renamed(files.pop(_NO_NAME), name)
+        files[name] = _rename(files.pop(_NO_NAME), name)
     if texts:
-        files |= _compiled(texts, files)
-    descriptors = set_of(file.data for file in _with_imports(name, files))
-    return ProtoSource(descriptors, tuple(texts.items()))
+        files |= _compile_texts(texts, files)
+    descriptors = encode_descriptor_set(file.data for file in _with_imports(name, files))
+    return CompiledSchema(descriptors, tuple(texts.items()))
 
 
 def _unused_name(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> str:
@@ -133,12 +133,12 @@ def _unused_name(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> st
     return name
 
 
-def completed(files: list[ProtoFile]) -> list[ProtoFile]:
+def add_known_imports(files: list[ProtoFile]) -> list[ProtoFile]:
     """Return the main file after its imports, including those that registries provide."""
     return _with_imports(files[-1].name, {file.name: file for file in files})
 
 
-def _parsed(content: Content) -> str | list[ProtoFile]:
+def _parse_content(content: Content) -> str | list[ProtoFile]:
     """Return the text of a `.proto` file, or the files of a descriptor.
 
     Raises:
@@ -149,7 +149,7 @@ def _parsed(content: Content) -> str | list[ProtoFile]:
             text = content.decode("utf-8-sig", errors="replace")
             # Descriptors contain control characters, which precede names and numbers.
             if _CONTROL.search(text):
-                return parsed_files(content)
+                return parse_files(content)
             content = text
         return files_of(content) if _BASE64.fullmatch(content) else content
     except ValueError:
@@ -166,7 +166,7 @@ def _with_imports(main: str, files: Mapping[str, ProtoFile]) -> list[ProtoFile]:
     def add(name: str) -> None:
         if name in ordered:
             return
-        file = files.get(name) or _well_known(name)
+        file = files.get(name) or _find_well_known(name)
         ordered[name] = None  # A cycle of imports must not end in a recursion.
         for imported in () if file is None else file.imports:
             add(imported)
@@ -178,7 +178,7 @@ def _with_imports(main: str, files: Mapping[str, ProtoFile]) -> list[ProtoFile]:
 
 
 @lru_cache(maxsize=256)
-def _well_known(name: str) -> ProtoFile | None:
+def _find_well_known(name: str) -> ProtoFile | None:
     """Return a file of which a Python package contains the descriptor, or None."""
     prefix = next((prefix for prefix in _PACKAGES if name.startswith(prefix)), None)
     if prefix is None or not name.endswith(".proto") or not _NAME.fullmatch(name):
@@ -190,19 +190,21 @@ def _well_known(name: str) -> ProtoFile | None:
             descriptor = import_module(f"{_PACKAGES[prefix]}{candidate}_pb2").DESCRIPTOR
         except Exception:  # noqa: BLE001, S112 - generated code rejects other runtimes
             continue
-        (file,) = parsed_files(descriptor.serialized_pb)
-        return _renamed(file, name)
+        (file,) = parse_files(descriptor.serialized_pb)
+        return _rename(file, name)
     return None
 
 
-def _renamed(file: ProtoFile, name: str) -> ProtoFile:
+def _rename(file: ProtoFile, name: str) -> ProtoFile:
     if file.name == name:
         return file
     # A second name replaces the first.
     return file._replace(name=name, data=file.data + sized_field(1, name.encode()))
 
 
-def _compiled(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> dict[str, ProtoFile]:
+def _compile_texts(
+    texts: Mapping[str, str], files: Mapping[str, ProtoFile]
+) -> dict[str, ProtoFile]:
     """Return the descriptors of `.proto` texts and of their imports; `files` are other imports.
 
     Raises:
@@ -213,8 +215,8 @@ def _compiled(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> dict[
     known_set = b"".join(
         sized_field(1, data) for data in {file.name: file.data for file in known}.values()
     )
-    data = _protoc(tuple(texts.items()), known_set)
-    return {file.name: file for file in parsed_files(data)}
+    data = _run_protoc(tuple(texts.items()), known_set)
+    return {file.name: file for file in parse_files(data)}
 
 
 def _imports_of(text: str) -> list[str]:
@@ -233,7 +235,7 @@ def _imports_of(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=16)
-def _protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
+def _run_protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
     """Return the descriptor set of `.proto` texts. `imports` is a set of other files."""
     require_extra("protobuf", "a Protobuf schema as text")
     with TemporaryDirectory(prefix="kafkaprod-proto-") as folder:
@@ -246,7 +248,7 @@ def _protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
             "--proto_path=.",
         ]
         command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", *options]
-        result = _run([*command, *(name for name, _ in texts)], Path(folder, "texts"))
+        result = _run_command([*command, *(name for name, _ in texts)], Path(folder, "texts"))
         if result.returncode:
             raise ConfigError(
                 f"protoc rejects the Protobuf schema: {_reason(result.stderr)}",
@@ -272,7 +274,7 @@ def _write_text(folder: Path, name: str, text: str) -> None:
         raise rejected from None
 
 
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _run_command(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run protoc; raise ConfigError if it does not start or end."""
     try:
         return subprocess.run(  # noqa: S603 - the caller has checked the file names
