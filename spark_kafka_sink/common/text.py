@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 KB: Final = 1_000
 MB: Final = 1_000_000
@@ -52,6 +55,12 @@ def plural(count: float, singular: str, many: str = "") -> str:
     """
     text = f"{count:,.0f}"
     return f"{text} {singular if text == '1' else many or singular + 's'}"
+
+
+def listed(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
+    """Return the first texts and the number of the others, such as "a, b and 3 more"."""
+    others = len(texts) - limit
+    return separator.join(texts[:limit]) + (f" and {others} more" if others > 0 else "")
 
 
 class SecretKind(StrEnum):

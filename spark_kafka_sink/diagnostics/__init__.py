@@ -6,7 +6,7 @@ write. Only `broker_queries`, `produce_check`, `preflight` and `doctor` query th
 In reading order:
 
 - `finding`: the result of one check, with step, severity, text and hint
-- `connection_checks`: judge connections, by step and by broker
+- `connection_checks`: check connections, by step and by broker
 - `topic_facts`: what is known about a topic
 - `topic_checks`: check a topic's existence, partitions, leaders and permissions
 - `topic_settings`: check a topic's settings against the write

@@ -243,12 +243,12 @@ def check_schemas(config: SinkConfig) -> Iterator[Finding]:
     try:
         with Registry(formats.registry, config.producer.security.sasl) as registry:
             for part in parts:
-                yield _judge_schema(registry, formats.registry, part, config.topic)
+                yield _check_schema(registry, formats.registry, part, config.topic)
     except KafkaProdError as error:
         yield Finding.failure(CheckStep.REGISTRY, error)
 
 
-def _judge_schema(
+def _check_schema(
     registry: Registry, config: RegistryConfig, part: PartFormat, topic: str | None
 ) -> Finding:
     if config.chooses_version:
@@ -261,7 +261,7 @@ def _judge_schema(
     source = configured_schema(part)
     subject = subject_of(config, part, topic, source)
     if source is None:
-        return _judge_subject(subject, exists=registry.has_versions(subject), config=config)
+        return _check_subject(subject, exists=registry.has_versions(subject), config=config)
     candidate = CandidateSchema(part.format, source.text, source.texts)
     if config.auto_register:
         return Finding.ok(CheckStep.REGISTRY, registry.check_compatibility(subject, candidate))
@@ -271,7 +271,7 @@ def _judge_schema(
     )
 
 
-def _judge_subject(subject: str, *, exists: bool, config: RegistryConfig) -> Finding:
+def _check_subject(subject: str, *, exists: bool, config: RegistryConfig) -> Finding:
     """Return the finding for a schema that is derived from columns."""
     if not exists and not config.auto_register:
         error = SchemaRegistryError(

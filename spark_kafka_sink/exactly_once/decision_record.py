@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -116,12 +116,7 @@ class DecisionRecord:
     @classmethod
     def done(cls, decided: DecidedBatch, at_ms: int) -> DecisionRecord:
         """Return the record that marks all transactions in a decision as committed."""
-        return cls(
-            state=decided.to_done(),
-            at_ms=at_ms,
-            transactions=len(decided.transactions),
-            records=sum(transaction.records for transaction in decided.transactions),
-        )
+        return replace(cls.of(decided, at_ms), state=decided.to_done())
 
     @property
     def is_torn(self) -> bool:

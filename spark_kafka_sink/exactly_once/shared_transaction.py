@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import decision_record, decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
@@ -147,11 +147,10 @@ def check_producers(
     ]
     if not wrong:
         return
-    others = f", and {len(wrong) - _MAX_LISTED} more" if len(wrong) > _MAX_LISTED else ""
     raise errors.TransactionError(
         f"records that tasks wrote are missing from {len(wrong)} of "
         f"{plural(len(owners), 'partition')}, so the batch is not committed: "
-        f"{'; '.join(wrong[:_MAX_LISTED])}{others}",
+        f"{listed(wrong, _MAX_LISTED, '; ')}",
         hint=_RETRY_HINT,
     )
 

@@ -163,7 +163,7 @@ SCENARIOS = (
     Scenario(name="two drivers, each dies once", crashes=1),
     Scenario(name="two drivers and a timeout, V1", version=Version.V1, timeouts=1),
     Scenario(name="two drivers and a timeout, V2", timeouts=1),
-    Scenario(name="two drivers and an append without an answer", unclear=1),
+    Scenario(name="two drivers and an append without a response", unclear=1),
     Scenario(name="two drivers and lost attempts", batches=1, lost=(1, 0), failures=1),
     Scenario(
         name="two drivers and tasks without rows",
@@ -205,7 +205,7 @@ SCENARIOS = (
 )
 
 FULL = Scenario(
-    name="two drivers, each dies once, with a timeout and an append without an answer",
+    name="two drivers, each dies once, with a timeout and an append without a response",
     crashes=1,
     timeouts=1,
     unclear=1,

@@ -44,7 +44,7 @@ class Version(StrEnum):
     V2 = "transactions V2"
 
 
-_ANSWERS = {
+_RESPONSES = {
     Status.OPEN: ErrorCode.none,
     Status.EMPTY: ErrorCode.invalid_txn_state,
     Status.COMMITTED: ErrorCode.none,
@@ -210,11 +210,11 @@ class World(NamedTuple):
         if status is Status.TIMED_OUT:
             return self, _TIMED_OUT[version]
         if status is not Status.OPEN:
-            return self, _ANSWERS[status]
+            return self, _RESPONSES[status]
         seen = (transaction.query, transaction.batch, transaction.partition)
         world = self._set(transaction, Status.COMMITTED)
         visible = tuple(sorted((*world.visible, seen), key=str))
-        return world._replace(visible=visible), _ANSWERS[status]
+        return world._replace(visible=visible), _RESPONSES[status]
 
     def abort(self, transactions: Iterable[Transaction]) -> World:
         """Handle EndTxn(abort) for transactions; those that are not open are unchanged."""

@@ -160,7 +160,7 @@ def _abort_after_torn(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
     tasks: Sequence[TaskTransaction],
-    read: ScopeState,
+    logged: ScopeState,
     torn: TornTransactionError,
 ) -> CommitOutcome:
     """Abort a batch after a torn batch, whose record in the log must be kept.
@@ -177,15 +177,17 @@ def _abort_after_torn(
     except KafkaProdError as error:
         aborted = Aborted(problem=error.message)
     else:
-        if record is None or record.state != read:  # commit() has decided the batch meanwhile.
+        if record is None or record.state != logged:  # commit() has decided the batch meanwhile.
             return abort_batch(scope_client, write, tasks)
         if scope_client.log.is_deciding():
             aborted = Aborted(problem=_DECIDING)
         else:
-            own_ids = decision_rules.never_decided(read, [task.transactional_id for task in tasks])
+            own_ids = decision_rules.never_decided(
+                logged, [task.transactional_id for task in tasks]
+            )
             aborted = abort_own(scope_client, tasks, own_ids)
-            aborted += abort_listed_orphans(scope_client, read, write.nonces)
-    if isinstance(read, Decided) and decision_rules.is_same_batch(read, write):
+            aborted += abort_listed_orphans(scope_client, logged, write.nonces)
+    if isinstance(logged, Decided) and decision_rules.is_same_batch(logged, write):
         raise torn
     _LOG.warning("%s", torn)
     return _outcome(scope_client, CommitStatus.ABORTED, write.batch, aborted)

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.steps.fates import fates_from_codes
@@ -100,9 +100,9 @@ def _result(
     }
     waiting = {name: code for name, code in own.items() if _is_unfinished(code)}
     if waiting:
-        name, code = next(iter(waiting.items()))
-        others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        return scope_client.unavailable_error(f"EndTxn of {name}{others}", code)
+        return scope_client.unavailable_error(
+            f"EndTxn of {listed([*waiting], 1)}", next(iter(waiting.values()))
+        )
     try:
         fates = _resolve_fates(scope_client, decided, own, deadline)
     except KafkaProdError as error:

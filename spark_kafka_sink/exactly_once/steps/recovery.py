@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.decision_record import (
     DecidedBatch,
@@ -194,11 +194,10 @@ def _append_run_outcome(
 def _unfinished(scope_client: ScopeClient, decided: DecidedBatch, error: KafkaProdError) -> str:
     """Return a message about another run's unfinished decision, and how to retry it."""
     names = [transaction.transactional_id for transaction in decided.transactions]
-    others = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     servers = ",".join(scope_client.bootstrap_servers)
     return (
         f"{scope_client.scope} was decided but could not be finished: {error}. Its transactions "
-        f"{', '.join(names[:_MAX_LISTED])}{others} block read_committed readers, and their "
+        f"{listed(names, _MAX_LISTED)} block read_committed readers, and their "
         "rows are lost if they time out. To retry, write another batch with this "
         "transactionalIdPrefix, or run `kafkaprod transactions commit --prefix "
         f"{scope_client.scope.prefix} --bootstrap-servers {servers}`; `kafkaprod transactions "

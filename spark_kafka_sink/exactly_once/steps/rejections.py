@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.scope_state import Done, NoDecision
 
@@ -46,11 +46,7 @@ def _batch(number: str, query: str | None) -> str:
 
 
 def _topics(names: tuple[str, ...] | None) -> str:
-    """Return the first few topic names as text."""
-    if names is None:
-        return "unknown"
-    others = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return f"{', '.join(names[:_MAX_LISTED])}{others}"
+    return "unknown" if names is None else listed(names, _MAX_LISTED)
 
 
 def _plannings(state: ScopeState, write: decision_rules.BatchWrite) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 if TYPE_CHECKING:
@@ -59,10 +59,9 @@ def check_committable(
     problems = list(_problems(transactions, descriptions, now_ms))
     if not problems:
         return
-    others = f", and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
     raise TransactionError(
         f"{len(problems)} of {plural(len(transactions), 'transaction')} cannot be committed "
-        f"safely, so the batch is not decided: {'; '.join(problems[:_MAX_LISTED])}{others}",
+        f"safely, so the batch is not decided: {listed(problems, _MAX_LISTED, '; ')}",
         hint="Nothing is lost: the batch can run again. If tasks take longer than "
         "transaction.timeout.ms, raise that option and the brokers' "
         "transaction.max.timeout.ms, or make the batches smaller.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TornTransactionError, text_of
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,11 +45,8 @@ class OutcomeText:
         if names:
             ends = " until it times out" if len(names) == 1 else " until they time out"
             until = ends if self.may_time_out else ""
-            unlisted = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-            shown = ", ".join(names[:_MAX_LISTED])
-            parts.append(
-                f"{plural(len(names), 'transaction')} may be open{until}: {shown}{unlisted}"
-            )
+            shown = listed(names, _MAX_LISTED)
+            parts.append(f"{plural(len(names), 'transaction')} may be open{until}: {shown}")
         if problem:
             parts.append(f"transactions of tasks that did not finish may be open: {problem}")
         return "; ".join(parts)

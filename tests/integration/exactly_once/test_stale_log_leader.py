@@ -64,7 +64,7 @@ class UnansweredLog(MisledLog):
         if self.is_decided:
             return owner
         self.is_decided = True
-        raise BrokerUnavailableError("EndTxn got no answer")
+        raise BrokerUnavailableError("EndTxn got no response")
 
 
 @pytest.fixture
