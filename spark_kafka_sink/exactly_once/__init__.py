@@ -17,8 +17,8 @@ In reading order:
 - `decision_record`: a record of the decision log as data and as JSON text
 - `decision_messages`: the log's keys and chunks, and the latest record of each scope
 - `decision_log`: creates, reads and appends to the decision log, which is a compacted topic
+- `shared_transaction`: claims and checks of a transaction that all tasks share (atomicBatch=true)
 - `steps`: the operations on Kafka that make up planning, commit and abort
-- `shared_transaction`: a batch whose tasks share one transaction (atomicBatch=true)
 - `committer`: the entry points for planning, commit and abort of a batch
 - `open_transactions`: the open transactions of a prefix, and the partitions that they block
 - `operator_commands`: functions that list, describe, commit and abort for the command line

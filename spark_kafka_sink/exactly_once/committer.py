@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once import shared_transaction
 from spark_kafka_sink.exactly_once.decision_rules import BatchWrite, abort_needs_fence
+from spark_kafka_sink.exactly_once.shared_transaction import are_all_skipped, shared_of
+from spark_kafka_sink.exactly_once.steps import shared_commit
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.recovery import recover_runs, recover_scope
@@ -92,7 +93,7 @@ class BatchCommitter:
             scope_client.check_apis()
             if self._scope.kind is ScopeKind.RUN:
                 recover_runs(scope_client)
-            return shared_transaction.begin_shared(scope_client, timeout_ms, reset=self._reset)
+            return shared_commit.begin_shared(scope_client, timeout_ms, reset=self._reset)
 
     def commit(
         self,
@@ -118,13 +119,13 @@ class BatchCommitter:
                 decided; `abort` resolves that.
         """
         tasks = _transactions(results)
-        shared = shared_transaction.shared_of(results)
+        shared = shared_of(results)
         write = self._batch_write(_query_of(results), batch, results, nonce)
         with connected_scope_client(self._config, self._scope) as scope_client:
             scope_client.check_topics(written)
-            if shared is None or shared_transaction.are_all_skipped(results):
+            if shared is None or are_all_skipped(results):
                 return commit_batch(scope_client, write, tasks)
-            return shared_transaction.commit_shared(scope_client, write, shared, results)
+            return shared_commit.commit_shared(scope_client, write, shared, results)
 
     def abort(
         self, batch: str, results: Sequence[TaskResult], *, complete: bool, nonce: str | None = None
@@ -165,7 +166,7 @@ class BatchCommitter:
             write = self._batch_write(results[0].query_id, batch, results, nonce)
             write = replace(write, rows=write.rows if complete else None, topics=None)
         with connected_scope_client(self._config, self._scope) as scope_client:
-            return shared_transaction.abort_shared(scope_client, write, shared, batch, results)
+            return shared_commit.abort_shared(scope_client, write, shared, batch, results)
 
     def _batch_write(
         self, query: str | None, batch: str, results: Sequence[TaskResult], nonce: str | None

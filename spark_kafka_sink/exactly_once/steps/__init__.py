@@ -13,5 +13,6 @@ In reading order:
 - `rejections`: the errors for batches that must not be written
 - `recovery`: finish decided batches of earlier drivers, of this scope and of earlier runs
 - `abort`: the abort of a batch
+- `shared_commit`: begins, commits and aborts the transaction that all tasks of a batch share
 - `orphans`: find and abort transactions that can no longer be committed
 """

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
 from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
-from spark_kafka_sink.exactly_once.shared_transaction import claim, commit_shared
+from spark_kafka_sink.exactly_once.shared_transaction import claim
+from spark_kafka_sink.exactly_once.steps.shared_commit import commit_shared
 from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,

@@ -1,0 +1,251 @@
+"""Begin, commit and abort the transaction that all tasks of a batch share (atomicBatch=true).
+
+The transaction has the driver's own transactional id, so drivers with and without atomicBatch fence
+each other. The record that marks the batch as done is written in the same transaction. The single
+EndTxn is the decision, so no batch can be torn.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.exactly_once import decision_record, decision_rules
+from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
+from spark_kafka_sink.exactly_once.shared_transaction import check_producers, written_ranges
+from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
+from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
+from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
+from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
+from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
+    from spark_kafka_sink.exactly_once.task_transaction import TaskResult, TaskTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+
+_LOG = logging.getLogger(__name__)
+
+
+def begin_shared(
+    scope_client: ScopeClient, timeout_ms: int, *, reset: bool
+) -> tuple[decision_record.ScopeState, OpenTransaction | None]:
+    """Fence earlier drivers and their tasks, then read the state of the scope.
+
+    InitProducerId returns after the previous transaction has ended, so a later read of the log
+    shows the final state of the previous batches.
+
+    Args:
+        scope_client: the operations of the scope.
+        timeout_ms: transaction.timeout.ms of the batch's transaction.
+        reset: continue after a torn batch.
+
+    Returns:
+        The state of the scope, and the producer id and epoch for all tasks; None if the batch of a
+        batch job is already written.
+
+    Raises:
+        ConfigError: the brokers cannot describe producers, which the check of the transaction
+            requires.
+        TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
+    """
+    state = recover_scope(scope_client, lambda _: reset, create=True)
+    if scope_client.scope.kind is not ScopeKind.STREAM and not isinstance(state, NoDecision):
+        return state, None
+    _check_brokers(scope_client)
+    shared = scope_client.begin(timeout_ms)
+    return recover_scope(scope_client, lambda _: reset), shared
+
+
+def commit_shared(
+    scope_client: ScopeClient,
+    write: decision_rules.BatchWrite,
+    shared: OpenTransaction,
+    results: Sequence[TaskResult],
+) -> CommitOutcome:
+    """Make the rows of all tasks visible with one EndTxn, or none of them.
+
+    Args:
+        scope_client: the operations of the scope.
+        write: the batch and its query.
+        shared: the transaction.
+        results: results of all tasks, none of which has skipped the batch.
+
+    Raises:
+        FencedError: a newer driver has taken over.
+        TransactionError: the batch is rejected, or the partitions do not contain what tasks report.
+        BrokerUnavailableError: max.block.ms has passed; `abort_shared` determines what is visible.
+    """
+    try:
+        return _commit(scope_client, write, shared, results)
+    except errors.FencedError as error:
+        return _fenced(scope_client, write, results, error)
+    except errors.BrokerUnavailableError:
+        raise
+    except errors.KafkaProdError:
+        _try_abort(scope_client, shared)
+        raise
+
+
+def abort_shared(
+    scope_client: ScopeClient,
+    write: decision_rules.BatchWrite | None,
+    shared: OpenTransaction,
+    batch: str,
+    results: Sequence[TaskResult],
+) -> CommitOutcome:
+    """Abort the transaction, unless it was committed.
+
+    The epoch is ended first. After that, an EndTxn that is still in flight has no effect, so the
+    log shows the final state of the batch. A decision of another driver is committed.
+
+    Args:
+        scope_client: the operations of the scope.
+        write: the batch and its query; None if no task has reported.
+        shared: the transaction.
+        batch: number or name of the batch.
+        results: results of the tasks that finished.
+
+    Raises:
+        TornTransactionError: another driver has decided the batch, and some of its rows are lost.
+    """
+    scope_client.end_epoch(shared)
+    state = recover_scope(
+        scope_client,
+        lambda decided: write is None or not decision_rules.is_same_batch(decided, write),
+    )
+    is_written = (
+        write is not None
+        and decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP
+    )
+    return CommitOutcome(
+        status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
+        batch=batch,
+        aborted=0 if is_written else 1,
+        superseded=is_written and _is_aborted(scope_client, results),
+        timings=scope_client.timer.timings,
+    )
+
+
+def _check_brokers(scope_client: ScopeClient) -> None:
+    try:
+        scope_client.check_describes_producers()
+    except UnsupportedApiError as error:
+        raise errors.ConfigError(
+            "option atomicBatch requires brokers that support DescribeProducers",
+            broker=error.broker,
+            kafka_error=error.kafka_error,
+            hint="Use Kafka 2.8 or later, or remove the option.",
+        ) from error
+
+
+def _commit(
+    scope_client: ScopeClient,
+    write: decision_rules.BatchWrite,
+    shared: OpenTransaction,
+    results: Sequence[TaskResult],
+) -> CommitOutcome:
+    owners = written_ranges(results)
+    if not owners and scope_client.scope.kind is ScopeKind.RUN:
+        _try_abort(scope_client, shared)  # The brokers might have rejected all rows.
+        return CommitOutcome(status=CommitStatus.EMPTY, batch=write.batch)
+    record = scope_client.log.read_after_fence()
+    state = decision_record.state_of(record)
+    if isinstance(state, Decided):
+        # A driver without atomicBatch has decided the batch since planning.
+        state = recover_scope(
+            scope_client, lambda decided: decision_rules.replaces_query(decided, write)
+        )
+    no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
+    step = decision_rules.next_commit_step(state, write, no_tasks)
+    if isinstance(step, decision_rules.RejectBatch):
+        raise rejection_error(step.rejection, scope_client.scope, state, write)
+    if isinstance(step, decision_rules.AlreadyDone):
+        _try_abort(scope_client, shared)
+        outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
+        return replace(outcome, superseded=bool(owners))
+    assert isinstance(step, decision_rules.Decide)
+
+    def check() -> None:
+        check_producers(shared, owners, scope_client.producers(owners))
+
+    if owners:
+        check()
+    # With transactions V1, an epoch can be reused after an abort. If the transaction was aborted in
+    # between, the record is in a new transaction, which could be committed without the rows.
+    second_check = check if owners and not shared.version.bumps_epoch else None
+    done = decision_record.DecisionRecord(
+        state=step.decided.to_done(),
+        at_ms=scope_client.timer.wall_ms(),
+        transactions=1 if owners else 0,
+        records=sum(owner.records for owner in owners.values()),
+    )
+    scope_client.log.append(shared, done, "commit", before_commit=second_check)
+    outcome = _outcome(
+        scope_client, write, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
+    )
+    return replace(outcome, transactions=done.transactions, records=done.records)
+
+
+def _fenced(
+    scope_client: ScopeClient,
+    write: decision_rules.BatchWrite,
+    results: Sequence[TaskResult],
+    error: errors.FencedError,
+) -> CommitOutcome:
+    """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
+    state = recover_scope(
+        scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)
+    )
+    if decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP:
+        outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
+        return replace(outcome, superseded=_is_aborted(scope_client, results))
+    raise errors.TransactionError(
+        f"the transaction of batch {write.batch} of {scope_client.scope} ended before it could be "
+        "committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
+        "newer driver has taken over",
+        kafka_error=error.kafka_error,
+        hint="Restart the query or the job. Only one run of a query may use its "
+        "transactionalIdPrefix at a time; if tasks take longer than transaction.timeout.ms, raise "
+        "that option and the brokers' transaction.max.timeout.ms, or write smaller batches.",
+    ) from error
+
+
+def _is_aborted(scope_client: ScopeClient, results: Iterable[TaskResult]) -> bool:
+    """Return True if the tasks' records are followed by an abort marker."""
+    tasks = [result.transaction for result in results if result.transaction is not None]
+    deadline = scope_client.timer.deadline_in(scope_client.timer.max_block_s)
+    fates = scope_client.fate_reader(deadline)
+    return bool(tasks) and fates.fate_of(tasks[0]) is decision_record.Fate.LOST
+
+
+def _try_abort(scope_client: ScopeClient, shared: OpenTransaction) -> None:
+    """Try to abort; if this fails, the transaction is never committed."""
+    try:
+        scope_client.end_epoch(shared)
+    except errors.KafkaProdError as error:
+        _LOG.warning(
+            "transaction %s could not be aborted and may block readers: %s",
+            shared.transactional_id,
+            error,
+        )
+
+
+def _outcome(
+    scope_client: ScopeClient,
+    write: decision_rules.BatchWrite,
+    status: CommitStatus,
+    state: decision_record.ScopeState,
+) -> CommitOutcome:
+    aborted = abort_orphans(scope_client, state)
+    return CommitOutcome(
+        status=status,
+        batch=write.batch,
+        aborted=len(aborted.ended),
+        timings=scope_client.timer.timings,
+    )
