@@ -58,8 +58,8 @@ def report(
 ) -> None:
     """Show a delivery report, or compare two delivery reports."""
     with kafka_options.exit_on_error():
-        parts = DeliveryReport.read_all(location)
-        merged = DeliveryReport.merge_all(parts)
+        reports = DeliveryReport.read_all(location)
+        merged = DeliveryReport.merge_all(reports)
         other_report = None if other is None else DeliveryReport.read(other)
     if other_report is not None and other is not None:
         comparison = compare(merged, other_report)
@@ -70,7 +70,7 @@ def report(
     elif as_json:
         typer.echo(merged.to_json())
     else:
-        print_report(merged, parts=parts if len(parts) > 1 else ())
+        print_report(merged, batches=reports if len(reports) > 1 else ())
     if advise and not as_json:
         print_advice(merged if other_report is None else other_report)
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option_definition import (
-    boolean_option,
-    double_option,
+    boolean_field,
+    double_field,
     fields_of,
-    option_field,
     options_of,
-    text_option,
+    text_field,
 )
 
 if TYPE_CHECKING:
@@ -41,23 +40,17 @@ class DeadLetterPolicy:
     If the share of bad rows reaches `max_ratio`, the task fails.
     """
 
-    tolerance: Tolerance = option_field(
-        text_option("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
-    )
+    tolerance: Tolerance = text_field("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
     """What to do with a row that cannot be written: fail the task (none), or write it to the dead
     letter topic and continue (all).
     """
-    dead_letter_topic: str | None = option_field(
-        text_option("errors.deadletterqueue.topic.name", None)
-    )
+    dead_letter_topic: str | None = text_field("errors.deadletterqueue.topic.name", None)
     """Dead letter topic for rows that cannot be written; without it, errors.tolerance=all drops
     them (counted and logged).
     """
-    context_headers: bool = option_field(
-        boolean_option("errors.deadletterqueue.context.headers.enable", True)
-    )
+    context_headers: bool = boolean_field("errors.deadletterqueue.context.headers.enable", True)
     """Add headers that describe the error, named as in Kafka Connect (__connect.errors.*)."""
-    max_ratio: float = option_field(double_option("errors.maxRatio", 1.0, low=0, high=1))
+    max_ratio: float = double_field("errors.maxRatio", 1.0, low=0, high=1)
     """Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after its
     first 1,000 rows; 1.0 fails a task only if every row is bad.
     """

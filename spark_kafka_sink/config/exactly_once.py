@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option_definition import (
-    boolean_option,
+    boolean_field,
     fields_of,
-    int_option,
-    long_option,
-    option_field,
+    int_field,
+    long_field,
     options_of,
-    text_option,
+    text_field,
 )
 from spark_kafka_sink.config.option_parser import check_topic, conflict_error, not_allowed_error
 
@@ -58,53 +57,47 @@ class ExactlyOnceConfig:
     With `AT_LEAST_ONCE`, all other fields have default values.
     """
 
-    guarantee: DeliveryGuarantee = option_field(
-        text_option(
-            "deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee)
-        )
+    guarantee: DeliveryGuarantee = text_field(
+        "deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee)
     )
     """exactly-once: write rows in transactions, so that read_committed consumers see each batch
     once, even if Spark retries tasks or batches.
     """
-    transactional_id_prefix: str = option_field(
-        text_option("transactionalIdPrefix", None), default=""
-    )
+    transactional_id_prefix: str = text_field("transactionalIdPrefix", None, field_default="")
     """Prefix of the transactional ids of this stream or job. Required with exactly-once; keep it
     for the lifetime of the stream or job, and do not share it with other streams or jobs. Up to 200
     letters, digits, '.', '_' and '-'.
     """
-    batch_id: str | None = option_field(text_option("batchId", None))
+    batch_id: str | None = text_field("batchId", None)
     """Batch writes with exactly-once: id of the data. If a write is repeated with the same id, it
     writes nothing and logs a message.
     """
-    write_name: str | None = option_field(text_option("writeName", None))
+    write_name: str | None = text_field("writeName", None)
     """Name that distinguishes writes with the same transactionalIdPrefix and batchId to the same
     topic, or with a topic column. Not needed if each write sets a different `topic`.
     """
-    reset_transactional_state: bool = option_field(
-        text_option("resetTransactionalState", "false"), default=False
+    reset_transactional_state: bool = text_field(
+        "resetTransactionalState", "false", field_default=False
     )
     """true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; earlier
     decisions of the prefix are discarded. A number: accept this batch although the decision log has
     no decisions of earlier batches, for example because the log was lost.
     """
-    decision_log_topic: str = option_field(text_option("decisionLogTopic", DECISION_LOG_TOPIC))
+    decision_log_topic: str = text_field("decisionLogTopic", DECISION_LOG_TOPIC)
     """Compacted topic that stores the decisions; created if missing."""
-    decision_log_replication_factor: int = option_field(
-        int_option("decisionLogReplicationFactor", 0, high=32_767)
-    )
+    decision_log_replication_factor: int = int_field("decisionLogReplicationFactor", 0, high=32_767)
     """Replication factor of the decision log topic if it is created; 0: three, or the number of
     brokers if there are fewer.
     """
-    decision_log_retention_ms: int = option_field(long_option("decisionLogRetentionMs", -1, low=-1))
+    decision_log_retention_ms: int = long_field("decisionLogRetentionMs", -1, low=-1)
     """Retention of decisions in the decision log topic if it is created; a batch that is repeated
     after this time is written again. -1: unlimited.
     """
-    two_phase_commit: bool = option_field(boolean_option("twoPhaseCommit", False))
+    two_phase_commit: bool = boolean_field("twoPhaseCommit", False)
     """Use transactions without a timeout (KIP-939), so that no transaction can expire after the
     decision; the brokers must allow such transactions.
     """
-    atomic_batch: bool = option_field(boolean_option("atomicBatch", False))
+    atomic_batch: bool = boolean_field("atomicBatch", False)
     """Use one transaction for all tasks of a batch: a single decision of one broker makes all rows
     visible, so the batch cannot be partially committed. Each topic partition must be written by a
     single task (see spark_kafka_sink.repartition_by_kafka_partition), and failed tasks cannot be

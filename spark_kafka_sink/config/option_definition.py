@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 Value = str | int | float | bool | None
 PREFIX = "kafka."
@@ -122,6 +122,22 @@ def option_field(option: Option, default: Any = _OWN_DEFAULT) -> Any:
     """
     own = option.default if default is _OWN_DEFAULT else default
     return field(default=own, metadata={_OPTION: option})
+
+
+def _field_factory(kind: OptionType) -> Callable[..., Any]:
+    """Return a function that declares a field; its arguments are those of `Option`."""
+
+    def declare(*args: Any, field_default: Any = _OWN_DEFAULT, **kwargs: Any) -> Any:
+        return option_field(Option(kind, *args, **kwargs), field_default)
+
+    return declare
+
+
+boolean_field = _field_factory(OptionType.BOOLEAN)
+int_field = _field_factory(OptionType.INT)
+long_field = _field_factory(OptionType.LONG)
+double_field = _field_factory(OptionType.DOUBLE)
+text_field = _field_factory(OptionType.STRING)
 
 
 def declared_options(table: type) -> dict[str, Option]:

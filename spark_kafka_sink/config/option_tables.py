@@ -19,11 +19,13 @@ from spark_kafka_sink.config.formats import FORMAT_OPTIONS
 from spark_kafka_sink.config.option_definition import (
     Option,
     OptionType,
-    boolean_option,
+    boolean_field,
+    int_field,
     int_option,
-    long_option,
+    long_field,
     option_field,
     options_of,
+    text_field,
     text_option,
 )
 from spark_kafka_sink.config.schema_registry import REGISTRY_OPTIONS
@@ -45,57 +47,51 @@ class ProducerOptions:
         Option(OptionType.LIST, "bootstrap.servers", None), default=MISSING
     )
     """Initial brokers to connect to: host:port, separated by commas. Required."""
-    client_id: str = option_field(text_option("client.id", ""))
+    client_id: str = text_field("client.id", "")
     """Client id for quotas, metrics and logs of the brokers. Default: kafkaprod-APPLICATION for
     tasks, or kafkaprod-APPLICATION-QUERY for named queries (from spark.app.name and queryName);
     kafkaprod-admin for the driver.
     """
-    reconnect_backoff_ms: int = option_field(long_option("reconnect.backoff.ms", 50))
+    reconnect_backoff_ms: int = long_field("reconnect.backoff.ms", 50)
     """Wait before reconnecting to a broker; doubled after each attempt."""
-    reconnect_backoff_max_ms: int = option_field(long_option("reconnect.backoff.max.ms", 1_000))
+    reconnect_backoff_max_ms: int = long_field("reconnect.backoff.max.ms", 1_000)
     """Maximum wait between two connection attempts."""
-    connections_max_idle_ms: int = option_field(
-        long_option("connections.max.idle.ms", 540_000, low=-1)
-    )
+    connections_max_idle_ms: int = long_field("connections.max.idle.ms", 540_000, low=-1)
     """Idle time after which a connection is closed; -1: never."""
-    socket_connection_setup_timeout_ms: int = option_field(
-        long_option("socket.connection.setup.timeout.ms", 10_000)
+    socket_connection_setup_timeout_ms: int = long_field(
+        "socket.connection.setup.timeout.ms", 10_000
     )
     """Maximum time to establish a TCP connection."""
-    send_buffer_bytes: int = option_field(
-        int_option("send.buffer.bytes", 131_072, sink_default=-1, low=-1)
-    )
+    send_buffer_bytes: int = int_field("send.buffer.bytes", 131_072, sink_default=-1, low=-1)
     """Size of the socket's send buffer; -1: the system's default."""
-    receive_buffer_bytes: int = option_field(
-        int_option("receive.buffer.bytes", 32_768, sink_default=-1, low=-1)
-    )
+    receive_buffer_bytes: int = int_field("receive.buffer.bytes", 32_768, sink_default=-1, low=-1)
     """Size of the socket's receive buffer; -1: the system's default."""
 
     # Delivery
-    acks: enums.Acks = option_field(
-        text_option("acks", "all", choices=("all", "-1", "0", "1")), default=MISSING
+    acks: enums.Acks = text_field(
+        "acks", "all", choices=("all", "-1", "0", "1"), field_default=MISSING
     )
     """Acknowledgments required before a batch counts as delivered: all in-sync replicas (all), the
     leader only (1), or none (0: records count as sent, never as delivered).
     """
-    enable_idempotence: bool = option_field(boolean_option("enable.idempotence", True))
+    enable_idempotence: bool = boolean_field("enable.idempotence", True)
     """Use an idempotent producer: brokers drop duplicates of retried batches and keep the order."""
-    retries: int = option_field(int_option("retries", 2_147_483_647))
+    retries: int = int_field("retries", 2_147_483_647)
     """Maximum number of retries of a batch after a retriable error."""
-    delivery_timeout_ms: int = option_field(int_option("delivery.timeout.ms", 120_000))
+    delivery_timeout_ms: int = int_field("delivery.timeout.ms", 120_000)
     """Maximum time to deliver a record after it was appended. The timeout restarts while the broker
     acknowledges earlier records of the partition or throttles the client because of a quota.
     """
-    request_timeout_ms: int = option_field(int_option("request.timeout.ms", 30_000))
+    request_timeout_ms: int = int_field("request.timeout.ms", 30_000)
     """Maximum time to wait for the response to a request."""
-    retry_backoff_ms: int = option_field(long_option("retry.backoff.ms", 100))
+    retry_backoff_ms: int = long_field("retry.backoff.ms", 100)
     """Wait before the first retry; doubled after each retry."""
-    retry_backoff_max_ms: int = option_field(long_option("retry.backoff.max.ms", 1_000))
+    retry_backoff_max_ms: int = long_field("retry.backoff.max.ms", 1_000)
     """Maximum wait between two retries."""
-    max_in_flight: int = option_field(int_option("max.in.flight.requests.per.connection", 5, low=1))
+    max_in_flight: int = int_field("max.in.flight.requests.per.connection", 5, low=1)
     """Maximum number of requests in flight to a broker; at most 5 with idempotence."""
-    enable_gapless_guarantee: bool = option_field(
-        boolean_option("enable.gapless.guarantee", False, is_java_option=False)
+    enable_gapless_guarantee: bool = boolean_field(
+        "enable.gapless.guarantee", False, is_java_option=False
     )
     """librdkafka option: fail the write if a batch fails permanently, so that no gap is left in a
     partition; a batch that timed out may still leave a gap.
@@ -109,41 +105,38 @@ class ProducerOptions:
     """
 
     # Batches
-    batch_size: int = option_field(int_option("batch.size", 16_384, sink_default=1_048_576))
+    batch_size: int = int_field("batch.size", 16_384, sink_default=1_048_576)
     """Uncompressed size at which a batch is closed and sent."""
-    batch_num_messages: int = option_field(
-        int_option("batch.num.messages", 2_147_483_647, low=1, is_java_option=False)
+    batch_num_messages: int = int_field(
+        "batch.num.messages", 2_147_483_647, low=1, is_java_option=False
     )
     """librdkafka option: number of records at which a batch is closed and sent."""
-    linger_ms: float = option_field(
-        long_option(
-            "linger.ms", 5, sink_default=50, batch_write=BATCH_WRITE_LINGER_MS, fractional=True
-        )
+    linger_ms: float = long_field(
+        "linger.ms", 5, sink_default=50, batch_write=BATCH_WRITE_LINGER_MS, fractional=True
     )
     """Maximum time that a batch waits for more records; may be a decimal, such as 0.5."""
-    buffer_memory: int = option_field(
-        long_option("buffer.memory", 33_554_432, sink_default=67_108_864)
-    )
+    buffer_memory: int = long_field("buffer.memory", 33_554_432, sink_default=67_108_864)
     """Memory for buffered records, including compressed copies and requests in flight."""
-    max_block_ms: int = option_field(long_option("max.block.ms", 60_000))
+    max_block_ms: int = long_field("max.block.ms", 60_000)
     """Maximum time to wait for buffer memory while none is freed, or for the first metadata of a
     topic; time during which a quota throttles the client does not count.
     """
-    max_request_size: int = option_field(int_option("max.request.size", 1_048_576))
+    max_request_size: int = int_field("max.request.size", 1_048_576)
     """Maximum size of a record, and of a request with several batches (4 MiB for requests if the
     option is not set and enable.idempotence is true). A larger batch is sent in its own request.
     """
 
     # Compression
-    compression_type: enums.Codec = option_field(
-        text_option("compression.type", "none", choices=("none", "gzip", "snappy", "lz4", "zstd")),
-        default=MISSING,
+    compression_type: enums.Codec = text_field(
+        "compression.type",
+        "none",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        field_default=MISSING,
     )
     """Compression codec of the batches; a batch that the codec would enlarge is sent uncompressed.
     """
-    compression_level: int | None = option_field(
-        int_option("compression.level", -1, low=-131_072, high=22, is_java_option=False),
-        default=MISSING,
+    compression_level: int | None = int_field(
+        "compression.level", -1, low=-131_072, high=22, is_java_option=False, field_default=MISSING
     )
     """librdkafka option: compression level of the codec in use, in librdkafka's numbering; -1: use
     the option of the codec below.
@@ -178,8 +171,8 @@ class ProducerOptions:
     """Partitioner class for rows without a partition; empty: murmur2 hash of the key, or sticky
     partitions for rows without a key.
     """
-    partitioner: enums.PartitionerName = option_field(
-        text_option("partitioner", "", is_java_option=False), default=MISSING
+    partitioner: enums.PartitionerName = text_field(
+        "partitioner", "", is_java_option=False, field_default=MISSING
     )
     """librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, fnv1a or
     fnv1a_random; or module:function, a Python function called once per chunk and topic with (key,
@@ -187,51 +180,47 @@ class ProducerOptions:
     column). It returns int32 partitions; for -1, the sink chooses the partition as for a row
     without a key.
     """
-    partitioner_ignore_keys: bool = option_field(boolean_option("partitioner.ignore.keys", False))
+    partitioner_ignore_keys: bool = boolean_field("partitioner.ignore.keys", False)
     """Ignore keys when choosing partitions."""
-    partitioner_adaptive_partitioning_enable: bool = option_field(
-        boolean_option("partitioner.adaptive.partitioning.enable", True)
+    partitioner_adaptive_partitioning_enable: bool = boolean_field(
+        "partitioner.adaptive.partitioning.enable", True
     )
     """Send fewer rows without a key to partitions with more queued batches; false: choose all
     partitions that have a leader equally often, even stalled ones.
     """
-    partitioner_availability_timeout_ms: int = option_field(
-        long_option("partitioner.availability.timeout.ms", 0)
-    )
+    partitioner_availability_timeout_ms: int = long_field("partitioner.availability.timeout.ms", 0)
     """Exclude a broker's partitions for rows without a key if it has not responded for this long;
     0: never exclude them.
     """
-    allow_auto_create_topics: bool = option_field(
-        boolean_option("allow.auto.create.topics", True, is_java_option=False)
+    allow_auto_create_topics: bool = boolean_field(
+        "allow.auto.create.topics", True, is_java_option=False
     )
     """Let the broker create missing topics."""
-    metadata_max_age_ms: int = option_field(long_option("metadata.max.age.ms", 300_000))
+    metadata_max_age_ms: int = long_field("metadata.max.age.ms", 300_000)
     """Maximum age of metadata (leaders, partitions) before it is refreshed."""
-    metadata_recovery_strategy: enums.RecoveryStrategy = option_field(
-        text_option(
-            "metadata.recovery.strategy",
-            enums.RecoveryStrategy.REBOOTSTRAP,
-            choices=tuple(enums.RecoveryStrategy),
-        )
+    metadata_recovery_strategy: enums.RecoveryStrategy = text_field(
+        "metadata.recovery.strategy",
+        enums.RecoveryStrategy.REBOOTSTRAP,
+        choices=tuple(enums.RecoveryStrategy),
     )
     """What to do if no known broker is reachable: start again from bootstrap.servers (rebootstrap),
     or keep trying the known brokers (none).
     """
-    metadata_recovery_rebootstrap_trigger_ms: int = option_field(
-        long_option("metadata.recovery.rebootstrap.trigger.ms", 300_000)
+    metadata_recovery_rebootstrap_trigger_ms: int = long_field(
+        "metadata.recovery.rebootstrap.trigger.ms", 300_000
     )
     """Time without a metadata response after which the client starts again from bootstrap.servers.
     """
 
     # Monitoring
-    statistics_interval_ms: int = option_field(
-        int_option("statistics.interval.ms", 0, high=86_400_000, is_java_option=False)
+    statistics_interval_ms: int = int_field(
+        "statistics.interval.ms", 0, high=86_400_000, is_java_option=False
     )
     """Interval between two statistics lines (JSON, to the logger spark_kafka_sink.statistics, or to
     files at statisticsPath); 0: none.
     """
-    debug: tuple[DebugContext, ...] = option_field(
-        text_option("debug", "", is_java_option=False), default=MISSING
+    debug: tuple[DebugContext, ...] = text_field(
+        "debug", "", is_java_option=False, field_default=MISSING
     )
     """Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, protocol,
     eos, security, all. librdkafka's other contexts are accepted.
@@ -246,54 +235,48 @@ PRODUCER_OPTIONS = options_of(ProducerOptions)
 class WriteOptions:
     """The sink's own options, except those of other modules."""
 
-    topic: str | None = option_field(text_option("topic", None))
+    topic: str | None = text_field("topic", None)
     """Topic of every row; takes precedence over a topic column."""
-    include_headers: bool = option_field(boolean_option("includeHeaders", False))
+    include_headers: bool = boolean_field("includeHeaders", False)
     """Accepted for compatibility with format("kafka"); a headers column is always written."""
-    use_timestamp_column: bool = option_field(boolean_option("useTimestampColumn", False))
+    use_timestamp_column: bool = boolean_field("useTimestampColumn", False)
     """Write the timestamp column as record timestamps; by default the column is ignored."""
-    report_path: str | None = option_field(text_option("reportPath", None))
+    report_path: str | None = text_field("reportPath", None)
     """File to which the driver writes the delivery report as JSON: a path or a URI that pyarrow.fs
     supports.
     """
-    statistics_path: str | None = option_field(text_option("statisticsPath", None))
+    statistics_path: str | None = text_field("statisticsPath", None)
     """Directory to which each task writes its statistics as JSON lines, in librdkafka's structure:
     a path or a URI that pyarrow.fs supports. Without kafka.statistics.interval.ms: one line per
     task.
     """
-    report_tasks: enums.ReportTasks = option_field(
-        text_option("report.tasks", enums.ReportTasks.SLOWEST, choices=tuple(enums.ReportTasks))
+    report_tasks: enums.ReportTasks = text_field(
+        "report.tasks", enums.ReportTasks.SLOWEST, choices=tuple(enums.ReportTasks)
     )
     """Tasks listed in the delivery report: the ten slowest, all (up to 10,000), or none."""
-    summary: enums.Summary = option_field(
-        text_option("summary", enums.Summary.AUTO, choices=tuple(enums.Summary))
-    )
+    summary: enums.Summary = text_field("summary", enums.Summary.AUTO, choices=tuple(enums.Summary))
     """What the driver logs for each write: nothing, one line, or everything; auto: everything for
     batch writes and failures, but one line for a micro-batch.
     """
-    profile: enums.Profile = option_field(
-        text_option("profile", enums.Profile.NONE, choices=tuple(enums.Profile))
-    )
+    profile: enums.Profile = text_field("profile", enums.Profile.NONE, choices=tuple(enums.Profile))
     """Set of defaults from conf/; explicitly set options take precedence."""
-    preflight: enums.Preflight = option_field(
-        text_option("preflight", enums.Preflight.AUTO, choices=tuple(enums.Preflight))
+    preflight: enums.Preflight = text_field(
+        "preflight", enums.Preflight.AUTO, choices=tuple(enums.Preflight)
     )
     """Connect and check the topics on the driver before any task. auto: fail the write if brokers
     respond that a topic is missing, a permission is denied or the login is wrong, and log other
     problems; warn: log all problems; fail: also fail the write if the driver reaches no broker;
     off: no check.
     """
-    dry_run: bool = option_field(boolean_option("dryRun", False))
+    dry_run: bool = boolean_field("dryRun", False)
     """Batch writes: read all rows and build the batches without sending them, and report the
     destinations with the ratio and cost of each codec.
     """
-    prometheus_textfile: str | None = option_field(text_option("metrics.prometheus.textfile", None))
+    prometheus_textfile: str | None = text_field("metrics.prometheus.textfile", None)
     """File for node_exporter's textfile collector, updated by the driver after each write."""
-    prometheus_pushgateway: str | None = option_field(
-        text_option("metrics.prometheus.pushgateway", None)
-    )
+    prometheus_pushgateway: str | None = text_field("metrics.prometheus.pushgateway", None)
     """Pushgateway (host:port or URL) to which the driver pushes metrics after each write."""
-    opentelemetry: bool = option_field(boolean_option("metrics.opentelemetry", False))
+    opentelemetry: bool = boolean_field("metrics.opentelemetry", False)
     """Record metrics on the driver after each write with OpenTelemetry's global meter provider."""
 
 

@@ -21,10 +21,9 @@ from spark_kafka_sink.common.secret import Secret, redacted
 from spark_kafka_sink.config.option_definition import (
     Option,
     OptionType,
-    boolean_option,
+    boolean_field,
     fields_of,
-    int_option,
-    option_field,
+    int_field,
     options_of,
     secret_option,
     text_option,
@@ -118,15 +117,15 @@ class RegistryConfig:
     """URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry for
     tests.
     """
-    auto_register: bool = option_field(boolean_option("auto.register.schemas", True))
+    auto_register: bool = boolean_field("auto.register.schemas", True)
     """Register the schema if the subject does not contain it."""
-    use_latest: bool = option_field(boolean_option("use.latest.version", False))
+    use_latest: bool = boolean_field("use.latest.version", False)
     """Serialize with the subject's latest version; requires auto.register.schemas=false."""
-    schema_id: int | None = option_field(
-        int_option("use.schema.id", -1, low=1, extra_value=-1), default=None
+    schema_id: int | None = int_field(
+        "use.schema.id", -1, low=1, extra_value=-1, field_default=None
     )
     """Serialize with the schema that has this id; -1: not set."""
-    normalize: bool = option_field(boolean_option("normalize.schemas", False))
+    normalize: bool = boolean_field("normalize.schemas", False)
     """Normalize schemas when they are registered or looked up."""
     value_subject_name_strategy: ClassVar[Option] = _strategy_option("value.subject.name.strategy")
     """Subject of the value's schema: TOPIC-value, the record's full name, or TOPIC-RECORD."""
@@ -174,15 +173,15 @@ class RegistryConfig:
         "bearer.auth.identity.pool.id", None
     )
     """Identity pool, sent as Confluent-Identity-Pool-Id."""
-    timeout_ms: int = option_field(int_option("http.read.timeout.ms", 60_000, low=1))
+    timeout_ms: int = int_field("http.read.timeout.ms", 60_000, low=1)
     """Maximum time to wait for a response."""
-    max_retries: int = option_field(int_option("max.retries", 3))
+    max_retries: int = int_field("max.retries", 3)
     """Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or 502 to
     504.
     """
-    retries_wait_ms: int = option_field(int_option("retries.wait.ms", 1_000))
+    retries_wait_ms: int = int_field("retries.wait.ms", 1_000)
     """Wait before the first retry; doubled each time."""
-    retries_max_wait_ms: int = option_field(int_option("retries.max.wait.ms", 20_000))
+    retries_max_wait_ms: int = int_field("retries.max.wait.ms", 20_000)
     """Maximum wait between two retries."""
     key: PartRegistry = PartRegistry()
     value: PartRegistry = PartRegistry()

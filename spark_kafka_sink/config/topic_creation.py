@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similar_names import CLOSE, nearest
 from spark_kafka_sink.common.text import shown_name
-from spark_kafka_sink.config.option_definition import (
-    boolean_option,
-    int_option,
-    names_in,
-    option_field,
-    options_of,
-)
+from spark_kafka_sink.config.option_definition import boolean_field, int_field, names_in, options_of
 from spark_kafka_sink.config.option_parser import is_number, not_allowed_error
 from spark_kafka_sink.config.units import unit_of
 
@@ -51,18 +45,16 @@ additional settings. Source: ``TopicConfig``.
 class TopicCreation:
     """The settings of created topics. A field is None if the broker's default applies."""
 
-    create: bool = option_field(boolean_option(CREATE, False))
+    create: bool = boolean_field(CREATE, False)
     """Create missing topics: the topic and the dead letter topic before any task, topics of a topic
     column when they first appear. Prefix configs of the topics with `topic.config.`, for example
     `topic.config.retention.ms`; they do not apply to the dead letter topic.
     """
-    partitions: int | None = option_field(int_option(PARTITIONS, 0), default=None)
+    partitions: int | None = int_field(PARTITIONS, 0, field_default=None)
     """Number of partitions of a created topic; 0: the brokers' default, which is also used for the
     dead letter topic.
     """
-    replication_factor: int | None = option_field(
-        int_option(REPLICATION, 0, high=32_767), default=None
-    )
+    replication_factor: int | None = int_field(REPLICATION, 0, high=32_767, field_default=None)
     """Replication factor of a created topic; 0: the brokers' default."""
     configs: tuple[tuple[str, str], ...] = ()
     """Settings of the topics, by Kafka's names, in sorted order."""

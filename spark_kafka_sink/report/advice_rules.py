@@ -12,6 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.arguments import REPORT, check_argument
+from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.config.rules import IN_FLIGHT
 from spark_kafka_sink.report.advice import Advice, Direction
@@ -384,7 +385,7 @@ def _splits(facts: PipelineFacts) -> Advice | None:
 
 def _verification(facts: PipelineFacts) -> Advice | None:
     """Advise to check the records if acknowledged records could be lost when a leader fails."""
-    first_offsets = [part.first_offset for part in facts.report.partitions]
+    first_offsets = [partition.first_offset for partition in facts.report.partitions]
     if all(first is None for first in first_offsets):
         return None
     errors = dict(facts.report.errors)
@@ -413,14 +414,14 @@ def skew(facts: PipelineFacts) -> Advice | None:
     largest = facts.largest_partition(FEW_BATCHES)
     if largest is None or largest[1] < SKEW:
         return None
-    part, excess = largest
-    partition_source = facts.partition_source(part.topic)
+    partition, excess = largest
+    partition_source = facts.partition_source(partition.topic)
     if partition_source is None:
         return None
     return Advice(
         setting=partition_source,
         direction=Direction.CHECK,
-        figure=f"{part.topic}-{part.partition} got {part.bytes_uncompressed / MB:,.1f} MB, "
+        figure=f"{partition_name(*partition.key)} got {partition.bytes_uncompressed / MB:,.1f} MB, "
         f"{excess:,.1f} times the mean of its topic's partitions",
         sentence="one partition gets most of the data and determines how long the write takes",
     )

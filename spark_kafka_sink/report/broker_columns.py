@@ -53,7 +53,7 @@ class BrokerColumns:
         if not brokers:
             return cls()
         ordered = sorted(brokers, key=lambda broker: (broker.node_id, broker.name))
-        histograms = [getattr(part, name) for part in ordered for name in HISTOGRAMS]
+        histograms = [getattr(broker, name) for broker in ordered for name in HISTOGRAMS]
         cells = [
             index << _BUCKET_BITS | bucket
             for index, histogram in enumerate(histograms)
@@ -67,9 +67,9 @@ class BrokerColumns:
             np.int64,
         )
         return cls(
-            brokers=tuple((part.node_id, part.name) for part in ordered),
+            brokers=tuple((broker.node_id, broker.name) for broker in ordered),
             counters=np.array(
-                [[getattr(part, name) for name in COUNTERS] for part in ordered], np.int64
+                [[getattr(broker, name) for name in COUNTERS] for broker in ordered], np.int64
             ),
             summaries=summaries.T.reshape(3, len(ordered), len(HISTOGRAMS)),
             cells=np.array(cells, np.int64),
@@ -79,28 +79,28 @@ class BrokerColumns:
         )
 
     @classmethod
-    def merge_all(cls, parts: Iterable[BrokerColumns]) -> Self:
+    def merge_all(cls, all_columns: Iterable[BrokerColumns]) -> Self:
         """Add up columns."""
-        with_brokers = [part for part in parts if part.brokers]
+        with_brokers = [columns for columns in all_columns if columns.brokers]
         if not with_brokers:
             return cls()
-        brokers = tuple(sorted({broker for part in with_brokers for broker in part.brokers}))
+        brokers = tuple(sorted({broker for columns in with_brokers for broker in columns.brokers}))
         index_of = {broker: index for index, broker in enumerate(brokers)}
         shape = len(brokers), len(HISTOGRAMS)
         counters, totals = empty(len(brokers), len(COUNTERS)), empty(*shape)
         lows, highs = np.full(shape, _NONE, np.int64), empty(*shape)
         cells = []
-        for part in with_brokers:
-            rows = np.array([index_of[broker] for broker in part.brokers], np.int64)
-            counters[rows] += part.counters
-            added, low, high = part.summaries
+        for columns in with_brokers:
+            rows = np.array([index_of[broker] for broker in columns.brokers], np.int64)
+            counters[rows] += columns.counters
+            added, low, high = columns.summaries
             totals[rows] += added
             lows[rows] = np.minimum(lows[rows], low)
             highs[rows] = np.maximum(highs[rows], high)
-            cells.append(_renumbered(part.cells, rows))
+            cells.append(_renumbered(columns.cells, rows))
         merged, groups = np.unique(np.concatenate(cells), return_inverse=True)
         times = empty(len(merged))
-        np.add.at(times, groups, np.concatenate([part.times for part in with_brokers]))
+        np.add.at(times, groups, np.concatenate([columns.times for columns in with_brokers]))
         summaries = np.stack((totals, lows, highs))
         return cls(
             brokers=brokers, counters=counters, summaries=summaries, cells=merged, times=times

@@ -74,7 +74,9 @@ def _sum_errors(errors: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
 
 def _join_outcomes(outcomes: Iterable[str]) -> str:
     """Return all different outcomes; the reports can be merged themselves."""
-    return _AND.join(distinct(part for text in outcomes for part in text.split(_AND) if part))
+    return _AND.join(
+        distinct(outcome for text in outcomes for outcome in text.split(_AND) if outcome)
+    )
 
 
 def _earliest(times: Iterable[str]) -> str:
@@ -189,22 +191,22 @@ class DeliveryCounters:
     @property
     def records(self) -> int:
         """Number of records handed to the producer, whatever their outcome."""
-        return sum(part.records for part in self.partitions)
+        return sum(partition.records for partition in self.partitions)
 
     @property
     def persisted(self) -> int:
         """Number of acknowledged records; only these count as delivered."""
-        return sum(part.persisted for part in self.partitions)
+        return sum(partition.persisted for partition in self.partitions)
 
     @property
     def would_be_written(self) -> int:
         """Number of records that a dry run processed without sending them."""
-        return sum(part.would_be_written for part in self.partitions)
+        return sum(partition.would_be_written for partition in self.partitions)
 
     @property
     def successful_records(self) -> int:
         """Number of acknowledged records plus the records that a dry run processed."""
-        return sum(part.successful_records for part in self.partitions)
+        return sum(partition.successful_records for partition in self.partitions)
 
     @property
     def dead_lettered(self) -> int:
@@ -224,17 +226,17 @@ class DeliveryCounters:
     @property
     def batches(self) -> int:
         """Number of batches of acknowledged or sent records."""
-        return sum(part.batches for part in self.partitions)
+        return sum(partition.batches for partition in self.partitions)
 
     @property
     def bytes_uncompressed(self) -> int:
         """Bytes of the batches before compression."""
-        return sum(part.bytes_uncompressed for part in self.partitions)
+        return sum(partition.bytes_uncompressed for partition in self.partitions)
 
     @property
     def bytes_sent(self) -> int:
         """Bytes of the batches after compression."""
-        return sum(part.bytes_sent for part in self.partitions)
+        return sum(partition.bytes_sent for partition in self.partitions)
 
     @property
     def active_ms(self) -> int:
@@ -243,7 +245,7 @@ class DeliveryCounters:
 
     def statuses(self) -> tuple[PartitionStatus, ...]:
         """Return every outcome other than "persisted", in the form used by `DeliveryError`."""
-        return tuple(status for part in self.partitions for status in part.statuses())
+        return tuple(status for partition in self.partitions for status in partition.statuses())
 
     def of_task(self, task: TaskInfo) -> Self:
         """Return this report with the line of its only task."""
@@ -282,7 +284,7 @@ class DeliveryCounters:
             "metrics": self.metrics.to_dict(),
             "poison": [asdict(count) for count in self.poison],
             "codecs": [asdict(cost) for cost in self.codecs],
-            "partitions": [part.to_dict() for part in self.partitions],
+            "partitions": [partition.to_dict() for partition in self.partitions],
             "task_columns": list(COLUMNS),
             "task_rows": [],  # `to_json` fills this last field.
         }

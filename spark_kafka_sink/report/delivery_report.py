@@ -84,7 +84,9 @@ class DeliveryReport(DeliveryCounters):
         pandas = import_extra("plots", "pandas", "DeliveryReport.to_pandas()")
         names = [field.name for field in fields(PartitionReport) if field.name not in _SEQUENCES]
         names.insert(2, "records")
-        columns = {name: [getattr(part, name) for part in self.partitions] for name in names}
+        columns = {
+            name: [getattr(partition, name) for partition in self.partitions] for name in names
+        }
         # By default, pandas converts columns with missing numbers to floats, which makes large
         # numbers inexact.
         numbers = {name: pandas.array(columns[name], dtype="Int64") for name in names[1:]}

@@ -43,33 +43,35 @@ class PartitionColumns:
     """
 
     @classmethod
-    def of(cls, parts: Sequence[PartitionReport]) -> Self:
+    def of(cls, reports: Sequence[PartitionReport]) -> Self:
         """Return the columns of reports; reports of the same partition are added up."""
-        if not parts:
+        if not reports:
             return cls()
-        topics = tuple(sorted({part.topic for part in parts}))
+        topics = tuple(sorted({report.topic for report in reports}))
         index = {topic: number << _TOPIC_SHIFT for number, topic in enumerate(topics)}
-        keys = [index[part.topic] + part.partition + _FIRST_PARTITION for part in parts]
+        keys = [index[report.topic] + report.partition + _FIRST_PARTITION for report in reports]
         values = {}
         for name in RULES:
             default = _default(name)
-            numbers = [getattr(part, name) for part in parts]
+            numbers = [getattr(report, name) for report in reports]
             column = np.array([UNKNOWN if value is None else value for value in numbers], np.int64)
             if (column != default).any():
                 values[name] = column
         return cls._grouped(topics, np.array(keys, np.int64), values)
 
     @classmethod
-    def merge_all(cls, parts: Iterable[PartitionColumns]) -> Self:
+    def merge_all(cls, all_columns: Iterable[PartitionColumns]) -> Self:
         """Add up columns."""
-        with_keys = [part for part in parts if len(part.keys)]
+        with_keys = [columns for columns in all_columns if len(columns.keys)]
         if not with_keys:
             return cls()
-        topics = tuple(sorted({topic for part in with_keys for topic in part.topics}))
+        topics = tuple(sorted({topic for columns in with_keys for topic in columns.topics}))
         index_of = {topic: index for index, topic in enumerate(topics)}
-        keys = np.concatenate([part.keys_for(topics, index_of) for part in with_keys])
-        names = {name for part in with_keys for name in part.values}
-        values = {name: np.concatenate([part.column(name) for part in with_keys]) for name in names}
+        keys = np.concatenate([columns.keys_for(topics, index_of) for columns in with_keys])
+        names = {name for columns in with_keys for name in columns.values}
+        values = {
+            name: np.concatenate([columns.column(name) for columns in with_keys]) for name in names
+        }
         return cls._grouped(topics, keys, values)
 
     def to_reports(self) -> tuple[PartitionReport, ...]:

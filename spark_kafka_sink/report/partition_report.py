@@ -71,9 +71,9 @@ class PartitionReport:
     """
 
     @classmethod
-    def merge_all(cls, parts: Iterable[Self]) -> tuple[Self, ...]:
+    def merge_all(cls, partitions: Iterable[Self]) -> tuple[Self, ...]:
         """Add up reports of the same partition, and return one per partition in ascending order."""
-        return merge_groups(cls, parts)
+        return merge_groups(cls, partitions)
 
     @property
     def key(self) -> tuple[str, int]:

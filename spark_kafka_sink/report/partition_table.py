@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.delivery_status import partition_name
@@ -34,14 +35,15 @@ def partition_table(report: DeliveryCounters, max_rows: int) -> PartitionTable:
     Partitions with undelivered records come first; in a dry run, the largest partitions. Columns in
     which no partition has a number are omitted.
     """
+    by_name = sorted(report.partitions, key=attrgetter("key"))
     if report.dry_run:
         title, cells = "Partitions, the largest first", _dry_run_cells(report.partitions)
-        parts = sorted(report.partitions, key=lambda part: (-part.bytes_uncompressed, part.key))
+        partitions = sorted(by_name, key=attrgetter("bytes_uncompressed"), reverse=True)
     else:
         title, cells = "Partitions", _cells
-        parts = sorted(report.partitions, key=lambda part: (not _has_losses(part), part.key))
+        partitions = sorted(by_name, key=_has_losses, reverse=True)
     rows, empty = (
-        [cells(part) for part in parts[:max_rows]],
+        [cells(partition) for partition in partitions[:max_rows]],
         _cells(PartitionReport(topic="", partition=0)),
     )
     columns = [
@@ -53,10 +55,10 @@ def partition_table(report: DeliveryCounters, max_rows: int) -> PartitionTable:
         title,
         ("partition", *columns),
         [
-            (partition_name(*part.key), *(row[name] for name in columns))
-            for part, row in zip(parts, rows, strict=False)
+            (partition_name(*partition.key), *(row[name] for name in columns))
+            for partition, row in zip(partitions, rows, strict=False)
         ],
-        omitted_caption(len(parts) - max_rows, "more partition"),
+        omitted_caption(len(partitions) - max_rows, "more partition"),
     )
 
 
@@ -65,32 +67,32 @@ def omitted_caption(omitted: int, noun: str) -> str | None:
     return f"and {plural(omitted, noun)}" if omitted > 0 else None
 
 
-def _has_losses(part: PartitionReport) -> bool:
-    return bool(part.possibly_persisted or part.not_persisted)
+def _has_losses(partition: PartitionReport) -> bool:
+    return bool(partition.possibly_persisted or partition.not_persisted)
 
 
-def _cells(part: PartitionReport) -> dict[str, str]:
-    first, last = part.first_offset, part.last_offset
+def _cells(partition: PartitionReport) -> dict[str, str]:
+    first, last = partition.first_offset, partition.last_offset
     return {
-        "persisted": f"{part.persisted:,}",
-        "possibly": f"{part.possibly_persisted:,}",
-        "not": f"{part.not_persisted:,}",
-        "sent": f"{part.sent:,}",
-        "batches": f"{part.batches:,}",
-        "bytes": size_text(part.bytes_sent),
+        "persisted": f"{partition.persisted:,}",
+        "possibly": f"{partition.possibly_persisted:,}",
+        "not": f"{partition.not_persisted:,}",
+        "sent": f"{partition.sent:,}",
+        "batches": f"{partition.batches:,}",
+        "bytes": size_text(partition.bytes_sent),
         "offsets": "" if first is None else f"{first:,}..{last:,}",
     }
 
 
-def _dry_run_cells(parts: Sequence[PartitionReport]) -> Cells:
+def _dry_run_cells(partitions: Sequence[PartitionReport]) -> Cells:
     sizes: defaultdict[str, list[int]] = defaultdict(list)
-    for part in parts:
-        sizes[part.topic].append(part.bytes_uncompressed)
+    for partition in partitions:
+        sizes[partition.topic].append(partition.bytes_uncompressed)
     means = {topic: sum(numbers) / len(numbers) or 1 for topic, numbers in sizes.items()}
-    return lambda part: {
-        "would be written": f"{part.would_be_written:,}",
-        "times the mean": f"{part.bytes_uncompressed / means[part.topic]:,.2f}",
-        "batches": f"{part.batches:,}",
-        "encoded": size_text(part.bytes_uncompressed),
-        "to be sent": size_text(part.bytes_sent),
+    return lambda partition: {
+        "would be written": f"{partition.would_be_written:,}",
+        "times the mean": f"{partition.bytes_uncompressed / means[partition.topic]:,.2f}",
+        "batches": f"{partition.batches:,}",
+        "encoded": size_text(partition.bytes_uncompressed),
+        "to be sent": size_text(partition.bytes_sent),
     }

@@ -72,7 +72,9 @@ class PipelineFacts:
         """Return the source of most rows' partitions, or None if the sink chose them."""
         meter = self._topics.get(topic)
         keyed, assigned = (meter.keyed_records, meter.assigned_records) if meter else (0, 0)
-        records = sum(part.records for part in self.report.partitions if part.topic == topic)
+        records = sum(
+            partition.records for partition in self.report.partitions if partition.topic == topic
+        )
         if 2 * (keyed + assigned) >= records:
             return "the keys" if keyed >= assigned else "the column partition"
         is_function = self.setting("partitioner") == "function"
@@ -87,7 +89,7 @@ class PipelineFacts:
         """
         if self.setting("partitioner") in ROW_BY_ROW:
             return len(self.report.partitions)
-        counts = Counter(part.topic for part in self.report.partitions)
+        counts = Counter(partition.topic for partition in self.report.partitions)
         return sum(count if self.partition_source(topic) else 1 for topic, count in counts.items())
 
     @property
@@ -119,7 +121,7 @@ class PipelineFacts:
     @property
     def batches(self) -> int:
         """Number of batches acknowledged or sent."""
-        return sum(part.batches for part in self.report.partitions)
+        return sum(partition.batches for partition in self.report.partitions)
 
     @property
     def batch_bytes(self) -> float:
@@ -134,7 +136,7 @@ class PipelineFacts:
     @property
     def new_partitions(self) -> int:
         """Number of partitions in which the first written record has offset 0."""
-        return sum(part.first_offset == 0 for part in self.report.partitions)
+        return sum(partition.first_offset == 0 for partition in self.report.partitions)
 
     @property
     def without_leader(self) -> int:
@@ -221,7 +223,7 @@ class PipelineFacts:
     @property
     def is_idempotent(self) -> bool:
         """True if the producers were idempotent."""
-        return any(part.next_ack_seq is not None for part in self.report.partitions)
+        return any(partition.next_ack_seq is not None for partition in self.report.partitions)
 
     @property
     def is_of_several_writes(self) -> bool:
@@ -265,12 +267,12 @@ class PipelineFacts:
         known = self.metrics.topic_partitions
         largest_skew: tuple[PartitionReport, float] | None = None
         for topic, group in groupby(self.report.partitions, attrgetter("topic")):
-            parts = list(group)
-            total = sum(part.bytes_uncompressed for part in parts)
-            count = max(len(parts), known.get(topic, 0))
-            if count < 2 or not total or sum(part.batches for part in parts) < batches:
+            partitions = list(group)
+            total = sum(partition.bytes_uncompressed for partition in partitions)
+            count = max(len(partitions), known.get(topic, 0))
+            if count < 2 or not total or sum(map(attrgetter("batches"), partitions)) < batches:
                 continue
-            largest = max(parts, key=attrgetter("bytes_uncompressed"))
+            largest = max(partitions, key=attrgetter("bytes_uncompressed"))
             excess = largest.bytes_uncompressed * count / total
             if largest_skew is None or excess > largest_skew[1]:
                 largest_skew = largest, excess

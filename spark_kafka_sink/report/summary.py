@@ -76,12 +76,11 @@ def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
     largest = PipelineFacts(report).largest_partition()
     if largest is None:
         return []
-    part, excess = largest
-    empty = sum(
-        not partition.records for partition in report.partitions if partition.topic == part.topic
-    )
+    (topic, number), excess = largest[0].key, largest[1]
+    same_topic = (partition for partition in report.partitions if partition.topic == topic)
+    empty = sum(not partition.records for partition in same_topic)
     note = f"; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else ""
-    name = partition_name(part.topic, part.partition)
+    name = partition_name(topic, number)
     return [("skew", f"{name} gets {excess:,.1f} times the mean of its topic's partitions{note}")]
 
 
@@ -185,7 +184,7 @@ def _bad_row_sums(report: DeliveryCounters) -> list[str]:
 
 def _statuses(report: DeliveryCounters) -> str:
     counts = (
-        (status, sum(getattr(part, status) for part in report.partitions))
+        (status, sum(getattr(partition, status) for partition in report.partitions))
         for status in DeliveryStatus
     )
     always = DeliveryStatus.WOULD_BE_WRITTEN if report.dry_run else DeliveryStatus.PERSISTED
@@ -213,19 +212,20 @@ def _size(report: DeliveryCounters) -> str:
 
 
 def _spread(report: DeliveryCounters) -> str:
-    topics = {part.topic for part in report.partitions}
-    batches = sum(part.batches for part in report.partitions)
+    topics = {partition.topic for partition in report.partitions}
+    batches = sum(partition.batches for partition in report.partitions)
     return (
         f"{plural(len(topics), 'topic')}, {_partitions(report, report.partitions)}, "
         f"{plural(batches, 'batch', 'batches')}, {plural(report.tasks, 'task')}"
     )
 
 
-def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> str:
+def _partitions(report: DeliveryCounters, partitions: Sequence[PartitionReport]) -> str:
     """Return how many partitions were written to and, if known and larger, how many exist."""
-    known, seen = report.metrics.topic_partitions, Counter(part.topic for part in parts)
+    known = report.metrics.topic_partitions
+    seen = Counter(partition.topic for partition in partitions)
     whole = sum(max(count, known.get(topic, 0)) for topic, count in seen.items())
-    prefix = "" if whole == len(parts) else f"{len(parts):,} of "
+    prefix = "" if whole == len(partitions) else f"{len(partitions):,} of "
     return prefix + plural(whole, "partition")
 
 
@@ -285,32 +285,32 @@ def _problems(report: DeliveryCounters) -> str:
 
 def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
     groups: defaultdict[str, list[PartitionReport]] = defaultdict(list)
-    for part in report.partitions:
-        groups[part.topic].append(part)
+    for partition in report.partitions:
+        groups[partition.topic].append(partition)
     # Topics with undelivered records come first, followed by the largest topics.
     order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
-    rows = [("topic", f"{topic}: {_topic(report, parts)}") for topic, parts in order[:TOPICS_SHOWN]]
+    rows = [("topic", f"{topic}: {_topic(report, group)}") for topic, group in order[:TOPICS_SHOWN]]
     if len(order) > TOPICS_SHOWN:
         rows.append(("", f"and {plural(len(order) - TOPICS_SHOWN, 'more topic')}"))
     return rows
 
 
-def _topic(report: DeliveryCounters, parts: list[PartitionReport]) -> str:
-    delivered = sum(part.successful_records for part in parts)
-    lost = f", {_lost(parts):,} possibly not delivered" if _lost(parts) else ""
-    spread = f"{plural(delivered, 'record')} in {_partitions(report, parts)}"
-    return f"{spread}{lost}{_offsets(parts)}"
+def _topic(report: DeliveryCounters, partitions: list[PartitionReport]) -> str:
+    delivered = sum(partition.successful_records for partition in partitions)
+    lost = f", {_lost(partitions):,} possibly not delivered" if _lost(partitions) else ""
+    spread = f"{plural(delivered, 'record')} in {_partitions(report, partitions)}"
+    return f"{spread}{lost}{_offsets(partitions)}"
 
 
-def _offsets(parts: list[PartitionReport]) -> str:
-    if len(parts) != 1 or parts[0].first_offset is None:
+def _offsets(partitions: list[PartitionReport]) -> str:
+    if len(partitions) != 1 or partitions[0].first_offset is None:
         return ""
-    return f", offsets {parts[0].first_offset:,} to {parts[0].last_offset:,}"
+    return f", offsets {partitions[0].first_offset:,} to {partitions[0].last_offset:,}"
 
 
-def _records(parts: Sequence[PartitionReport]) -> int:
-    return sum(part.records for part in parts)
+def _records(partitions: Sequence[PartitionReport]) -> int:
+    return sum(partition.records for partition in partitions)
 
 
-def _lost(parts: Sequence[PartitionReport]) -> int:
-    return _records(parts) - sum(part.successful_records for part in parts)
+def _lost(partitions: Sequence[PartitionReport]) -> int:
+    return _records(partitions) - sum(partition.successful_records for partition in partitions)

@@ -30,19 +30,21 @@ _OTHER_TABLES = {"topic", "", "advice"}
 
 
 def print_report(
-    report: DeliveryReport, console: Console | None = None, parts: Sequence[DeliveryReport] = ()
+    report: DeliveryReport,
+    console: Console | None = None,
+    batches: Sequence[DeliveryReport] = (),
 ) -> None:
     """Print a report: totals, partitions, slowest tasks, errors.
 
     Args:
         report: the report.
         console: where to print; None for stdout.
-        parts: the reports of the micro-batches that were combined into `report`, if any.
+        batches: the reports of the micro-batches that were combined into `report`, if any.
     """
     out = console or wide_console()
-    out.print(_totals(report, len(parts)))
-    if parts:
-        out.print(_micro_batches(parts))
+    out.print(_totals(report, len(batches)))
+    if batches:
+        out.print(_micro_batches(batches))
     if report.codecs:
         out.print(_codecs(report))
     partitions = partition_table(report, MAX_PARTITIONS)
@@ -50,7 +52,7 @@ def print_report(
     columns = (first, *(f">{name}" for name in numbers))
     out.print(make_table(partitions.title, columns, partitions.rows, partitions.caption))
     if report.slowest:
-        out.print(_slowest(report, parts))
+        out.print(_slowest(report, batches))
     if report.errors:
         errors = ((name, f"{times:,}") for name, times in report.errors)
         out.print(make_table("Errors", ("error", ">times"), errors))
@@ -159,29 +161,29 @@ def _codecs(report: DeliveryReport) -> Table:
     )
 
 
-def _micro_batches(parts: Sequence[DeliveryReport]) -> Table:
+def _micro_batches(batches: Sequence[DeliveryReport]) -> Table:
     numbers = (">records", ">persisted", ">seconds", ">slowest task", ">retries", ">request p99")
     rows = (
         (
-            _batch_name(part),
-            part.started_at[:19],
-            part.status.value,
-            f"{part.records:,}",
-            f"{part.persisted:,}",
-            f"{part.duration_ms / 1000:,.1f}",
-            f"{part.duration_max_ms / 1000:,.1f}",
-            f"{part.retries:,}",
-            f"{part.request_latency.percentile(99) / 1000:,.1f} ms"
-            if part.request_latency.count
+            _batch_name(batch),
+            batch.started_at[:19],
+            batch.status.value,
+            f"{batch.records:,}",
+            f"{batch.persisted:,}",
+            f"{batch.duration_ms / 1000:,.1f}",
+            f"{batch.duration_max_ms / 1000:,.1f}",
+            f"{batch.retries:,}",
+            f"{batch.request_latency.percentile(99) / 1000:,.1f} ms"
+            if batch.request_latency.count
             else "",
         )
-        for part in parts[-MAX_MICRO_BATCHES:]
+        for batch in batches[-MAX_MICRO_BATCHES:]
     )
     return make_table(
         "Micro-batches",
         ("micro-batch", "started at", "status", *numbers),
         rows,
-        omitted_caption(len(parts) - MAX_MICRO_BATCHES, "earlier report"),
+        omitted_caption(len(batches) - MAX_MICRO_BATCHES, "earlier report"),
     )
 
 
@@ -190,7 +192,7 @@ def _batch_name(report: DeliveryReport) -> str:
     return f"{number} {report.query_name}".strip()
 
 
-def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
+def _slowest(report: DeliveryReport, batches: Sequence[DeliveryReport]) -> Table:
     """Return the table of the slowest tasks, with their micro-batches if these are known."""
     numbers = (
         "partition",
@@ -201,11 +203,11 @@ def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
         "retries",
         "bad rows",
     )
-    tasks = [(_batch_name(part), task) for part in parts or (report,) for task in part.slowest]
+    tasks = [(_batch_name(batch), task) for batch in batches or (report,) for task in batch.slowest]
     tasks.sort(key=itemgetter(1), reverse=True)
     rows = (
         (
-            *([name] if parts else []),
+            *([name] if batches else []),
             f"{task.task.partition_id:,}",
             f"{task.task.attempt:,}",
             f"{task.duration_ms / 1000:,.1f}",
@@ -216,5 +218,5 @@ def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
         )
         for name, task in tasks[: len(report.slowest)]
     )
-    columns = (*(["micro-batch"] if parts else []), *(f">{name}" for name in numbers))
+    columns = (*(["micro-batch"] if batches else []), *(f">{name}" for name in numbers))
     return make_table("Slowest tasks", columns, rows)

@@ -116,9 +116,9 @@ def _node(broker: BrokerMetrics, seconds: float) -> Iterator[Metric]:
 def _topics(
     partitions: Sequence[PartitionReport], topics: dict[str, TopicMetrics], seconds: float
 ) -> Iterator[Metric]:
-    for name, parts in groupby(partitions, lambda part: part.topic):
+    for name, group in groupby(partitions, lambda partition: partition.topic):
         labels = (("topic", name),)
-        yield from _volumes(list(parts), seconds, labels)
+        yield from _volumes(list(group), seconds, labels)
         if name in topics:
             size = topics[name].batch_size
             yield from _total("record-retry", topics[name].retried_records, seconds, labels)
@@ -126,13 +126,15 @@ def _topics(
 
 
 def _volumes(
-    parts: Sequence[PartitionReport], seconds: float, labels: Labels = ()
+    partitions: Sequence[PartitionReport], seconds: float, labels: Labels = ()
 ) -> Iterator[Metric]:
-    sent = sum(part.persisted + part.sent for part in parts)
-    failed = sum(part.not_persisted + part.possibly_persisted for part in parts)
+    sent = sum(partition.persisted + partition.sent for partition in partitions)
+    failed = sum(partition.not_persisted + partition.possibly_persisted for partition in partitions)
     yield from _total("record-send", sent, seconds, labels)
     yield from _total("record-error", failed, seconds, labels)
-    yield from _total("byte", sum(part.bytes_sent for part in parts), seconds, labels)
+    yield from _total(
+        "byte", sum(partition.bytes_sent for partition in partitions), seconds, labels
+    )
 
 
 def _total(name: str, total: float, seconds: float, labels: Labels = ()) -> Iterator[Metric]:

@@ -67,26 +67,26 @@ def flat(rule: Callable[[Iterable[Any]], Any], limit: int | None = None) -> Rule
 
 def rules_of(kind: Any) -> Mapping[str, Rule]:
     """Return the rule of each field that is merged."""
-    return {part.name: part.metadata[_RULE] for part in fields(kind) if _RULE in part.metadata}
+    return {item.name: item.metadata[_RULE] for item in fields(kind) if _RULE in item.metadata}
 
 
 def _key_names(kind: Any) -> list[str]:
-    return [part.name for part in fields(kind) if _RULE not in part.metadata]
+    return [item.name for item in fields(kind) if _RULE not in item.metadata]
 
 
-def merge(kind: type[T], parts: Sequence[Any]) -> T:
-    """Merge at least one part with the same key. The result has the class `kind`."""
+def merge(kind: type[T], items: Sequence[Any]) -> T:
+    """Merge at least one item with the same key. The result has the class `kind`."""
     rules = rules_of(kind)
-    keys = {name: getattr(parts[0], name) for name in _key_names(kind)}
-    values = {name: rule([getattr(part, name) for part in parts]) for name, rule in rules.items()}
+    keys = {name: getattr(items[0], name) for name in _key_names(kind)}
+    values = {name: rule([getattr(item, name) for item in items]) for name, rule in rules.items()}
     return kind(**keys, **values)
 
 
-def merge_groups(kind: type[T], parts: Iterable[T]) -> tuple[T, ...]:
-    """Merge the parts with equal keys. The result is sorted by key."""
+def merge_groups(kind: type[T], items: Iterable[T]) -> tuple[T, ...]:
+    """Merge the items with equal keys. The result is sorted by key."""
     groups, key = defaultdict(list), attrgetter(*_key_names(kind))
-    for part in parts:
-        groups[key(part)].append(part)
+    for item in items:
+        groups[key(item)].append(item)
     return tuple(merge(kind, group) for _, group in sorted(groups.items(), key=itemgetter(0)))
 
 

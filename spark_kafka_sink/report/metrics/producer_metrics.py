@@ -173,12 +173,12 @@ class ProducerMetrics:
         return self.closed_full + self.closed_linger + self.closed_flush + self.closed_memory
 
     @classmethod
-    def merge_all(cls, parts: Iterable[ProducerMetrics]) -> Self:
-        """Return the sum of all parts.
+    def merge_all(cls, all_metrics: Iterable[ProducerMetrics]) -> Self:
+        """Return the sum of all metrics.
 
         If settings differ, the result contains the greatest value.
         """
-        return merge(cls, [cls(), *parts])
+        return merge(cls, [cls(), *all_metrics])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics for JSON."""

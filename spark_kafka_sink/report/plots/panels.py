@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite, log10
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from matplotlib import pyplot as plt
@@ -130,17 +131,17 @@ def finish_figure(figure: Figure, title: str = "") -> Figure:
 
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
     """Plot the records of each partition, with possibly undelivered records on top."""
-    parts, names = _shown(report)
-    delivered = [part.successful_records for part in parts]
-    others = [part.records - part.successful_records for part in parts]
+    partitions, names = _shown(report)
+    delivered = [partition.successful_records for partition in partitions]
+    others = [partition.records - partition.successful_records for partition in partitions]
     bars = axes.bar(names, delivered, color=GOOD, label="persisted" if any(others) else "")
     if any(others):
         bars = axes.bar(names, others, bottom=delivered, color=BAD, label=NOT_DELIVERED)
     title = "Records that would be written" if report.dry_run else "Records by partition"
     set_labels(axes, f"{title}{_of_how_many(report)}", y="records")
-    start_at_zero(axes, [part.records for part in parts])
-    if len(parts) <= _LABELLED:
-        axes.bar_label(bars, [f"{part.records:,}" for part in parts], fontsize=8)
+    start_at_zero(axes, [partition.records for partition in partitions])
+    if len(partitions) <= _LABELLED:
+        axes.bar_label(bars, [f"{partition.records:,}" for partition in partitions], fontsize=8)
     plain_numbers(axes.yaxis, whole=True)
     _name_bars(axes, names)
     legend(axes)
@@ -148,9 +149,9 @@ def plot_records(axes: Axes, report: DeliveryReport) -> None:
 
 def plot_sizes(axes: Axes, report: DeliveryReport) -> None:
     """Plot the size of each partition's data, before and after compression."""
-    parts, names = _shown(report)
-    sent = [part.bytes_sent / MB for part in parts]
-    encoded = [part.bytes_uncompressed / MB for part in parts]
+    partitions, names = _shown(report)
+    sent = [partition.bytes_sent / MB for partition in partitions]
+    encoded = [partition.bytes_uncompressed / MB for partition in partitions]
     codec = dict(report.metrics.settings).get("compression.type", "none")
     if codec == "none":
         axes.bar(names, sent, color=GOOD)
@@ -297,15 +298,15 @@ def _shown(report: DeliveryReport) -> tuple[list[PartitionReport], list[str]]:
     A topic name that all share is omitted. Partitions without records are included if the number of
     the topic's partitions is known.
     """
-    largest = sorted(_with_empty(report), key=lambda part: -part.records)[:PARTITIONS_SHOWN]
-    parts = sorted(largest, key=lambda part: part.key)
-    if len({part.topic for part in parts}) == 1:
-        return parts, [str(part.partition) for part in parts]
-    return parts, [partition_name(part.topic, part.partition) for part in parts]
+    by_size = sorted(_with_empty(report), key=attrgetter("records"), reverse=True)
+    partitions = sorted(by_size[:PARTITIONS_SHOWN], key=attrgetter("key"))
+    if len({partition.topic for partition in partitions}) == 1:
+        return partitions, [str(partition.partition) for partition in partitions]
+    return partitions, [partition_name(*partition.key) for partition in partitions]
 
 
 def _with_empty(report: DeliveryReport) -> list[PartitionReport]:
-    known = {part.key for part in report.partitions}
+    known = {partition.key for partition in report.partitions}
     counts = report.metrics.topic_partitions
     empty = (
         PartitionReport(topic=topic, partition=number)
