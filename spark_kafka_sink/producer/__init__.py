@@ -22,5 +22,5 @@ In reading order:
 - `dead_letter_parts`: the parts of its row that a dead letter omits
 - `dead_letter`: dead letters for rows that cannot be written
 - `acl_advisor`: determines the ACL missing after an authorization failure, and how to grant it
-- `dry_run`: the sender for dry runs, and the comparison of codecs
+- `dry_run`: the requests of a dry run, which are not sent, and the comparison of codecs
 """

@@ -1,4 +1,4 @@
-"""The sender of a dry run, and the comparison of codecs on sampled batches.
+"""The requests of a dry run, which are not sent, and the comparison of codecs on samples.
 
 A dry run sends no Produce request: batches are added to the report and complete at once. Metadata
 and connections are real, so the partitions, leaders and protocol versions are also real.
@@ -17,7 +17,7 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.records.compression import compress, decompress
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.producer.send.sender import Sender
+from spark_kafka_sink.producer.send.request_sender import RequestSender
 from spark_kafka_sink.report.codec_cost import CodecCost
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ class CodecSampler:
 
 
 @dataclass(kw_only=True, eq=False)
-class DryRunSender(Sender):
-    """A sender that drains batches but sends nothing; it has no producer id."""
+class DryRunRequestSender(RequestSender):
+    """Completes batches without sending them; a dry run has no producer id."""
 
     report: ReportBuilder
     sampler: CodecSampler

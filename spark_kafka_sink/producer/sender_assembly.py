@@ -9,9 +9,11 @@ from spark_kafka_sink.producer.producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
 from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
+from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
 from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
 from spark_kafka_sink.producer.send.partition_states import PartitionStates
 from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
+from spark_kafka_sink.producer.send.request_sender import RequestSender
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def make_sender(context: SessionContext) -> Sender:
-    """Create the session's sender, which is a `DryRunSender` for a dry run."""
+    """Create the session's sender; in a dry run, its requests are not sent."""
     client, report, listeners = context.client, context.report_builder, context.listeners
     partitions = PartitionStates(context.queues)
     delivery_timeout = DeliveryTimeout(client, context.state)
@@ -48,46 +50,70 @@ def make_sender(context: SessionContext) -> Sender:
         dead_letter_topic=context.dead_letter_topic,
         acls=context.acls,
     )
-    return _sender_class(context)(
+    responses = ResponseHandler(
+        client=client,
+        identity=context.identity,
+        delivery_timeout=delivery_timeout,
+        completer=completer,
+        outcome=outcome,
+        rejections=rejections,
+        breakers=context.breakers,
+        listeners=listeners,
+    )
+    return Sender(
         client=client,
         accumulator=context.accumulator,
         partitions=partitions,
         completer=completer,
         outcome=outcome,
-        drainer=Drainer(
-            client,
-            accumulator=context.accumulator,
-            queues=context.queues,
-            breakers=context.breakers,
-            partitions=partitions,
-            transaction_manager=context.transaction_manager,
-        ),
-        responses=ResponseHandler(
+        identity_requests=_identity_requests(context, rejections, outcome),
+        drainer=_drainer(context, partitions),
+        requests=_request_sender(context)(
             client=client,
-            identity=context.identity,
-            delivery_timeout=delivery_timeout,
             completer=completer,
-            outcome=outcome,
-            rejections=rejections,
-            breakers=context.breakers,
+            responses=responses,
+            transaction_manager=context.transaction_manager,
             listeners=listeners,
         ),
-        rejections=rejections,
-        producer_id_requester=ProducerIdRequester(client, context.identity, context.acls),
-        transaction_manager=context.transaction_manager,
-        listeners=listeners,
-        broker_meters=report.meters.brokers,
+        responses=responses,
         statistics=_statistics(context, partitions),
+        broker_meters=report.meters.brokers,
     )
 
 
-def _sender_class(context: SessionContext) -> Callable[..., Sender]:
+def _identity_requests(
+    context: SessionContext, rejections: RejectionHandler, outcome: SessionOutcome
+) -> IdentityRequests:
+    client = context.client
+    requester = ProducerIdRequester(client, context.identity, context.acls)
+    return IdentityRequests(
+        requester=requester if client.config.enable_idempotence else None,
+        transaction_manager=context.transaction_manager,
+        accumulator=context.accumulator,
+        rejections=rejections,
+        outcome=outcome,
+        listeners=context.listeners,
+    )
+
+
+def _drainer(context: SessionContext, partitions: PartitionStates) -> Drainer:
+    return Drainer(
+        context.client,
+        accumulator=context.accumulator,
+        queues=context.queues,
+        breakers=context.breakers,
+        partitions=partitions,
+        transaction_manager=context.transaction_manager,
+    )
+
+
+def _request_sender(context: SessionContext) -> Callable[..., RequestSender]:
     if not context.settings.dry_run:
-        return Sender
-    from spark_kafka_sink.producer.dry_run import CodecSampler, DryRunSender  # rarely needed
+        return RequestSender
+    from spark_kafka_sink.producer.dry_run import CodecSampler, DryRunRequestSender  # rarely needed
 
     sampler = CodecSampler(context.client.config, context.report_builder)
-    return partial(DryRunSender, report=context.report_builder, sampler=sampler)
+    return partial(DryRunRequestSender, report=context.report_builder, sampler=sampler)
 
 
 def _statistics(context: SessionContext, partitions: PartitionStates) -> Statistics:

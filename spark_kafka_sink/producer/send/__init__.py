@@ -6,7 +6,9 @@ In reading order:
 - `drainer`: selects the batches of the next request to each broker
 - `partition_state`: tracks the order, sequences, epochs and gaps of a partition
 - `partition_states`: the states of all partitions
+- `request_sender`: connects to leaders and sends drained batches
 - `produce_request`: builds Produce requests
+- `identity_requests`: requests the producer id, and drives the transaction
 - `error_policy`: determines the next step for an error code
 - `batch_result`: the response to a batch
 - `response_handler`: carries out the next step

@@ -102,6 +102,14 @@ class ResponseHandler:
         if response is not None:
             self.listeners.on_produce_response(completion)
 
+    def handle_metadata(self) -> None:
+        """Reject batches of unauthorized topics; in a transaction, detect recreated topics."""
+        cluster = self.client.metadata.cluster
+        if cluster.unauthorized:
+            self.rejections.reject_unauthorized(cluster.unauthorized)
+        if self.outcome.is_transactional:
+            self.outcome.check_recreated_topics(cluster)
+
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """Complete the batches of a request with acks=0, which has no response."""
         for state, batch in drained:

@@ -13,28 +13,25 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, ProtocolError, text_of
+from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, text_of
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
-from spark_kafka_sink.producer.send.produce_request import produce_request
-from spark_kafka_sink.producer.transactions.manager import TransactionManager
-from spark_kafka_sink.producer.transactions.producer_transaction import cancelled_error
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.request import Completion, Request
+    from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.drainer import Drainer, DrainResult
+    from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
     from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
     from spark_kafka_sink.producer.send.partition_states import DrainedBatch, PartitionStates
-    from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
+    from spark_kafka_sink.producer.send.request_sender import RequestSender
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
     from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 
@@ -58,19 +55,13 @@ class Sender:
     partitions: PartitionStates
     completer: BatchCompleter
     outcome: SessionOutcome
+    identity_requests: IdentityRequests
     drainer: Drainer
+    requests: RequestSender
     responses: ResponseHandler
-    rejections: RejectionHandler
-    producer_id_requester: ProducerIdRequester
-    transaction_manager: TransactionManager | None
-    listeners: BatchListener
+    statistics: Statistics
     broker_meters: BrokerMeters
     """The brokers' meters for this session."""
-    statistics: Statistics
-    _connect_attempts: dict[int, int] = field(default_factory=dict, init=False)
-    """The number of failed connection attempts to each broker since the last request to it, at the
-    time of the latest metadata refresh that such a failure caused.
-    """
     _expiry_due: float = field(default=0.0, init=False)
     _metadata_seen: int = field(default=0, init=False)
 
@@ -83,8 +74,7 @@ class Sender:
         self._handle_late_responses()
         # Check before draining: a failed session sends nothing, but waits for what is in flight.
         self._check_failures()
-        if self.transaction_manager is not None:
-            self._advance_transaction(self.transaction_manager, now)
+        self.identity_requests.advance_transaction(now)
         if not self.outcome.has_failed:
             self._drain(now)
         # After draining, as in Kafka's Sender.sendProducerData.
@@ -97,10 +87,7 @@ class Sender:
             self._complete(completion)
         if self.client.metadata.updates != self._metadata_seen:
             self._metadata_seen = self.client.metadata.updates
-            if unauthorized := self.client.metadata.cluster.unauthorized:
-                self.rejections.reject_unauthorized(unauthorized)
-            if self.transaction_manager is not None:
-                self.outcome.check_recreated_topics(self.client.metadata.cluster)
+            self.responses.handle_metadata()
             # The writer may wait for a topic's metadata.
             self.accumulator.wake_writer()
         # Last, because the responses above may have been the last ones in flight.
@@ -137,24 +124,17 @@ class Sender:
         """Write the last statistics after the last iteration."""
         self.statistics.finish(self.client.clock.monotonic())
 
-    # The methods below drain and send batches.
+    # The methods below drain batches and act on completed requests.
 
     def _drain(self, now: float) -> None:
-        if self.client.config.enable_idempotence and self.transaction_manager is None:
-            self.producer_id_requester.maybe_send(now)
+        self.identity_requests.request_producer_id(now)
         has_more = True
-        while has_more and self._may_send():
+        while has_more and self.identity_requests.may_send and not self.outcome.has_failed:
             result = self.drainer.drain(now)
             for node_id, batches in result.requests.items():
-                self._send(node_id, batches, now)
+                self.requests.send(node_id, batches, now)
             self._act_on(result, now)
             has_more = result.has_more or bool(result.to_renumber)
-
-    def _may_send(self) -> bool:
-        if self.outcome.has_failed:
-            return False
-        has_id = self.producer_id_requester.has_producer_id
-        return has_id or not self.client.config.enable_idempotence
 
     def _act_on(self, result: DrainResult, now: float) -> None:
         """Handle the drainer's findings other than batches."""
@@ -162,59 +142,9 @@ class Sender:
             self.client.metadata.request_refresh()
         for state in result.to_renumber.values():
             self.completer.renumber(state)
-        if self.transaction_manager is not None and result.new_partitions:
-            self.transaction_manager.request_partitions(result.new_partitions)
-            self._advance_transaction(self.transaction_manager, now)
+        self.identity_requests.add_partitions(result.new_partitions, now)
         for node_id in result.unready:
-            self._connect(node_id, now)
-
-    def _connect(self, node_id: int, now: float) -> None:
-        """Connect to a leader; refresh the metadata after each failed attempt.
-
-        If a broker cannot be reached, the leader may have changed.
-        """
-        node = self.client.metadata.cluster.nodes[node_id]
-        self.client.network.connect(node, now)
-        attempts = self.client.network.failed_attempts(node)
-        if attempts > self._connect_attempts.get(node_id, 0):
-            self.client.metadata.request_refresh()
-        self._connect_attempts[node_id] = attempts
-
-    def _send(self, node_id: int, batches: list[DrainedBatch], now: float) -> None:
-        for state, batch in batches:
-            self.completer.begin_attempt(state, batch, now)
-        self._connect_attempts.pop(node_id, None)
-        connection = self.client.network.broker(node_id).connection
-        try:
-            request = produce_request(
-                self.client.config,
-                connection,
-                self.client.metadata.cluster,
-                batches,
-                self.transaction_manager,
-            )
-        except ProtocolError as error:
-            self.responses.handle_unsendable(batches, error)
-            return
-        if self.transaction_manager is not None:
-            # The request may begin the transaction, and with it transaction.timeout.ms.
-            self.transaction_manager.on_sending(
-                [batch.topic_partition for _, batch in batches], now
-            )
-        self._transmit(node_id, request, batches, now)
-
-    def _transmit(
-        self, node_id: int, request: Request, batches: list[DrainedBatch], now: float
-    ) -> None:
-        """Send the request and update the metrics; a dry run overrides this method."""
-        correlation = self.client.network.send(node_id, request, now)
-        node = self.client.metadata.cluster.nodes[node_id]
-        if correlation:
-            self.listeners.on_request_sent([batch for _, batch in batches], node)
-        for _, batch in batches:
-            self.listeners.on_sent(batch, node, correlation, now)
-
-    # The methods below process completed requests.
+            self.requests.connect(node_id, now)
 
     def _complete(self, completion: Completion) -> None:
         now = self.client.clock.monotonic()
@@ -223,15 +153,10 @@ class Sender:
         if request.api is ApiKey.PRODUCE:
             self._complete_produce(completion, request.context, now)
             return
-        match request.context:
-            case Metadata() as metadata:
-                metadata.handle_response(completion, now)
-            case ProducerIdRequester() as requester:
-                self._complete_producer_id(completion, requester, now)
-            case TransactionManager() as transaction_manager:
-                self._complete_transaction(completion, transaction_manager, now)
-            case _:
-                raise AssertionError(f"unexpected response to {request.api.name}")
+        if isinstance(request.context, Metadata):
+            request.context.handle_response(completion, now)
+        else:
+            self.identity_requests.complete(completion, now)
 
     def _complete_produce(
         self, completion: Completion, batches: list[DrainedBatch], now: float
@@ -240,42 +165,6 @@ class Sender:
             self.responses.handle_written(batches)
         else:
             self.responses.handle_response(completion, batches, now)
-
-    def _complete_producer_id(
-        self, completion: Completion, requester: ProducerIdRequester, now: float
-    ) -> None:
-        try:
-            # This includes requests of an earlier session whose identity this session uses.
-            requester.handle_response(completion, now)
-            self.listeners.on_producer_id_received(requester.identity)
-        except KafkaProdError as error:
-            if requester is self.producer_id_requester:
-                self.outcome.fail(error)
-
-    # The methods below drive the transaction and detect failures.
-
-    def _advance_transaction(self, transaction_manager: TransactionManager, now: float) -> None:
-        """Send the next request to the coordinator; fail the session if the writer aborts."""
-        if transaction_manager.must_abort and not self.outcome.has_failed:
-            self.outcome.fail(cancelled_error(transaction_manager.transactional_id))
-        try:
-            transaction_manager.maybe_send(now, has_records=self.accumulator.has_batches)
-        except KafkaProdError as error:
-            self.outcome.fail(error)
-
-    def _complete_transaction(
-        self, completion: Completion, transaction_manager: TransactionManager, now: float
-    ) -> None:
-        if transaction_manager is not self.transaction_manager:
-            return  # the request was sent for an earlier task, whose session has ended
-        try:
-            transaction_manager.handle_response(completion, now)
-        except KafkaProdError as error:
-            self.outcome.fail(error)
-        if completion.request.api is ApiKey.INIT_PRODUCER_ID:
-            self.listeners.on_producer_id_received(self.producer_id_requester.identity)
-        if denied := transaction_manager.take_denied():
-            self.rejections.reject_unwritable(denied)
 
     def _handle_late_responses(self) -> None:
         """Handle producer id responses that arrived between two tasks."""
@@ -311,12 +200,10 @@ class Sender:
             max(self.accumulator.seconds_until_due(now), 0.001),
             self.client.network.seconds_until_due(now),
             self.client.metadata.seconds_until_due(now),
+            self.identity_requests.seconds_until_due(now),
+            self.partitions.seconds_until_retry(now),
         )
-        if self.transaction_manager is not None:
-            wait = min(wait, self.transaction_manager.seconds_until_due(now))
-        elif self.client.config.enable_idempotence:
-            wait = min(wait, self.producer_id_requester.seconds_until_due(now))
-        return max(0.0, min(wait, self.partitions.seconds_until_retry(now)))
+        return max(0.0, wait)
 
 
 def _waiting(batches: list[ProducerBatch], resource: str, timeout: str, now: float) -> str:

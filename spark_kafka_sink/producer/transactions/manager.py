@@ -89,7 +89,7 @@ class TransactionManager:
     ) -> None:
         self.settings = settings
         self._client = client
-        self._identity = identity
+        self.identity = identity
         self._acls = acls
 
         # Set by any thread.
@@ -307,7 +307,7 @@ class TransactionManager:
         request = coordinator_requests.init_producer_id_request(connection, self.settings, self)
         self._transition_to(ProducerTransactionState.INITIALIZING)
         self.has_sent_init_producer_id = True
-        self._identity.transition_to(ProducerIdState.REQUESTED)
+        self.identity.transition_to(ProducerIdState.REQUESTED)
         return request
 
     def _abort_request(self, connection: ConnectionProtocol) -> Request:
@@ -361,7 +361,7 @@ class TransactionManager:
         response = completion.response
         code = coordinator_requests.error_code(response)
         if code or response is None:
-            self._identity.transition_to(ProducerIdState.MISSING)
+            self.identity.transition_to(ProducerIdState.MISSING)
             if self.state is ProducerTransactionState.INITIALIZING:
                 self._transition_to(ProducerTransactionState.UNINITIALIZED)
             self._retry_or_raise(completion, code, now)
@@ -402,7 +402,7 @@ class TransactionManager:
         assert self._opened is not None
         self._unchecked_flag = None
         self._coordinator = self._own_coordinator
-        self._identity.set_producer_id(self._opened.producer_id, self._opened.epoch)
+        self.identity.set_producer_id(self._opened.producer_id, self._opened.epoch)
         if self.state is ProducerTransactionState.INITIALIZING:
             self._transition_to(ProducerTransactionState.READY)
 
@@ -415,7 +415,7 @@ class TransactionManager:
                 response, self.settings.transactional_id, connection.transaction_version
             )
         if int(response.producer_epoch) != FIRST_EPOCH:
-            self._identity.transition_to(ProducerIdState.MISSING)
+            self.identity.transition_to(ProducerIdState.MISSING)
             raise second_attempt_error(joined.claim_id)
         self._coordinate(joined)
         return joined.producer

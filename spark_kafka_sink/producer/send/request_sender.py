@@ -1,0 +1,80 @@
+"""Connects to leaders, and sends drained batches in Produce requests; sender thread only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.producer.send.produce_request import produce_request
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.kafka.client.request import Request
+    from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
+    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
+    from spark_kafka_sink.producer.send.response_handler import ResponseHandler
+    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+
+
+@dataclass(kw_only=True, eq=False)
+class RequestSender:
+    """Sends the Produce requests of one session."""
+
+    client: Client
+    completer: BatchCompleter
+    responses: ResponseHandler
+    transaction_manager: TransactionManager | None
+    listeners: BatchListener
+    _connect_attempts: dict[int, int] = field(default_factory=dict, init=False)
+    """The number of failed connection attempts to each broker since the last request to it, at the
+    time of the latest metadata refresh that such a failure caused.
+    """
+
+    def connect(self, node_id: int, now: float) -> None:
+        """Connect to a leader; refresh the metadata after each failed attempt.
+
+        If a broker cannot be reached, the leader may have changed.
+        """
+        node = self.client.metadata.cluster.nodes[node_id]
+        self.client.network.connect(node, now)
+        attempts = self.client.network.failed_attempts(node)
+        if attempts > self._connect_attempts.get(node_id, 0):
+            self.client.metadata.request_refresh()
+        self._connect_attempts[node_id] = attempts
+
+    def send(self, node_id: int, batches: list[DrainedBatch], now: float) -> None:
+        """Send batches to their leader; fail them if the broker supports no suitable request."""
+        for state, batch in batches:
+            self.completer.begin_attempt(state, batch, now)
+        self._connect_attempts.pop(node_id, None)
+        connection = self.client.network.broker(node_id).connection
+        try:
+            request = produce_request(
+                self.client.config,
+                connection,
+                self.client.metadata.cluster,
+                batches,
+                self.transaction_manager,
+            )
+        except ProtocolError as error:
+            self.responses.handle_unsendable(batches, error)
+            return
+        if self.transaction_manager is not None:
+            # The request may begin the transaction, and with it transaction.timeout.ms.
+            self.transaction_manager.on_sending(
+                [batch.topic_partition for _, batch in batches], now
+            )
+        self._transmit(node_id, request, batches, now)
+
+    def _transmit(
+        self, node_id: int, request: Request, batches: list[DrainedBatch], now: float
+    ) -> None:
+        """Send the request and update the metrics; a dry run overrides this method."""
+        correlation = self.client.network.send(node_id, request, now)
+        node = self.client.metadata.cluster.nodes[node_id]
+        if correlation:
+            self.listeners.on_request_sent([batch for _, batch in batches], node)
+        for _, batch in batches:
+            self.listeners.on_sent(batch, node, correlation, now)
