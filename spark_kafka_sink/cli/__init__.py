@@ -5,7 +5,8 @@ In reading order:
 - `entry`: the entry point; if libraries are missing, it prints which extra to install
 - `main`: the root command, and the commands `doctor`, `report`, `broker` and `demo`
 - `kafka_options`: options of commands that connect to Kafka, and functions that report errors
-- `read`: `kafkaprod read` and `kafkaprod verify`
+- `read`: `kafkaprod read`
+- `verify`: `kafkaprod verify`
 - `transactions`: `kafkaprod transactions`
 - `broker`: options of `kafkaprod broker`, and the process that runs the embedded broker
 - `demo`: `kafkaprod demo`

@@ -25,6 +25,7 @@ from spark_kafka_sink.config.option_names import (
 )
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.diagnostics.broker_queries import connect
 from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S
@@ -33,7 +34,6 @@ from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 _LOG = logging.getLogger(__name__)
 OPTION = "option"
@@ -45,6 +45,9 @@ OptionArguments = Annotated[
         "-o",
         help="Write option, such as kafka.security.protocol=SASL_SSL; may be repeated.",
     ),
+]
+Servers = Annotated[
+    str | None, typer.Option(help="Kafka brokers; may also be set in --option or --config.")
 ]
 OptionsFile = Annotated[
     Path | None,
@@ -126,6 +129,24 @@ def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
         failure = connect(client, timeout)
     if failure is not None and failure.error is not None:
         raise failure.error
+
+
+@contextmanager
+def connected_client(
+    config: Path | None, option_texts: Iterable[str] | None, servers: str | None, timeout: float
+) -> Iterator[BlockingClient]:
+    """Yield a client whose brokers respond; print errors and exit with status 1."""
+    try:
+        with exit_on_error():
+            options = connection_options(
+                config, option_texts or (), servers, allow_sink_options=True
+            )
+            producer = ProducerConfig.parse(options)
+            wait_for_broker(producer, timeout)
+            with quiet_log("spark_kafka_sink.kafka.client"), BlockingClient(producer) as client:
+                yield client
+    except KeyboardInterrupt:
+        raise typer.Exit from None
 
 
 def write_options(

@@ -14,8 +14,9 @@ from rich.markup import escape
 from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.cli.broker import BrokerArguments, serve
 from spark_kafka_sink.cli.demo.run import BOOTSTRAP_OPTION, DemoOptions, run_demo
-from spark_kafka_sink.cli.read import read, verify
+from spark_kafka_sink.cli.read import read
 from spark_kafka_sink.cli.transactions import transactions
+from spark_kafka_sink.cli.verify import verify
 from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig

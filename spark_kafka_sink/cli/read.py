@@ -1,10 +1,9 @@
-"""``kafkaprod read`` and ``kafkaprod verify``: print records, and check a report's records."""
+"""``kafkaprod read``: print the records of a topic."""
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,42 +14,28 @@ from spark_kafka_sink.cli.kafka_options import (
     TIMEOUT_S,
     OptionArguments,
     OptionsFile,
+    Servers,
     Timeout,
     cli_option,
     command,
-    connection_options,
-    exit_on_error,
-    wait_for_broker,
+    connected_client,
 )
 from spark_kafka_sink.common.delivery_status import partition_name
-from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.diagnostics.verify_report import (
-    PartitionCheck,
-    PartitionVerdict,
-    verify_report,
-)
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.partition_offsets import IsolationLevel
 from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
-from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.tables import make_table, wide_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
 LIMIT: Final = 100
 _FOLLOWED: Final = -10
 _POLL_S: Final = 0.3
 """Seconds between two checks for new records."""
-
-Servers = Annotated[
-    str | None, typer.Option(help="Kafka brokers; may also be set in --option or --config.")
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +80,12 @@ def read(arguments: ReadArguments) -> None:
     limit = arguments.limit or (None if arguments.follow else LIMIT)
     uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
     isolation = uncommitted if arguments.uncommitted else committed
-    with _client(arguments) as client:
+    with connected_client(
+        arguments.config, arguments.option, arguments.bootstrap_servers, arguments.timeout
+    ) as client:
         reader = TopicReader(client, arguments.topic, isolation, arguments.timeout)
         ranges = reader.ranges(arguments.first_offset, arguments.partition)
-        records = _followed(client, reader, ranges) if arguments.follow else _all(reader, ranges)
+        records = _follow(client, reader, ranges) if arguments.follow else _read_all(reader, ranges)
         line = _json_line if arguments.as_json else record_line
         count = 0
         for record in islice(records, limit):
@@ -109,16 +96,16 @@ def read(arguments: ReadArguments) -> None:
     typer.echo(f"kafkaprod: {plural(count, 'record')}{note}", err=True)
 
 
-def _all(reader: TopicReader, ranges: tuple[OffsetRange, ...]) -> Iterator[ConsumerRecord]:
+def _read_all(reader: TopicReader, ranges: tuple[OffsetRange, ...]) -> Iterator[ConsumerRecord]:
     return chain.from_iterable(map(reader.records, ranges))
 
 
-def _followed(
+def _follow(
     client: BlockingClient, reader: TopicReader, ranges: tuple[OffsetRange, ...]
 ) -> Iterator[ConsumerRecord]:
     """Yield the records in the ranges, and afterwards new records indefinitely."""
     while True:
-        yield from _all(reader, ranges)
+        yield from _read_all(reader, ranges)
         client.pause(_POLL_S, None)
         ends = [(span.end, reader.bounds(span.topic_partition.partition)) for span in ranges]
         ranges = tuple(replace(now, start=min(end, now.end)) for end, now in ends)
@@ -179,92 +166,3 @@ def _json(data: bytes | None) -> Any:
         return data.decode()
     except UnicodeDecodeError:
         return {"base64": b64encode(data).decode()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyArguments:
-    """Arguments of `kafkaprod verify`."""
-
-    location: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|FOLDER",
-            help="Delivery report, or directory with the reports of a stream.",
-        ),
-    ]
-    bootstrap_servers: Servers = None
-    as_json: bool = cli_option("Print the results as JSON.", False, "--json")
-    option: OptionArguments = None
-    config: OptionsFile = None
-    timeout: Timeout = TIMEOUT_S
-
-
-@command
-def verify(arguments: VerifyArguments) -> None:
-    """Check that every acknowledged record of a delivery report still exists.
-
-    The command counts the committed records between the first and the last offset of each
-    partition. Records that other writers have written in this range are also counted, and can hide
-    a loss.
-
-    Exits with status 1 if records are missing, or not yet readable because of an open transaction.
-    """
-    with _client(arguments) as client:
-        report = DeliveryReport.read(arguments.location)
-        checks = list(verify_report(client, report, arguments.timeout))
-    bad = [
-        check
-        for check in checks
-        if check.verdict in {PartitionVerdict.MISSING, PartitionVerdict.OPEN}
-    ]
-    if arguments.as_json:
-        output = {"ok": not bad, "partitions": [check.to_dict() for check in checks]}
-        typer.echo(json.dumps(output, indent=2))
-    else:
-        _print_checks(checks)
-    if bad:
-        raise typer.Exit(1)
-
-
-def _print_checks(checks: list[PartitionCheck]) -> None:
-    """Print a table of the partitions that are incomplete or have a note, and print the totals."""
-    columns = ("partition", ">acknowledged", ">found", ">missing", "verdict", "reason")
-    rows = [
-        (
-            partition_name(check.topic, check.partition),
-            f"{check.acknowledged:,}",
-            f"{check.found:,}",
-            f"{check.missing:,}",
-            check.verdict.value,
-            check.reason,
-        )
-        for check in checks
-    ]
-    if checks:
-        wide_console().print(make_table("Partitions", columns, rows))
-    acknowledged = sum(check.acknowledged for check in checks)
-    missing = sum(
-        check.missing for check in checks if check.verdict is not PartitionVerdict.UNKNOWN
-    )
-    unknown = sum(
-        check.acknowledged for check in checks if check.verdict is PartitionVerdict.UNKNOWN
-    )
-    parts = [f"{plural(acknowledged, 'acknowledged record')}: {missing:,} missing"]
-    if unknown:
-        parts.append(f"{unknown:,} cannot be checked")
-    typer.echo(", ".join(parts))
-
-
-@contextmanager
-def _client(arguments: ReadArguments | VerifyArguments) -> Iterator[BlockingClient]:
-    """Yield a connected client; print errors and exit with status 1."""
-    texts, servers = arguments.option or (), arguments.bootstrap_servers
-    try:
-        with exit_on_error():
-            options = connection_options(arguments.config, texts, servers, allow_sink_options=True)
-            config = ProducerConfig.parse(options)
-            wait_for_broker(config, arguments.timeout)
-            with quiet_log("spark_kafka_sink.kafka.client"), BlockingClient(config) as client:
-                yield client
-    except KeyboardInterrupt:
-        raise typer.Exit from None

@@ -30,21 +30,6 @@ _MIN_CHUNK_SIZE = 4 * 1024
 """Minimum size in bytes of later chunks that are not copied. A separate object requires 300
 additional bytes.
 """
-_OTHER_PROTOCOLS = (
-    (
-        b"\x15\x03",
-        "this is a TLS alert",
-        "The port uses TLS: set kafka.security.protocol=SSL, or SASL_SSL if it requires SASL",
-    ),
-    (
-        b"\x16\x03",
-        "this is a TLS handshake",
-        "The peer uses TLS, but kafka.security.protocol disables TLS",
-    ),
-    (b"HTTP", "this is an HTTP response", "The address belongs to a web server, not to a broker"),
-    (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
-    (b"POST", "this is an HTTP request", "An HTTP client found the broker's port"),
-)
 
 
 class RecordBuffers:
@@ -101,10 +86,40 @@ def gather(entity: Entity, start: bytes = b"") -> Gatherer:
 class OtherProtocolError(ProtocolError):
     """The bytes are in a different protocol: TLS or HTTP."""
 
-    @property
-    def is_tls(self) -> bool:
-        """True if the protocol is TLS."""
-        return "TLS" in self.message
+
+class TlsBytesError(OtherProtocolError):
+    """The bytes are TLS."""
+
+
+_OTHER_PROTOCOLS = (
+    (
+        b"\x15\x03",
+        TlsBytesError,
+        "this is a TLS alert",
+        "The port uses TLS: set kafka.security.protocol=SSL, or SASL_SSL if it requires SASL",
+    ),
+    (
+        b"\x16\x03",
+        TlsBytesError,
+        "this is a TLS handshake",
+        "The peer uses TLS, but kafka.security.protocol disables TLS",
+    ),
+    (
+        b"HTTP",
+        OtherProtocolError,
+        "this is an HTTP response",
+        "The address belongs to a web server, not to a broker",
+    ),
+    *(
+        (
+            method,
+            OtherProtocolError,
+            "this is an HTTP request",
+            "An HTTP client found the broker's port",
+        )
+        for method in (b"GET ", b"POST")
+    ),
+)
 
 
 class FrameReader:
@@ -194,11 +209,9 @@ class FrameReader:
         if 0 <= size <= self._limit:
             return size
         first = bytes(prefix)
-        for prefix_bytes, protocol, hint in _OTHER_PROTOCOLS:
+        for prefix_bytes, error_class, protocol, hint in _OTHER_PROTOCOLS:
             if first.startswith(prefix_bytes):
-                raise OtherProtocolError(
-                    f"the bytes are not in Kafka's protocol: {protocol}", hint=hint
-                )
+                raise error_class(f"the bytes are not in Kafka's protocol: {protocol}", hint=hint)
         raise ProtocolError(
             f"a frame has {size:,} bytes, but the limit is {self._limit:,}",
             hint="Check that this is the address of a Kafka broker.",

@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.admin.topic_handlers import PartitionDescription, To
 from spark_kafka_sink.kafka.client.channel.connection_failures import Circumstances, diagnose
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError
+from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError, TlsBytesError
 
 _WRITE, _DESCRIBE, _IDEMPOTENT_WRITE = 1 << 4, 1 << 8, 1 << 12
 _GOOD = {
@@ -263,7 +263,7 @@ def test_error_is_attributed_to_its_step(
         (AuthenticationError("rejected", kafka_error="SASL_AUTHENTICATION_FAILED"), False),
         (AuthenticationError("no ticket"), True),
         (TlsError("the certificate is not trusted"), True),
-        (OtherProtocolError("TLS"), False),
+        (TlsBytesError("TLS"), False),
         (OtherProtocolError("HTTP"), True),
     ],
 )

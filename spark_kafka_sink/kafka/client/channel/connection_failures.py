@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
-from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError
+from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError, TlsBytesError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,7 +134,7 @@ def _rejected(error: errors.KafkaProdError, circumstances: Circumstances) -> Dia
 
 def _other_protocol(error: OtherProtocolError, circumstances: Circumstances) -> Diagnosis:
     protocol = circumstances.security.protocol
-    if error.is_tls and protocol in _ENCRYPTED:
+    if isinstance(error, TlsBytesError) and protocol in _ENCRYPTED:
         named = errors.BrokerUnavailableError(
             f"the port uses TLS, but kafka.security.protocol is {protocol.value}",
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"

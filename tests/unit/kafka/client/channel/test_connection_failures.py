@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.client.channel.connection_failures import (
     diagnose,
 )
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
-from spark_kafka_sink.kafka.protocol.frame import FrameReader, OtherProtocolError
+from spark_kafka_sink.kafka.protocol.frame import FrameReader, TlsBytesError
 
 GONE = ConnectionResetError("the broker closed the connection")
 PLAIN = SecurityProtocol.PLAINTEXT
@@ -252,7 +252,7 @@ def test_disabling_encryption_is_the_last_hint_and_explains_the_consequence(
 
 
 def test_plaintext_client_is_not_sent_to_an_unencrypted_listener() -> None:
-    diagnosis = diagnose(OtherProtocolError("TLS"), at(SASL, ChannelState.NEGOTIATING))
+    diagnosis = diagnose(TlsBytesError("TLS"), at(SASL, ChannelState.NEGOTIATING))
     assert "kafka.security.protocol=SASL_SSL" in diagnosis.reason
     assert "without TLS" not in diagnosis.reason
 
