@@ -168,7 +168,7 @@ class TornTransactionError(TransactionError):
         return {**super()._state(), "details": self.details}
 
 
-def text_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return an error's text, or its class name if the text is empty or `str` fails."""
     try:
         return str(error) or type(error).__name__

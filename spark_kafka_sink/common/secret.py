@@ -73,7 +73,7 @@ class Secret:
         return self.source.removeprefix(FILE) if self.source.startswith(FILE) else None
 
     @property
-    def is_here(self) -> bool:
+    def exists_on_host(self) -> bool:
         """True if the variable or file exists on this host. The file might be unreadable."""
         if self.source in (ENVIRONMENT, FILE):
             return True  # An empty reference is invalid on every host; `reveal` reports it.

@@ -15,7 +15,7 @@ _timed_out_threads: dict[str, set[Thread]] = {}
 _lock = Lock()
 
 
-def within(seconds: float, key: str, call: Callable[[], T]) -> T:
+def run_with_timeout(seconds: float, key: str, call: Callable[[], T]) -> T:
     """Run `call` on a separate thread, and return its result or raise its error.
 
     The thread is abandoned if the call does not return in time.

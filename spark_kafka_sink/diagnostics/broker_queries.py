@@ -23,7 +23,7 @@ from spark_kafka_sink.kafka.admin.topic_handlers import (
 )
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.security.acl_commands import Acl
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def check_transactional_ids(
         return []
     prefix = acl_prefix(exactly_once.transactional_id_prefix)
     name, deadline = f"{prefix}{_UNUSED_ID}", client.deadline(seconds)
-    nobody = OpenTransaction(
+    nobody = TransactionalProducer(
         transactional_id=name, producer_id=0, epoch=0, version=TransactionVersion.V1
     )
     try:

@@ -26,7 +26,7 @@ from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.protocol.transactions import init_producer_id
+from spark_kafka_sink.kafka.protocol.transactions import init_producer_id_values
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
@@ -59,7 +59,7 @@ class ProducerIdHandler(ApiHandler[str, None]):
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
-        return init_producer_id(None)
+        return init_producer_id_values(None)
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""

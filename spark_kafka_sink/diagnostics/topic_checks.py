@@ -10,7 +10,7 @@ from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
-from spark_kafka_sink.kafka.security.acl_commands import Acl, AclGuide
+from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -52,9 +52,9 @@ def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     )
 
 
-def guide_of(config: ProducerConfig) -> AclGuide:
-    """Return an `AclGuide` for this client's principal."""
-    return AclGuide(config.security, config.bootstrap_servers[0])
+def guide_of(config: ProducerConfig) -> AclCommandBuilder:
+    """Return an `AclCommandBuilder` for this client's principal."""
+    return AclCommandBuilder(config.security, config.bootstrap_servers[0])
 
 
 def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = None) -> Finding:

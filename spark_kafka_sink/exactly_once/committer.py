@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 
 class BatchCommitter:
@@ -76,7 +76,7 @@ class BatchCommitter:
         with connected_scope_client(self._config, self._scope) as scope_client:
             return scope_client.log.read().is_followed(self._scope)
 
-    def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
+    def begin(self, timeout_ms: int) -> tuple[ScopeState, TransactionalProducer | None]:
         """Do the same as `recover`, and begin the transaction that all tasks of the batch share.
 
         Earlier drivers and their tasks are fenced. The returned transaction is None if the batch is
@@ -155,7 +155,7 @@ class BatchCommitter:
         self,
         batch: str,
         results: Sequence[TaskResult],
-        shared: OpenTransaction,
+        shared: TransactionalProducer,
         *,
         complete: bool,
         nonce: str | None = None,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.committed_records import PendingTransaction
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 DRIVER_TIMEOUT_MS: Final = 15_000
 """The drivers' transaction.timeout.ms; a driver's transaction lasts for one append.
@@ -109,7 +109,7 @@ class DecisionLog:
         keys = (record.key for pending in self._pending for record in pending.records)
         return any(scope_of(key) == scope for key in keys)
 
-    def has_appended(self, owner: OpenTransaction) -> bool:
+    def has_appended(self, owner: TransactionalProducer) -> bool:
         """Return True if the latest read found records of the owner's open transaction."""
         own = (owner.producer_id, owner.epoch)
         return any(
@@ -119,11 +119,11 @@ class DecisionLog:
 
     def append(
         self,
-        owner: OpenTransaction,
+        owner: TransactionalProducer,
         messages: Sequence[Message],
         deadline: float,
         before_commit: Callable[[], None] | None = None,
-    ) -> OpenTransaction:
+    ) -> TransactionalProducer:
         """Append all messages in one transaction, or none; see `TransactionalAppender.append`.
 
         Returns:

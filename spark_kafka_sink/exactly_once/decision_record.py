@@ -54,7 +54,7 @@ from spark_kafka_sink.exactly_once.scope_state import (
     ScopeStateOf,
 )
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,7 +232,7 @@ def _plannings(values: list[object]) -> tuple[Planning, ...]:
 
 
 def _transaction(fields: JsonObject) -> TaskTransaction:
-    transaction = OpenTransaction(
+    transaction = TransactionalProducer(
         transactional_id=fields.text("id"),
         producer_id=fields.number("producer"),
         epoch=fields.number("epoch", highest=2**15 - 1),

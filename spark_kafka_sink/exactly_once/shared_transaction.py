@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.admin.transaction_handlers import ActiveProducer
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 _MAX_LISTED: Final = 5
 REPARTITION: Final = (
@@ -69,7 +69,7 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
         raise second_attempt_error(claim_id)
 
 
-def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
+def shared_of(results: Iterable[TaskResult]) -> TransactionalProducer | None:
     """Return the transaction that all tasks share, or None if each task has its own.
 
     Raises:
@@ -105,7 +105,7 @@ def written_ranges(results: Sequence[TaskResult]) -> dict[TopicPartition, Partit
 
 
 def check_producers(
-    shared: OpenTransaction,
+    shared: TransactionalProducer,
     owners: Mapping[TopicPartition, PartitionRange],
     producers: Mapping[TopicPartition, Sequence[ActiveProducer]],
 ) -> None:
@@ -151,7 +151,7 @@ def are_all_skipped(results: Sequence[TaskResult]) -> bool:
 
 
 def _problem(
-    shared: OpenTransaction, written: PartitionRange, producers: Sequence[ActiveProducer]
+    shared: TransactionalProducer, written: PartitionRange, producers: Sequence[ActiveProducer]
 ) -> str | None:
     """Return how the leader's state differs from the records that the task wrote, or None."""
     name = f"{written.topic}-{written.partition}"

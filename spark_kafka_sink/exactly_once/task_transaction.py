@@ -11,7 +11,7 @@ from spark_kafka_sink.common.text import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 
 _LISTED: Final = 100_000
@@ -62,7 +62,7 @@ class PartitionRange:
 class TaskTransaction:
     """An open transaction in which all records of a task are acknowledged."""
 
-    transaction: OpenTransaction
+    transaction: TransactionalProducer
     started_ms: int
     """Start time by the task's clock, in milliseconds since 1970."""
     timeout_ms: int
@@ -107,7 +107,7 @@ class TaskResult:
     """
     run_id: str | None = None
     """Run id of the query for a write in foreachBatch; None if unknown."""
-    shared: OpenTransaction | None = None
+    shared: TransactionalProducer | None = None
     """The transaction that all tasks of the batch share, even if this task has not written; None if
     each task has its own.
     """

@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import AuthorizationError
 from spark_kafka_sink.common.text import capitalized
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.kafka.security.acl_commands import Acl, AclGuide
+from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ class AclAdvisor:
         self.dead_letter_topic = dead_letter_topic
         self._metadata = client.metadata
         self._transaction = transaction
-        self._guide = AclGuide(config.security, config.bootstrap_servers[0])
+        self._guide = AclCommandBuilder(config.security, config.bootstrap_servers[0])
 
     @property
     def principal(self) -> str:

@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.transactions import init_producer_id
+from spark_kafka_sink.kafka.protocol.transactions import init_producer_id_values
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -149,7 +149,7 @@ class ProducerIdRequester:
             return
         version = network.broker(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
         self.identity.transition_to(ProducerIdState.REQUESTED)
-        request = Request.of(ApiKey.INIT_PRODUCER_ID, version, init_producer_id(None), self)
+        request = Request.of(ApiKey.INIT_PRODUCER_ID, version, init_producer_id_values(None), self)
         network.send(node.node_id, request, now)
 
     def handle_response(self, completion: Completion, now: float) -> None:

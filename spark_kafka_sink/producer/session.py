@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.common.recreated_topics import WrittenTopic
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.producer.append.chunk import AdmittedChunk
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
@@ -157,7 +157,7 @@ class ProducerSession:
         self._meters.flush_time += self.client.clock.monotonic() - started
 
     @property
-    def transaction(self) -> OpenTransaction | None:
+    def transaction(self) -> TransactionalProducer | None:
         """The open transaction of a flushed session, which contains all records of the session.
 
         None if nothing was appended, or if the session has no `TransactionSettings`.

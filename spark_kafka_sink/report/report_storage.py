@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.common.local_path import absolute_path
 from spark_kafka_sink.common.secret import redact_uris, redacted, split_query
-from spark_kafka_sink.common.time_limit import within
+from spark_kafka_sink.common.time_limit import run_with_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,7 +236,7 @@ def _attempt(
     problem: str, path: str, timeout_s: float, call: Callable[[], T], folder: str | None = None
 ) -> T:
     try:
-        return within(timeout_s, ReportLocation.of(path).storage(folder), call)
+        return run_with_timeout(timeout_s, ReportLocation.of(path).storage(folder), call)
     except (OSError, ValueError, _arrow_error()) as error:
         shown = redacted(path)
         # Arrow's messages contain the URI, or URLs made of its parts, including credentials.

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import nbformat
 import pytest
 
-from tools.notebooks import LARGEST, NOTEBOOKS, execute, findings, shape_of, texts, without_machine
+from tools.notebooks import (
+    LARGEST,
+    NOTEBOOKS,
+    execute,
+    findings,
+    texts,
+    wire_field_of,
+    without_machine,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +45,7 @@ def test_all_notebooks_are_tested() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_notebook_runs_and_saved_outputs_are_current(path: Path) -> None:
     saved, executed = _saved(path), without_machine(execute(path))
-    assert shape_of(executed) == shape_of(saved), UPDATE_HINT
+    assert wire_field_of(executed) == wire_field_of(saved), UPDATE_HINT
     output = "\n".join(text for cell in executed.cells if "outputs" in cell for text in texts(cell))
     assert FACTS[path.name] in output
 

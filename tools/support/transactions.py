@@ -10,7 +10,7 @@ from spark_kafka_sink.kafka.admin.appender import AddPartitionsHandler, ProduceH
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_handlers import InitProducerIdHandler
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
@@ -50,14 +50,14 @@ TIMEOUT_MS = 600_000
 
 def open_transaction(
     client: BlockingClient, name: str, topic: str, partition: int = 0
-) -> OpenTransaction:
+) -> TransactionalProducer:
     """Open a transaction and write one record, whose value is the transactional ID."""
     return open_transactions(client, [name], [TopicPartition(topic, partition)])[0]
 
 
 def open_transactions(
     client: BlockingClient, names: Sequence[str], places: Sequence[TopicPartition]
-) -> list[OpenTransaction]:
+) -> list[TransactionalProducer]:
     """Open a transaction for each name; distribute them over the partitions."""
     deadline = client.deadline(120)
     init = ApiDriver(client, InitProducerIdHandler(TIMEOUT_MS), names)
@@ -71,7 +71,7 @@ def open_transactions(
     return opened
 
 
-def write(client: BlockingClient, owner: OpenTransaction, place: TopicPartition) -> None:
+def write(client: BlockingClient, owner: TransactionalProducer, place: TopicPartition) -> None:
     """Write one record in an open transaction."""
     deadline, name = client.deadline(60), owner.transactional_id
     if owner.version.needs_add_partitions:

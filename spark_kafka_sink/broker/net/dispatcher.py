@@ -14,7 +14,10 @@ from spark_kafka_sink.broker.handlers.request_context import REASON, NoFields, R
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.codec import decode
-from spark_kafka_sink.kafka.protocol.produce import plain_produce_request, plain_produce_response
+from spark_kafka_sink.kafka.protocol.produce import (
+    try_read_produce_request,
+    try_write_produce_response,
+)
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 
@@ -106,7 +109,7 @@ class ResponseChannel:
     def _parts(self, values: FieldValues) -> list[bytes | memoryview]:
         kind = response_type(self._handler.api, self._version)
         is_produce = self._handler.api is ApiKey.PRODUCE
-        if is_produce and (plain := plain_produce_response(self._version, values)) is not None:
+        if is_produce and (plain := try_write_produce_response(self._version, values)) is not None:
             return [messages.framed(messages.response_header(kind, self._correlation_id), plain)]
         return messages.response_parts(messages.build(kind, values), self._correlation_id)
 
@@ -260,7 +263,7 @@ class Dispatcher:
 
 
 def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:
-    plain = plain_produce_request(version, frame, offset) if api == ApiKey.PRODUCE else None
+    plain = try_read_produce_request(version, frame, offset) if api == ApiKey.PRODUCE else None
     return decode(request_type(api, version), frame, offset)[0] if plain is None else plain
 
 

@@ -327,7 +327,7 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     settings = {name: values.values[name] for name in sorted(values.values) if _is_for_login(name)}
     deferred = JaasLogin(jaas=jaas, settings=tuple(settings.items()))
     config = SaslConfig(mechanism=mechanism, login=deferred, refresh=refresh)
-    if jaas.is_here:
+    if jaas.exists_on_host:
         resolve(config)
     return config
 

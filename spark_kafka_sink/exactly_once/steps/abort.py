@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 _ENDED: Final = frozenset(
     {
@@ -126,7 +126,7 @@ def abort_batch(
 
 def _settle(
     scope_client: ScopeClient,
-    owner: OpenTransaction,
+    owner: TransactionalProducer,
     record: DecisionRecord | None,
     write: decision_rules.BatchWrite,
 ) -> tuple[ScopeState, TornTransactionError | None]:

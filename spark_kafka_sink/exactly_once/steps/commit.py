@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 
 _SECOND_CHECK_TIMEOUT_S: Final = 5.0
@@ -168,7 +168,7 @@ def _commit(call: _CommitCall) -> CommitOutcome:
 
 def _append_details(
     scope_client: ScopeClient,
-    owner: OpenTransaction,
+    owner: TransactionalProducer,
     record: DecisionRecord,
     state: ScopeState | None,
 ) -> None:
@@ -213,7 +213,9 @@ def _is_uncommitted(scope_client: ScopeClient, tasks: Sequence[TaskTransaction])
     return not is_any_committed(tasks, descriptions)
 
 
-def _decide(call: _CommitCall, owner: OpenTransaction, decided: DecidedBatch) -> CommitOutcome:
+def _decide(
+    call: _CommitCall, owner: TransactionalProducer, decided: DecidedBatch
+) -> CommitOutcome:
     """Append the decision, which is irreversible, and commit its transactions."""
     scope_client = call.scope_client
     forget = scope_client.scope.kind is ScopeKind.RUN
@@ -270,11 +272,11 @@ class _CommittableCheck:
 
 def _append_decision(
     scope_client: ScopeClient,
-    owner: OpenTransaction,
+    owner: TransactionalProducer,
     record: DecisionRecord,
     before_commit: Callable[[], None] | None = None,
     label: str = "decide",
-) -> OpenTransaction:
+) -> TransactionalProducer:
     try:
         return scope_client.log.append(owner, record, label, before_commit=before_commit)
     except BrokerUnavailableError as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 REPORT_INTERVAL_S: Final = 5.0
 """Seconds between log messages about pending EndTxn requests."""
@@ -207,7 +207,7 @@ def _descriptions(
 
 
 def append_done(
-    scope_client: ScopeClient, owner: OpenTransaction, record: DecisionRecord | None
+    scope_client: ScopeClient, owner: TransactionalProducer, record: DecisionRecord | None
 ) -> None:
     """Record in the log that our own decision is committed.
 
@@ -226,7 +226,7 @@ def append_done(
 
 def append_torn(
     scope_client: ScopeClient,
-    owner: OpenTransaction,
+    owner: TransactionalProducer,
     decided: DecidedBatch,
     fates: tuple[Fate, ...],
     recorded_fates: tuple[Fate, ...] = (),

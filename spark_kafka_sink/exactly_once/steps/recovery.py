@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 _MAX_LISTED: Final = 10
 """Maximum number of transactional ids in a message."""
@@ -41,11 +41,11 @@ _LOG = logging.getLogger(__name__)
 
 def roll_forward(
     scope_client: ScopeClient,
-    owner: OpenTransaction,
+    owner: TransactionalProducer,
     decided: DecidedBatch,
     write: decision_rules.BatchWrite | None,
     recorded_fates: tuple[Fate, ...],
-) -> OpenTransaction:
+) -> TransactionalProducer:
     """Commit the decision of an earlier driver, and record that the batch is done.
 
     Args:

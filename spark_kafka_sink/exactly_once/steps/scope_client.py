@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         ListedTransaction,
         TransactionDescription,
     )
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionState
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionState
 
 _ABORT_TIMEOUT_S: Final = 15.0
 """Time limit in seconds for each request of an abort; max.block.ms may be shorter."""
@@ -94,20 +94,20 @@ class ScopeClient:
         """
         return ScopeClient(self._client, self._config, scope, deadline)
 
-    def fence(self) -> OpenTransaction:
+    def fence(self) -> TransactionalProducer:
         """Begin a new epoch for this driver; earlier drivers of the scope can no longer append."""
         with self.timer.measure("fence"):
             name = driver_transactional_id(self.scope)
             return self._admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self.timer.deadline)
 
-    def begin(self, timeout_ms: int) -> OpenTransaction:
+    def begin(self, timeout_ms: int) -> TransactionalProducer:
         """Fence earlier drivers and begin the transaction that the tasks write to."""
         with self.timer.measure("begin"):
             return self._admin.init_producer_id(
                 driver_transactional_id(self.scope), timeout_ms, self.timer.deadline
             )
 
-    def end_epoch(self, owner: OpenTransaction) -> None:
+    def end_epoch(self, owner: TransactionalProducer) -> None:
         """Abort the open transaction of an epoch, and end the epoch.
 
         The epoch of a newer driver is not affected: its EndTxn is rejected, whereas InitProducerId
@@ -127,11 +127,13 @@ class ScopeClient:
                         owner.transactional_id, DRIVER_TIMEOUT_MS, self.timer.deadline, owner
                     )
 
-    def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
+    def commit(
+        self, transactions: Sequence[TransactionalProducer], deadline: float
+    ) -> dict[str, int]:
         """Commit transactions in parallel; see `TransactionAdmin.end`."""
         return self._admin.end(transactions, commit=True, deadline=deadline)
 
-    def abort(self, transactions: Sequence[OpenTransaction]) -> dict[str, int]:
+    def abort(self, transactions: Sequence[TransactionalProducer]) -> dict[str, int]:
         """Abort transactions in parallel; see `TransactionAdmin.end`."""
         deadline = self.timer.deadline_in(_ABORT_TIMEOUT_S)
         return self._admin.end(transactions, commit=False, deadline=deadline)

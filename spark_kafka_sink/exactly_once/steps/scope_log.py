@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 MARKER_TIMEOUT_S: Final = 2.0
 """Maximum time in seconds to wait for the markers of a committed transaction."""
@@ -134,12 +134,12 @@ class ScopeLog:
 
     def append(
         self,
-        owner: OpenTransaction,
+        owner: TransactionalProducer,
         record: DecisionRecord | None,
         label: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
-    ) -> OpenTransaction:
+    ) -> TransactionalProducer:
         """Make `record` the scope's latest, or remove the scope's record if it is None.
 
         Args:
@@ -219,7 +219,7 @@ class ScopeLog:
         """
         self._chunks |= records.chunk_keys(self._scope)
 
-    def _check_unchanged(self, owner: OpenTransaction) -> None:
+    def _check_unchanged(self, owner: TransactionalProducer) -> None:
         """Raise an error if the latest record has changed, or the own records are not in the log.
 
         Raises:
@@ -245,11 +245,11 @@ class ScopeLog:
 
     def _append(
         self,
-        owner: OpenTransaction,
+        owner: TransactionalProducer,
         messages: Sequence[decision_messages.Message],
         deadline: float,
         before_commit: Callable[[], None],
-    ) -> OpenTransaction:
+    ) -> TransactionalProducer:
         try:
             return self._log.append(owner, messages, deadline, before_commit)
         except FencedError as error:

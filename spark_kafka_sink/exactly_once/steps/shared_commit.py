@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult, TaskTransaction
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 _LOG = logging.getLogger(__name__)
 
 
 def begin_shared(
     scope_client: ScopeClient, timeout_ms: int, *, reset: bool
-) -> tuple[decision_record.ScopeState, OpenTransaction | None]:
+) -> tuple[decision_record.ScopeState, TransactionalProducer | None]:
     """Fence earlier drivers and their tasks, then read the state of the scope.
 
     InitProducerId returns after the previous transaction has ended, so a later read of the log
@@ -65,7 +65,7 @@ def begin_shared(
 def commit_shared(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
-    shared: OpenTransaction,
+    shared: TransactionalProducer,
     results: Sequence[TaskResult],
 ) -> CommitOutcome:
     """Make the rows of all tasks visible with one EndTxn, or none of them.
@@ -95,7 +95,7 @@ def commit_shared(
 def abort_shared(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite | None,
-    shared: OpenTransaction,
+    shared: TransactionalProducer,
     batch: str,
     results: Sequence[TaskResult],
 ) -> CommitOutcome:
@@ -147,7 +147,7 @@ def _check_brokers(scope_client: ScopeClient) -> None:
 def _commit(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
-    shared: OpenTransaction,
+    shared: TransactionalProducer,
     results: Sequence[TaskResult],
 ) -> CommitOutcome:
     owners = written_ranges(results)
@@ -224,7 +224,7 @@ def _is_aborted(scope_client: ScopeClient, results: Iterable[TaskResult]) -> boo
     return bool(tasks) and fates.fate_of(tasks[0]) is decision_record.Fate.LOST
 
 
-def _try_abort(scope_client: ScopeClient, shared: OpenTransaction) -> None:
+def _try_abort(scope_client: ScopeClient, shared: TransactionalProducer) -> None:
     """Try to abort; if this fails, the transaction is never committed."""
     try:
         scope_client.end_epoch(shared)

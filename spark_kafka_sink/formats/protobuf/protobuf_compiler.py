@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_kafka_sink.common.errors import ConfigError, text_of
+from spark_kafka_sink.common.errors import ConfigError, error_text
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.formats.protobuf.protobuf_files import (
@@ -290,7 +290,7 @@ def _run_command(command: list[str], folder: Path) -> subprocess.CompletedProces
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(
-            f"protoc cannot be run: {text_of(error)}",
+            f"protoc cannot be run: {error_text(error)}",
             hint="Use a descriptor set created with `protoc --include_imports`.",
         ) from error
 

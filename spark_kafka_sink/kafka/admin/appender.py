@@ -30,9 +30,9 @@ from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import (
-    OpenTransaction,
-    add_partitions,
-    partition_errors,
+    TransactionalProducer,
+    add_partitions_values,
+    read_partition_errors,
 )
 from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
@@ -73,17 +73,17 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
     # The topic may be new.
     retriable_codes = CoordinatorHandler.retriable_codes | {ErrorCode.unknown_topic_or_partition}
 
-    def __init__(self, producer: OpenTransaction, topic_partition: TopicPartition) -> None:
+    def __init__(self, producer: TransactionalProducer, topic_partition: TopicPartition) -> None:
         self._producer = producer
         self._topic_partition = topic_partition
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
-        return add_partitions(self._producer, [self._topic_partition])
+        return add_partitions_values(self._producer, [self._topic_partition])
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
-        return KeyResult(code=only([*partition_errors(outcome.response).values()], outcome))
+        return KeyResult(code=only([*read_partition_errors(outcome.response).values()], outcome))
 
 
 class ProduceHandler(LeaderHandler[int]):
@@ -107,7 +107,7 @@ class ProduceHandler(LeaderHandler[int]):
         self,
         client: BlockingClient,
         batch: Sequence[Buffer],
-        producer: OpenTransaction | None = None,
+        producer: TransactionalProducer | None = None,
         acks: int = _ALL,
         unknown_topic_retry_s: float = _UNKNOWN_TOPIC_RETRY_S,
     ) -> None:
@@ -123,7 +123,9 @@ class ProduceHandler(LeaderHandler[int]):
 
     def max_version(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
-        max_version = None if self._producer is None else self._producer.version.cap(ApiKey.PRODUCE)
+        max_version = (
+            None if self._producer is None else self._producer.version.max_version(ApiKey.PRODUCE)
+        )
         has_id = self._topic(keys[0]).topic_id is not None
         return max_version if max_version is not None or has_id else PRODUCE_WITH_TOPIC_IDS - 1
 
@@ -184,13 +186,13 @@ class TransactionalAppender:
 
     def append(
         self,
-        owner: OpenTransaction,
+        owner: TransactionalProducer,
         topic: str,
         records: Sequence[KeyValue],
         deadline: float | None,
         partition: int = 0,
         before_commit: Callable[[], None] | None = None,
-    ) -> OpenTransaction:
+    ) -> TransactionalProducer:
         """Append all records in one transaction, or none of them.
 
         When this method returns, the commit is decided, but the marker might not be written yet.
@@ -237,7 +239,7 @@ class TransactionalAppender:
         return self._commit(owner, deadline)
 
     def _add_partition(
-        self, owner: OpenTransaction, topic_partition: TopicPartition, deadline: float | None
+        self, owner: TransactionalProducer, topic_partition: TopicPartition, deadline: float | None
     ) -> None:
         action, name = "AddPartitionsToTxn", owner.transactional_id
         handler = AddPartitionsHandler(owner, topic_partition)
@@ -247,7 +249,7 @@ class TransactionalAppender:
 
     def _produce(
         self,
-        owner: OpenTransaction,
+        owner: TransactionalProducer,
         topic_partition: TopicPartition,
         records: Sequence[KeyValue],
         deadline: float | None,
@@ -266,7 +268,9 @@ class TransactionalAppender:
             raise self._rejection("Produce", owner, topic_partition, result)
         self._sequences[producer_and_partition] = next_sequence(sequence, len(records))
 
-    def _commit(self, owner: OpenTransaction, deadline: float | None) -> OpenTransaction:
+    def _commit(
+        self, owner: TransactionalProducer, deadline: float | None
+    ) -> TransactionalProducer:
         client, name = self._client, owner.transactional_id
         handler, action = EndTxnHandler([owner], commit=True), f"committing {name}"
         result = request_one(
@@ -281,11 +285,11 @@ class TransactionalAppender:
 
     def _following(
         self,
-        owner: OpenTransaction,
-        result: KeyResult[OpenTransaction],
+        owner: TransactionalProducer,
+        result: KeyResult[TransactionalProducer],
         handler: EndTxnHandler,
         deadline: float | None,
-    ) -> OpenTransaction:
+    ) -> TransactionalProducer:
         """Return the producer to use for the owner's next transaction."""
         name = owner.transactional_id
         if result.value is None:
@@ -295,7 +299,7 @@ class TransactionalAppender:
             return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
         return result.value
 
-    def _abort(self, owner: OpenTransaction, deadline: float | None) -> None:
+    def _abort(self, owner: TransactionalProducer, deadline: float | None) -> None:
         """Try to abort the transaction. If this fails, the next InitProducerId aborts it."""
         soon = self._client.deadline(_ABORT_TIMEOUT_S)
         until = soon if deadline is None else min(soon, deadline)
@@ -305,7 +309,7 @@ class TransactionalAppender:
     def _rejection(
         self,
         action: str,
-        owner: OpenTransaction,
+        owner: TransactionalProducer,
         topic_partition: TopicPartition | None,
         result: KeyResult[V],
     ) -> KafkaProdError:
@@ -359,7 +363,7 @@ def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
 
 
 def _batch(
-    owner: OpenTransaction, sequence: int, records: Sequence[KeyValue], now_ms: int
+    owner: TransactionalProducer, sequence: int, records: Sequence[KeyValue], now_ms: int
 ) -> list[Buffer]:
     """Return a record batch as two buffers: the header and the records."""
     keys, values = zip(*records, strict=True)

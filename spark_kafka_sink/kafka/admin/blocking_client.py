@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.client.request import Completion, Request
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from spark_kafka_sink.kafka.security.acl_commands import Acl, AclGuide
+from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
     from spark_kafka_sink.kafka.client.network_client import Connect
     from spark_kafka_sink.kafka.protocol.versions import ApiKey
-    from spark_kafka_sink.kafka.security.credentials import Stamp
+    from spark_kafka_sink.kafka.security.credentials import CredentialsFingerprint
 
 
 MAX_CACHED_COORDINATORS = 10_000
@@ -178,8 +178,8 @@ class BlockingClient:
         return self.metadata.cluster
 
     @property
-    def credentials(self) -> Stamp:
-        """Stamp of the credentials at creation, used to detect changes of referenced secrets."""
+    def credentials(self) -> CredentialsFingerprint:
+        """Fingerprint of the credentials at creation, to detect changes of referenced secrets."""
         return self._client.credentials
 
     @property
@@ -412,7 +412,7 @@ def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> Au
         acl: the missing ACL.
     """
     config = client.config
-    guide = AclGuide(config.security, config.bootstrap_servers[0])
+    guide = AclCommandBuilder(config.security, config.bootstrap_servers[0])
     topic = acl.name if acl.resource is ResourceType.TOPIC else None
     return AuthorizationError(
         f"{action} was rejected: {acl} is denied to {guide.principal}",

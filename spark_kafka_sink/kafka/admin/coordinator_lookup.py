@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiDriver, ApiHan
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, Lookup
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.protocol import error_codes
-from spark_kafka_sink.kafka.protocol.transactions import coordinators_in, find_coordinator
+from spark_kafka_sink.kafka.protocol.transactions import find_coordinator_values, read_coordinators
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
-        return find_coordinator(keys)
+        return find_coordinator_values(keys)
 
     def results(
         self, keys: Sequence[str], outcome: RequestOutcome
@@ -64,7 +64,7 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
                 message=coordinator.message,
                 value=None if coordinator.code else Node(*coordinator[-3:]),
             )
-            for coordinator in coordinators_in(outcome.response, keys)
+            for coordinator in read_coordinators(outcome.response, keys)
         }
 
 

@@ -40,7 +40,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import (
 )
 from spark_kafka_sink.kafka.protocol.transactions import (
     OPEN_STATES,
-    OpenTransaction,
+    TransactionalProducer,
     TransactionState,
 )
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
@@ -77,8 +77,8 @@ class TransactionAdmin:
         transactional_id: str,
         timeout_ms: int,
         deadline: float | None,
-        current: OpenTransaction | None = None,
-    ) -> OpenTransaction:
+        current: TransactionalProducer | None = None,
+    ) -> TransactionalProducer:
         """Return a producer with a new epoch; fence earlier producers and end their transaction.
 
         Args:
@@ -111,7 +111,7 @@ class TransactionAdmin:
         raise self.rejection("InitProducerId", transactional_id, result.code)
 
     def end(
-        self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
+        self, transactions: Sequence[TransactionalProducer], *, commit: bool, deadline: float | None
     ) -> dict[str, int]:
         """Commit or abort transactions in parallel.
 
@@ -127,8 +127,8 @@ class TransactionAdmin:
         return {key: result.code for key, result in self.end_all(transactions, commit, deadline)}
 
     def end_all(
-        self, transactions: Sequence[OpenTransaction], commit: bool, deadline: float | None
-    ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
+        self, transactions: Sequence[TransactionalProducer], commit: bool, deadline: float | None
+    ) -> list[tuple[str, KeyResult[TransactionalProducer]]]:
         """Commit or abort like `end`. Each result is the producer for the next transaction."""
         ids = [transaction.transactional_id for transaction in transactions]
         lookup = TransactionCoordinatorLookup(
@@ -157,8 +157,8 @@ class TransactionAdmin:
         return codes
 
     def _still_open(
-        self, fenced: Sequence[OpenTransaction], deadline: float | None
-    ) -> list[OpenTransaction]:
+        self, fenced: Sequence[TransactionalProducer], deadline: float | None
+    ) -> list[TransactionalProducer]:
         """Return the producers whose transaction is open although InitProducerId has fenced it."""
         try:
             described = self.describe([producer.transactional_id for producer in fenced], deadline)
@@ -337,11 +337,11 @@ class TransactionAdmin:
 
 
 def _run(
-    driver: ApiDriver[str, OpenTransaction], deadline: float | None
-) -> dict[str, KeyResult[OpenTransaction]]:
+    driver: ApiDriver[str, TransactionalProducer], deadline: float | None
+) -> dict[str, KeyResult[TransactionalProducer]]:
     """Return the results by id. The result of an unfinished id has the latest error code."""
     driver.run(deadline)
-    unsettled: dict[str, KeyResult[OpenTransaction]] = {
+    unsettled: dict[str, KeyResult[TransactionalProducer]] = {
         key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)
         for key, code in driver.unsettled.items()
     }

@@ -23,11 +23,11 @@ from spark_kafka_sink.kafka.protocol.error_codes import (
 )
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import (
-    OpenTransaction,
+    TransactionalProducer,
     TransactionState,
-    by_topic,
-    end_txn,
-    init_producer_id,
+    end_txn_values,
+    group_by_topic,
+    init_producer_id_values,
     producer_in,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -73,7 +73,7 @@ class TransactionDescription:
         )
         return tuple(sorted(result))
 
-    def is_of(self, transaction: OpenTransaction) -> bool:
+    def is_of(self, transaction: TransactionalProducer) -> bool:
         """Return True if `transaction` has the same producer id and epoch."""
         return (self.producer_id, self.epoch) == (transaction.producer_id, transaction.epoch)
 
@@ -105,7 +105,7 @@ class ActiveProducer:
     transaction_start: int | None
 
 
-class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
+class InitProducerIdHandler(CoordinatorHandler[TransactionalProducer]):
     """Returns producer ids for transactional ids, and fences earlier producers.
 
     Args:
@@ -117,7 +117,7 @@ class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
     api = ApiKey.INIT_PRODUCER_ID
 
     def __init__(
-        self, timeout_ms: int, current: Mapping[str, OpenTransaction] | None = None
+        self, timeout_ms: int, current: Mapping[str, TransactionalProducer] | None = None
     ) -> None:
         self._timeout_ms = timeout_ms
         self._current = current or {}
@@ -130,9 +130,9 @@ class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
                 "the broker cannot bump the epoch of an existing producer",
                 hint="Upgrade it to Kafka 2.5 or later.",
             )
-        return init_producer_id(keys[0], self._timeout_ms, current=current)
+        return init_producer_id_values(keys[0], self._timeout_ms, current=current)
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[OpenTransaction]:
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[TransactionalProducer]:
         """See `ApiHandler`."""
         result = _producer(key, outcome.response, outcome.transaction_version)
         if result.value is not None and result.value.producer_id < 0:
@@ -142,7 +142,7 @@ class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
         return result
 
 
-class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
+class EndTxnHandler(CoordinatorHandler[TransactionalProducer]):
     """Commits or aborts transactions; the result is the producer for the next transaction.
 
     Retries are safe: a coordinator that has already ended the transaction returns success and, with
@@ -152,7 +152,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
     api = ApiKey.END_TXN
     retries_rejected_connections = True  # A decided transaction must be committed.
 
-    def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
+    def __init__(self, transactions: Sequence[TransactionalProducer], *, commit: bool) -> None:
         self.has_lost_responses = False
         """True if a lost request might reach its coordinator after the response to a later request.
         """
@@ -165,13 +165,13 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
 
     def max_version(self, keys: Sequence[str]) -> int | None:
         """See `ApiHandler`."""
-        return self._transactions[keys[0]].version.cap(ApiKey.END_TXN)
+        return self._transactions[keys[0]].version.max_version(ApiKey.END_TXN)
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
-        return end_txn(self._transactions[keys[0]], commit=self._commit)
+        return end_txn_values(self._transactions[keys[0]], commit=self._commit)
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[OpenTransaction]:
+    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[TransactionalProducer]:
         """See `ApiHandler`."""
         ended = self._transactions[key]
         result = _producer(key, outcome.response, ended.version)
@@ -189,7 +189,7 @@ class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
 
 def _producer(
     transactional_id: str, response: Any, version: TransactionVersion
-) -> KeyResult[OpenTransaction]:
+) -> KeyResult[TransactionalProducer]:
     """Return the producer id and epoch of a response, or its error code."""
     if code := int(response.error_code):
         return KeyResult(code=code)
@@ -309,7 +309,7 @@ class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
-        return {"topics": by_topic(keys, "partition_indexes")}
+        return {"topics": group_by_topic(keys, "partition_indexes")}
 
     def results(
         self,

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
-from spark_kafka_sink.common.errors import DeliveryError, text_of
+from spark_kafka_sink.common.errors import DeliveryError, error_text
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.outages import no_backlog
 from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits, RequestSizeLimit
-from spark_kafka_sink.kafka.security.credentials import credentials_stamp
+from spark_kafka_sink.kafka.security.credentials import credentials_fingerprint
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -81,8 +81,8 @@ class Client:
         self.random = random or Random()
         """Shared by the writer and the sender thread. Each draw is atomic."""
         self.batch_size_limits = BatchSizeLimits()
-        self.credentials = credentials_stamp(config.security)
-        """Stamp of the credentials at creation, used to detect changes of referenced secrets."""
+        self.credentials = credentials_fingerprint(config.security)
+        """Fingerprint of the credentials at creation, to detect changes of referenced secrets."""
         self.name = new_id()
         """The client's name in debug events."""
         debug = Debug(config.debug, client=self.name)
@@ -244,7 +244,7 @@ class Client:
             if loop is None:
                 if not isinstance(error, Exception):
                     raise
-                _LOG.warning("an idle connection failed: %s", text_of(error))
+                _LOG.warning("an idle connection failed: %s", error_text(error))
                 return
             self._loop = None
             loop.handle_crash(error)

@@ -11,7 +11,10 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from spark_kafka_sink.kafka.security.credentials import Stamp, credentials_stamp
+from spark_kafka_sink.kafka.security.credentials import (
+    CredentialsFingerprint,
+    credentials_fingerprint,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -27,8 +30,8 @@ class Reusable(Protocol):
     config: ProducerConfig
 
     @property
-    def credentials(self) -> Stamp:
-        """Stamp of the credentials at creation."""
+    def credentials(self) -> CredentialsFingerprint:
+        """CredentialsFingerprint of the credentials at creation."""
 
     @property
     def is_reusable(self) -> bool:
@@ -61,7 +64,7 @@ class ClientPool(Generic[C, S]):
         if kept is None:
             return None
         client = kept[0]
-        if client.is_reusable and client.credentials == credentials_stamp(config.security):
+        if client.is_reusable and client.credentials == credentials_fingerprint(config.security):
             return kept
         client.close()
         return None

@@ -144,13 +144,13 @@ class ConnectionProtocol:
         self._authenticator = None
         self._become_ready()
 
-    def version(self, api: ApiKey, cap: int | None = None) -> int:
+    def version(self, api: ApiKey, max_version: int | None = None) -> int:
         """Return the version to use for an API.
 
         Raises:
             ProtocolError: client and broker have no version in common.
         """
-        return negotiate(api, CLIENT_VERSIONS[api], self.versions.get(api), cap)
+        return negotiate(api, CLIENT_VERSIONS[api], self.versions.get(api), max_version)
 
     @property
     def transaction_version(self) -> TransactionVersion:

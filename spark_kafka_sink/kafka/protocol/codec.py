@@ -60,9 +60,9 @@ Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
 """Function that reads fields at an offset, appends their values to the list, and returns the next
 offset.
 """
-Read: TypeAlias = tuple[Reader, int]
+SizedReader: TypeAlias = tuple[Reader, int]
 """A reader, and the minimum number of bytes that it consumes."""
-_READERS: dict[type[Any], Read] = {}
+_READERS: dict[type[Any], SizedReader] = {}
 BAD_BYTES = (struct.error, IndexError, OverflowError, UnicodeDecodeError)
 
 
@@ -199,7 +199,7 @@ FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldShape:
+class WireField:
     """The wire type of a field, and whether the field is an array, nullable or tagged.
 
     `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". If the field is an
@@ -222,8 +222,8 @@ class FieldShape:
         return not self.is_array and self.kind not in _VARIABLE
 
 
-def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
-    """Return the shape of a field, based on its annotation and metadata."""
+def wire_field_of(entity_type: type[Any], field: Field[Any]) -> WireField:
+    """Return the wire type of a field, based on its annotation and metadata."""
     inner, nullable = _without_none(field.type)
     is_array = get_origin(inner) is tuple
     if is_array:
@@ -237,7 +237,7 @@ def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
         default = None
     elif default is MISSING:
         default = () if is_array else _default(kind, entity)
-    return FieldShape(
+    return WireField(
         name=field.name,
         kind="datetime_i64?" if kind == "datetime_i64" and nullable else kind,
         entity=entity,
@@ -265,7 +265,7 @@ def _default(kind: str, entity: type[Any] | None) -> Any:
     """Return the schema's default of a type. A struct is built from its fields' defaults."""
     if entity is None:
         return None if kind == "uuid" else _ZEROS.get(kind, 0)
-    return entity(**{field.name: shape_of(entity, field).default for field in fields(entity)})
+    return entity(**{field.name: wire_field_of(entity, field).default for field in fields(entity)})
 
 
 def encode(entity: Entity) -> bytes:
@@ -295,21 +295,21 @@ def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> t
     return cast("E", entity), end
 
 
-def _entity_reader(entity_type: type[Any]) -> Read:
+def _entity_reader(entity_type: type[Any]) -> SizedReader:
     if entity_type not in _READERS:
         _READERS[entity_type] = _compile(entity_type)
     return _READERS[entity_type]
 
 
-def _compile(entity_type: type[Any]) -> Read:
-    shapes = [shape_of(entity_type, field) for field in fields(entity_type)]
-    plain = [shape for shape in shapes if shape.tag is None]
+def _compile(entity_type: type[Any]) -> SizedReader:
+    wire_fields = [wire_field_of(entity_type, field) for field in fields(entity_type)]
+    plain = [field for field in wire_fields if field.tag is None]
     steps, min_size = _steps(plain)
-    names = tuple(shape.name for shape in plain)
-    tagged = [shape for shape in shapes if shape.tag is not None]
+    names = tuple(field.name for field in plain)
+    tagged = [field for field in wire_fields if field.tag is not None]
     is_flexible = entity_type.__flexible__
-    readers = {shape.tag: (shape.name, _field_reader(shape)[0]) for shape in tagged}
-    absent = {shape.name: shape.default for shape in tagged}
+    readers = {field.tag: (field.name, _field_reader(field)[0]) for field in tagged}
+    absent = {field.name: field.default for field in tagged}
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
         values: list[Any] = []
@@ -343,24 +343,26 @@ def _read_tag(
     return end
 
 
-def _steps(shapes: list[FieldShape]) -> tuple[list[Step], int]:
+def _steps(wire_fields: list[WireField]) -> tuple[list[Step], int]:
     """Compile fields in wire order. Adjacent fields of fixed size become one step."""
     steps: list[Step] = []
-    run: list[FieldShape] = []
+    run: list[WireField] = []
     min_size = 0
-    for shape in shapes:
-        if shape.is_fixed:
-            run.append(shape)
+    for field in wire_fields:
+        if field.is_fixed:
+            run.append(field)
             continue
         if run:
             steps.append(_fixed_step(run))
         run = []
-        read, size = _field_reader(shape)
+        read, size = _field_reader(field)
         steps.append(_variable_step(read))
         min_size += size
     if run:
         steps.append(_fixed_step(run))
-    fixed = sum(struct.calcsize(">" + FIXED[shape.kind][0]) for shape in shapes if shape.is_fixed)
+    fixed = sum(
+        struct.calcsize(">" + FIXED[field.kind][0]) for field in wire_fields if field.is_fixed
+    )
     return steps, min_size + fixed
 
 
@@ -373,11 +375,11 @@ def _variable_step(read: Reader) -> Step:
     return step
 
 
-def _fixed_step(run: list[FieldShape]) -> Step:
-    layout = struct.Struct(">" + "".join(FIXED[shape.kind][0] for shape in run))
+def _fixed_step(run: list[WireField]) -> Step:
+    layout = struct.Struct(">" + "".join(FIXED[field.kind][0] for field in run))
     unpack, size = layout.unpack_from, layout.size
     converts = [
-        (index, convert) for index, shape in enumerate(run) if (convert := FIXED[shape.kind][1])
+        (index, convert) for index, field in enumerate(run) if (convert := FIXED[field.kind][1])
     ]
 
     def step(data: memoryview, at: int, values: list[Any]) -> int:
@@ -391,34 +393,34 @@ def _fixed_step(run: list[FieldShape]) -> Step:
     return step
 
 
-def _field_reader(shape: FieldShape) -> Read:
-    if shape.is_array:
-        return _array_reader(shape)
-    if shape.entity is None:
-        return _scalar_reader(shape, nullable=shape.nullable)
-    reader, min_size = _entity_reader(shape.entity)
-    return (_nullable_struct(reader), 1) if shape.nullable else (reader, min_size)
+def _field_reader(field: WireField) -> SizedReader:
+    if field.is_array:
+        return _array_reader(field)
+    if field.entity is None:
+        return _scalar_reader(field, nullable=field.nullable)
+    reader, min_size = _entity_reader(field.entity)
+    return (_nullable_struct(reader), 1) if field.nullable else (reader, min_size)
 
 
-def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
-    if shape.kind in FIXED:
-        return _fixed_reader(shape)
-    text = shape.kind == "string"
-    if shape.flexible:
+def _scalar_reader(field: WireField, *, nullable: bool) -> SizedReader:
+    if field.kind in FIXED:
+        return _fixed_reader(field)
+    text = field.kind == "string"
+    if field.flexible:
         return sized_reader(compact_length, text=text, nullable=nullable), 1
     length_of, min_size = (string_length, 2) if text else (long_length, 4)
     return sized_reader(length_of, text=text, nullable=nullable), min_size
 
 
-def _fixed_reader(shape: FieldShape) -> Read:
-    step = _fixed_step([shape])
+def _fixed_reader(field: WireField) -> SizedReader:
+    step = _fixed_step([field])
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
         values: list[Any] = []
         at = step(data, at, values)
         return values[0], at
 
-    return read, struct.calcsize(">" + FIXED[shape.kind][0])
+    return read, struct.calcsize(">" + FIXED[field.kind][0])
 
 
 def _nullable_struct(read: Reader) -> Reader:
@@ -432,15 +434,15 @@ def _nullable_struct(read: Reader) -> Reader:
     return read_nullable
 
 
-def _array_reader(shape: FieldShape) -> Read:
-    length_of = compact_length if shape.flexible else long_length
-    if shape.entity is None:
-        element, min_item_size = _scalar_reader(shape, nullable=False)
+def _array_reader(field: WireField) -> SizedReader:
+    length_of = compact_length if field.flexible else long_length
+    if field.entity is None:
+        element, min_item_size = _scalar_reader(field, nullable=False)
     else:
-        element, min_item_size = _entity_reader(shape.entity)
-    items = _packed_items(shape.kind) or _each_item(element)
+        element, min_item_size = _entity_reader(field.entity)
+    items = _packed_items(field.kind) or _each_item(element)
     min_item_size = max(min_item_size, 1)  # needed for zero-length elements
-    nullable = shape.nullable
+    nullable = field.nullable
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
         length, at = length_of(data, at)
@@ -452,7 +454,7 @@ def _array_reader(shape: FieldShape) -> Read:
             raise ProtocolError(f"invalid array length: {length}, {len(data) - at} bytes left")
         return items(data, at, length)
 
-    return read, 1 if shape.flexible else 4
+    return read, 1 if field.flexible else 4
 
 
 def _each_item(read: Reader) -> Callable[[memoryview, int, int], tuple[object, int]]:

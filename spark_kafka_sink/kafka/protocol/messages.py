@@ -187,13 +187,13 @@ def encode_request(api: ApiKey, version: int, values: FieldValues) -> list[Buffe
 
 @cache
 def _plan(entity_type: Any) -> tuple[tuple[str, Callable[[Any], Any], Any], ...]:
-    shapes = [codec.shape_of(entity_type, field) for field in fields(entity_type)]
-    return tuple((shape.name, _converter(shape), shape.default) for shape in shapes)
+    wire_fields = [codec.wire_field_of(entity_type, field) for field in fields(entity_type)]
+    return tuple((field.name, _converter(field), field.default) for field in wire_fields)
 
 
-def _converter(shape: codec.FieldShape) -> Callable[[Any], Any]:
-    entity: Any = shape.entity
-    if shape.is_array:
+def _converter(field: codec.WireField) -> Callable[[Any], Any]:
+    entity: Any = field.entity
+    if field.is_array:
         if entity is None:
             return lambda items: None if items is None else tuple(items)
         return lambda items: None if items is None else tuple(build(entity, item) for item in items)

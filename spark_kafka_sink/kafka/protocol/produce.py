@@ -2,9 +2,9 @@
 
 - `produce_body` (client side) writes the framing around batches, which are never copied.
 - `produce_response_reader` (client side) reads a response into a `ProduceResponse`.
-- `plain_produce_request` (broker side) reads a request for one partition, without a transactional
-  id.
-- `plain_produce_response` (broker side) writes a response.
+- `try_read_produce_request` (broker side) reads a request for one partition without a
+  transactional id.
+- `try_write_produce_response` (broker side) writes a response.
 
 Plain responses contain only offsets and error codes. With small batches, the generic reader and
 writer would take longer than appending to the log or handling the response. The results are the
@@ -105,7 +105,7 @@ class _Types(NamedTuple):
     key: str
 
 
-def plain_produce_request(version: int, frame: memoryview, position: int) -> Any | None:
+def try_read_produce_request(version: int, frame: memoryview, position: int) -> Any | None:
     """Read the body of a plain request. Return None if the request is not plain or is invalid."""
     try:
         return _read_request(version, frame, position)
@@ -157,7 +157,7 @@ def _types(version: int) -> _Types:
 
 def _entity_of(entity_type: Any, name: str) -> Any:
     return next(
-        codec.shape_of(entity_type, entity_field).entity
+        codec.wire_field_of(entity_type, entity_field).entity
         for entity_field in fields(entity_type)
         if entity_field.name == name
     )
@@ -358,7 +358,7 @@ def _response_layout(version: int) -> _ResponseLayout:
     return _ResponseLayout(struct.Struct(f">ihqq{start}{len(plain_tail)}s"), plain_tail)
 
 
-def plain_produce_response(version: int, values: FieldValues) -> bytes | None:
+def try_write_produce_response(version: int, values: FieldValues) -> bytes | None:
     """Write a plain response's body. Return None if the response is not plain."""
     if values.get("node_endpoints"):
         return None

@@ -1,7 +1,7 @@
 """Transaction states, versions and requests, shared by producers, drivers and the broker.
 
 - `TransactionState`: the states of a transactional id at its coordinator.
-- `OpenTransaction`: all data needed to end a transaction, on any connection.
+- `TransactionalProducer`: all data needed to end a transaction, on any connection.
 - `TransactionVersion`: Kafka's transaction protocols V1 and V2, and which version a broker
   supports.
 - Functions that return the values of requests to a transaction coordinator.
@@ -74,7 +74,7 @@ OPEN_STATES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTransaction:
+class TransactionalProducer:
     """A transactional producer at one epoch, and the protocol version of its transactions."""
 
     transactional_id: str
@@ -106,7 +106,7 @@ class TransactionVersion(IntEnum):
         )
         return cls.V2 if offers and features.level(FEATURE) >= _LEVEL else cls.V1
 
-    def cap(self, api: ApiKey) -> int | None:
+    def max_version(self, api: ApiKey) -> int | None:
         """Return the maximum version of an API in this protocol, or None if there is no limit."""
         return _NEEDED[api] - 1 if self is TransactionVersion.V1 else None
 
@@ -121,7 +121,7 @@ class TransactionVersion(IntEnum):
         return self is TransactionVersion.V2
 
 
-def find_coordinator(transactional_ids: Sequence[str]) -> FieldValues:
+def find_coordinator_values(transactional_ids: Sequence[str]) -> FieldValues:
     """Return the values of FindCoordinator. Before version 4, only the first id is sent."""
     return {
         "key_type": _KEY_TYPE,
@@ -141,7 +141,7 @@ class Coordinator(NamedTuple):
     port: int
 
 
-def coordinators_in(response: Any, keys: Sequence[str]) -> list[Coordinator]:
+def read_coordinators(response: Any, keys: Sequence[str]) -> list[Coordinator]:
     """Return the coordinators in a response; before version 4, only that of the first key."""
     listed = getattr(response, "coordinators", None)
     single = zip(keys, [response], strict=False)
@@ -159,7 +159,7 @@ def coordinators_in(response: Any, keys: Sequence[str]) -> list[Coordinator]:
     ]
 
 
-def partition_errors(response: Any) -> dict[tuple[str, int], int]:
+def read_partition_errors(response: Any) -> dict[tuple[str, int], int]:
     """Return the error code of AddPartitionsToTxn for each partition, up to version 3."""
     return {
         (str(topic.name), int(result.partition_index)): int(result.partition_error_code)
@@ -168,11 +168,11 @@ def partition_errors(response: Any) -> dict[tuple[str, int], int]:
     }
 
 
-def init_producer_id(
+def init_producer_id_values(
     transactional_id: str | None,
     timeout_ms: int = NO_TIMEOUT_MS,
     *,
-    current: OpenTransaction | None = None,
+    current: TransactionalProducer | None = None,
     two_phase: bool = False,
 ) -> FieldValues:
     """Return the values of InitProducerId.
@@ -197,9 +197,9 @@ def init_producer_id(
 
 def producer_in(
     response: Any, transactional_id: str, version: TransactionVersion
-) -> OpenTransaction:
+) -> TransactionalProducer:
     """Return the producer in a response to InitProducerId or EndTxn; -1 for missing fields."""
-    return OpenTransaction(
+    return TransactionalProducer(
         transactional_id=transactional_id,
         producer_id=int(getattr(response, "producer_id", -1)),
         epoch=int(getattr(response, "producer_epoch", -1)),
@@ -207,19 +207,19 @@ def producer_in(
     )
 
 
-def add_partitions(
-    transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]
+def add_partitions_values(
+    transaction: TransactionalProducer, partitions: Iterable[tuple[str, int]]
 ) -> FieldValues:
     """Return the values of AddPartitionsToTxn up to version 3. Partitions are (topic, number)."""
     return {
         "v3_and_below_transactional_id": transaction.transactional_id,
         "v3_and_below_producer_id": transaction.producer_id,
         "v3_and_below_producer_epoch": transaction.epoch,
-        "v3_and_below_topics": by_topic(partitions, "partitions"),
+        "v3_and_below_topics": group_by_topic(partitions, "partitions"),
     }
 
 
-def end_txn(transaction: OpenTransaction, *, commit: bool) -> FieldValues:
+def end_txn_values(transaction: TransactionalProducer, *, commit: bool) -> FieldValues:
     """Return the values of EndTxn."""
     return {
         "transactional_id": transaction.transactional_id,
@@ -229,7 +229,7 @@ def end_txn(transaction: OpenTransaction, *, commit: bool) -> FieldValues:
     }
 
 
-def by_topic(partitions: Iterable[tuple[str, int]], numbers: str) -> list[dict[str, Any]]:
+def group_by_topic(partitions: Iterable[tuple[str, int]], numbers: str) -> list[dict[str, Any]]:
     """Group partitions by topic, as in requests. `numbers` is the name of the partitions field."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:

@@ -173,15 +173,15 @@ CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
 
 
 def negotiate(
-    api: ApiKey, ours: VersionRange, theirs: VersionRange | None, cap: int | None = None
+    api: ApiKey, ours: VersionRange, theirs: VersionRange | None, max_version: int | None = None
 ) -> int:
-    """Return the highest version that both sides support, at most `cap`.
+    """Return the highest version that both sides support, at most `max_version`.
 
     Args:
         api: the API, for the error message.
         ours: the client's versions.
         theirs: the broker's versions, or None if the broker does not support the API.
-        cap: a limit for this request, such as 11 for Produce in transactions V1 (KIP-890).
+        max_version: a limit for this request, such as 11 for Produce in transactions V1 (KIP-890).
 
     Raises:
         UnsupportedApiError: no version is supported by both sides.
@@ -192,10 +192,12 @@ def negotiate(
             kafka_error=_UNSUPPORTED,
             hint=f"Use brokers compatible with Apache Kafka {_SINCE.get(api, '2.1')} or later.",
         )
-    highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
+    highest = min(
+        ours.highest, theirs.highest, ours.highest if max_version is None else max_version
+    )
     if highest >= max(ours.lowest, theirs.lowest):
         return highest
-    limit = "" if cap is None else f" (up to {cap} for this request)"
+    limit = "" if max_version is None else f" (up to {max_version} for this request)"
     raise UnsupportedApiError(
         f"no common version of {api.name}: this client supports {ours}{limit}, the broker "
         f"supports {theirs}",

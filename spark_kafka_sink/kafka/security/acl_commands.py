@@ -115,7 +115,7 @@ class Acl:
 
 
 @dataclass(frozen=True, slots=True)
-class AclGuide:
+class AclCommandBuilder:
     """Describes how to grant permissions to a client. `server` is a bootstrap server."""
 
     security: SecurityConfig

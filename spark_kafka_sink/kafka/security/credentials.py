@@ -8,9 +8,9 @@ Files that are being replaced: a certificate and its key are two files, and `cp`
 before writing to it. For a short time, a file can therefore be empty or incomplete, or not match
 the other file. `retried_while_files_change` waits for the replacement to finish.
 
-Stamps: equal settings do not imply equal secrets, because `file:PATH`, keystores and keytabs are
-read again for each login. `credentials_stamp` returns a value that changes when a referenced secret
-changes. This value is only compared and never shown.
+Fingerprints: equal settings do not imply equal secrets, because `file:PATH`, keystores and keytabs
+are read again for each login. `credentials_fingerprint` returns a value that changes when a
+referenced secret changes. This value is only compared and never shown.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ FileStamp = tuple[int, int, int, int, int]
 """Device, inode, size in bytes, and mtime and ctime in nanoseconds. ctime is needed because a file
 that is moved to the path of another file keeps its mtime.
 """
-Stamps = tuple[FileStamp | None, ...]
+FileStamps = tuple[FileStamp | None, ...]
 Result = TypeVar("Result")
 _PATHS = frozenset({"location", "keytab", "ticket_cache"})
 """Fields of `config.security.security_config` that contain a path."""
 Settings = TypeVar("Settings")
-_Stamp: TypeAlias = FileStamp | bytes | None
+_Fingerprint: TypeAlias = FileStamp | bytes | None
 """The stamp of a file, or a digest of an environment variable or a ticket cache."""
-Stamp = tuple[_Stamp, ...]
+CredentialsFingerprint = tuple[_Fingerprint, ...]
 """One entry per reference."""
 _FILES = frozenset({"location", "keytab"})
 """Fields that contain the path of a file with a secret."""
@@ -68,14 +68,14 @@ _KEY = os.urandom(32)
 """Key of the digests. It is random, so that digests reveal nothing to other processes."""
 
 
-def stamps_of(paths: Iterable[str]) -> Stamps:
+def file_stamps(paths: Iterable[str]) -> FileStamps:
     """Return the current stamps of files, or None for a file that is missing."""
-    return tuple(map(_stamp, paths))
+    return tuple(map(_file_stamp, paths))
 
 
 def retried_while_files_change(
     paths: tuple[str, ...], attempt: Callable[[], Result], settling: float
-) -> tuple[Result, Stamps]:
+) -> tuple[Result, FileStamps]:
     """Return the result of `attempt`, and the stamps of the files at its start.
 
     A failed attempt is repeated if the files are being replaced, for up to `settling` seconds.
@@ -85,7 +85,7 @@ def retried_while_files_change(
     """
     deadline = time.monotonic() + settling
     while True:
-        stamps = stamps_of(paths)
+        stamps = file_stamps(paths)
         try:
             return attempt(), stamps
         except Exception:
@@ -93,7 +93,7 @@ def retried_while_files_change(
                 raise
 
 
-def _change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> bool:
+def _change_follows(paths: tuple[str, ...], seen: FileStamps, deadline: float) -> bool:
     """Wait until recently changed files change again. If no file is recent, do not wait.
 
     Args:
@@ -105,18 +105,18 @@ def _change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> bo
         True if the files have changed and should be read again.
     """
     while _changed_recently(seen) and time.monotonic() < deadline:
-        if stamps_of(paths) != seen:
+        if file_stamps(paths) != seen:
             return True
         time.sleep(_CHECK_INTERVAL_S)
     return False
 
 
-def _changed_recently(stamps: Stamps) -> bool:
+def _changed_recently(stamps: FileStamps) -> bool:
     since_ns = time.time_ns() - int(RECENT_CHANGE_S * 1e9)
     return any(stamp is not None and stamp[-1] > since_ns for stamp in stamps)
 
 
-def _stamp(path: str) -> FileStamp | None:
+def _file_stamp(path: str) -> FileStamp | None:
     """Return the stamp of a file, or None if it is missing, which is an error when it is read."""
     try:
         status = os.stat(path)  # noqa: PTH116 - pathlib's normalizes the path first
@@ -233,45 +233,45 @@ def _line_breaks_in(path: str) -> str:
     )
 
 
-def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:
-    """Return a stamp of all referenced secrets; equal stamps mean equal secrets."""
-    return tuple(_stamps(settings))
+def credentials_fingerprint(settings: SecurityConfig | Login) -> CredentialsFingerprint:
+    """Return a fingerprint of all referenced secrets; if it is equal, the secrets are equal."""
+    return tuple(_fingerprints(settings))
 
 
-def _stamps(settings: object) -> Iterator[_Stamp]:
+def _fingerprints(settings: object) -> Iterator[_Fingerprint]:
     if isinstance(settings, tuple):
         for setting in settings:
-            yield from _stamps(setting)
+            yield from _fingerprints(setting)
         return
     if isinstance(settings, Secret):
         if settings.is_reference:
-            yield _of_reference(settings.source)
+            yield _fingerprint_reference(settings.source)
         return
     if not is_dataclass(settings):
         return
     if isinstance(settings, KerberosLogin) and settings.keytab is None:
-        yield _of_tickets(settings.ticket_cache or os.environ.get(_TICKET_CACHE, ""))
+        yield _fingerprint_tickets(settings.ticket_cache or os.environ.get(_TICKET_CACHE, ""))
     if isinstance(settings, SaslConfig) and isinstance(settings.login, JaasLogin):
-        yield from _in_jaas(settings)
+        yield from _fingerprints_in_jaas(settings)
     for field in fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, str) and field.name in _FILES:
-            yield _stamp(value)
+            yield _file_stamp(value)
         else:
-            yield from _stamps(value)
+            yield from _fingerprints(value)
 
 
-def _in_jaas(config: SaslConfig) -> Iterator[_Stamp]:
-    """Yield the stamps of the references in a sasl.jaas.config that is itself a reference."""
+def _fingerprints_in_jaas(config: SaslConfig) -> Iterator[_Fingerprint]:
+    """Yield the fingerprints of the references in a sasl.jaas.config that is itself a reference."""
     try:
         login = resolved_login(config)
     except ConfigError:  # The login raises the error later.
         yield None
     else:
-        yield from _stamps(login)
+        yield from _fingerprints(login)
 
 
-def _of_tickets(cache: str) -> bytes:
+def _fingerprint_tickets(cache: str) -> bytes:
     """Return a digest of a ticket cache's name and of the start of its file.
 
     The start of the file contains the principal and its ticket. Each login appends service tickets
@@ -289,8 +289,8 @@ def _digest(value: bytes) -> bytes:
     return hmac.digest(_KEY, value, "sha256")  # Systems in FIPS mode have no BLAKE2.
 
 
-def _of_reference(source: str) -> _Stamp:
+def _fingerprint_reference(source: str) -> _Fingerprint:
     if source.startswith(FILE):
-        return _stamp(source.removeprefix(FILE))
+        return _file_stamp(source.removeprefix(FILE))
     value = os.environ.get(source.removeprefix(ENVIRONMENT))
     return None if value is None else _digest(os.fsencode(value))

@@ -47,13 +47,13 @@ def check_security(security: SecurityConfig) -> None:
 
 
 def _check_login(config: SaslConfig) -> None:
-    if isinstance(config.login, JaasLogin) and not config.login.jaas.is_here:
+    if isinstance(config.login, JaasLogin) and not config.login.jaas.exists_on_host:
         return
     login = credentials.resolved_login(config)
     check_libraries(login)
     for secret in credentials.secrets_of(login):
         # A token can have several line breaks; it is checked when it is sent.
-        if secret.is_here and not isinstance(login, TokenLogin):
+        if secret.exists_on_host and not isinstance(login, TokenLogin):
             credentials.revealed(secret)
     if isinstance(login, ClientCredentialsLogin) and login.tls is not None:
         _check_stores(login.tls)

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.common.errors import text_of
+from spark_kafka_sink.common.errors import error_text
 from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.common.logs import visible_logger
 from spark_kafka_sink.common.secret import redacted, split_query
@@ -142,7 +142,7 @@ def _write_file(path: str, lines: list[str]) -> None:
     try:
         write_report(path, "\n".join([*lines, ""]), subject="the statistics")
     except Exception as error:  # noqa: BLE001 - statistics must not fail the task
-        _LOG.warning("cannot write the statistics: %s", text_of(error))
+        _LOG.warning("cannot write the statistics: %s", error_text(error))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -210,7 +210,7 @@ class Statistics:
             else:
                 self._files.write(line)
         except Exception as error:  # noqa: BLE001 - must not cause a retry of the task
-            _LOG.warning("cannot write a line of statistics: %s", text_of(error))
+            _LOG.warning("cannot write a line of statistics: %s", error_text(error))
 
     def _observe(self, now: float) -> None:
         """Record changes since the last iteration."""

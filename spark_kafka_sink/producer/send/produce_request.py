@@ -56,7 +56,7 @@ def produce_request(
     transactional_id = None
     if transaction_manager is not None:
         transactional_id = transaction_manager.transactional_id
-        cap = transaction_manager.version.cap(ApiKey.PRODUCE) or cap
+        cap = transaction_manager.version.max_version(ApiKey.PRODUCE) or cap
     version = connection.version(ApiKey.PRODUCE, cap)
     if transaction_manager is not None and not (
         transaction_manager.adds_partitions or version >= PRODUCE_ADDS_PARTITIONS

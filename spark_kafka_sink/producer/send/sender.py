@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, text_of
+from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, error_text
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.kafka.client.metadata import Metadata
@@ -177,7 +177,7 @@ class Sender:
         """Fail the session if compression, metadata or the network has failed."""
         error = self.accumulator.store_compressed()
         if error is not None:
-            failure = DeliveryError(f"compression failed: {text_of(error)}")
+            failure = DeliveryError(f"compression failed: {error_text(error)}")
             failure.__cause__ = error
             self.outcome.fail(failure)
         if self.client.metadata.failure is not None:
@@ -221,7 +221,7 @@ def _waiting(batches: list[ProducerBatch], resource: str, timeout: str, now: flo
 
 def _crash(error: BaseException) -> DeliveryError:
     failure = DeliveryError(
-        f"the sender thread stopped: {type(error).__name__}: {text_of(error)}",
+        f"the sender thread stopped: {type(error).__name__}: {error_text(error)}",
         hint="This is a bug in spark-kafka-sink; please report it with the log.",
     )
     failure.__cause__ = error

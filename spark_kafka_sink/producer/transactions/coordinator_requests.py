@@ -191,7 +191,7 @@ class CoordinatorLookup:
         self._is_requested = False
         response, code = completion.response, int(ClientErrorCode.disconnected)
         if response is not None:
-            (result,) = transactions.coordinators_in(response, [self._transactional_id])
+            (result,) = transactions.read_coordinators(response, [self._transactional_id])
             code, node = result.code, Node(*result[-3:])
         if code:
             self.problem = error_name(code)
@@ -242,7 +242,7 @@ def find_coordinator_request(
             kafka_error=error_name(ErrorCode.unsupported_version),
             hint="Exactly-once needs Apache Kafka 2.1 or later, or a compatible broker.",
         )
-    values = transactions.find_coordinator([transactional_id])
+    values = transactions.find_coordinator_values([transactional_id])
     return Request.of(ApiKey.FIND_COORDINATOR, version, values, context)
 
 
@@ -257,7 +257,7 @@ def init_producer_id_request(
     api = ApiKey.INIT_PRODUCER_ID
     version = _two_phase(connection) if settings.two_phase else connection.version(api)
     timeout_ms = transactions.NO_TIMEOUT_MS if settings.two_phase else settings.timeout_ms
-    values = transactions.init_producer_id(
+    values = transactions.init_producer_id_values(
         settings.first_id, timeout_ms, two_phase=settings.two_phase
     )
     return Request.of(api, version, values, context)

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+    from spark_kafka_sink.kafka.protocol.transactions import (
+        TransactionalProducer,
+        TransactionVersion,
+    )
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.transactions.producer_transaction import (
@@ -106,7 +109,7 @@ class TransactionManager:
         self.started_ms: int | None = None
         """Send time of the first request that may have begun the transaction, in milliseconds since
         1970."""
-        self._opened: OpenTransaction | None = None
+        self._opened: TransactionalProducer | None = None
         self.has_sent_init_producer_id = False
         self._has_records = False
 
@@ -139,7 +142,7 @@ class TransactionManager:
         return self.state in ENDED
 
     @property
-    def transaction(self) -> OpenTransaction | None:
+    def transaction(self) -> TransactionalProducer | None:
         """The transaction with this session's records; None if it has none or has failed."""
         return self._opened if self._has_records and self.state not in FAILED else None
 
@@ -300,7 +303,7 @@ class TransactionManager:
                 return self._abort_request(connection)
         assert self._opened is not None
         self._begin(now)
-        values = transactions.add_partitions(self._opened, self._partitions.take_new())
+        values = transactions.add_partitions_values(self._opened, self._partitions.take_new())
         return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
 
     def _init_producer_id_request(self, connection: ConnectionProtocol) -> Request:
@@ -321,18 +324,23 @@ class TransactionManager:
         # A new epoch aborts the transaction and also fences batches that are still in flight.
         return coordinator_requests.init_producer_id_request(connection, self.settings, self)
 
-    def _end_request(self, connection: ConnectionProtocol, transaction: OpenTransaction) -> Request:
-        values, cap = transactions.end_txn(transaction, commit=False), transaction.version.cap
-        return self._request(connection, ApiKey.END_TXN, values, cap(ApiKey.END_TXN))
+    def _end_request(
+        self, connection: ConnectionProtocol, transaction: TransactionalProducer
+    ) -> Request:
+        values, max_version = (
+            transactions.end_txn_values(transaction, commit=False),
+            transaction.version.max_version,
+        )
+        return self._request(connection, ApiKey.END_TXN, values, max_version(ApiKey.END_TXN))
 
     def _request(
         self,
         connection: ConnectionProtocol,
         api: ApiKey,
         values: FieldValues,
-        cap: int | None = None,
+        max_version: int | None = None,
     ) -> Request:
-        return Request.of(api, connection.version(api, cap), values, self)
+        return Request.of(api, connection.version(api, max_version), values, self)
 
     def _begin(self, now: float) -> None:
         if self.state is ProducerTransactionState.READY:
@@ -406,7 +414,7 @@ class TransactionManager:
         if self.state is ProducerTransactionState.INITIALIZING:
             self._transition_to(ProducerTransactionState.READY)
 
-    def _resolve_producer(self, completion: Completion, response: Any) -> OpenTransaction:
+    def _resolve_producer(self, completion: Completion, response: Any) -> TransactionalProducer:
         """Return the granted producer, or the producer of the joined transaction."""
         joined = self.settings.joined
         if joined is None:
@@ -432,7 +440,7 @@ class TransactionManager:
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
         rejected: set[int] = set()
-        for key, code in transactions.partition_errors(completion.response).items():
+        for key, code in transactions.read_partition_errors(completion.response).items():
             topic_partition = TopicPartition(*key)
             action = coordinator_requests.action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:

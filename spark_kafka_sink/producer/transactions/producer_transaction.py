@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 
 FIRST_EPOCH = 0
@@ -52,7 +52,7 @@ class JoinedTransaction:
     write: the attempt whose InitProducerId for `claim_id` returns epoch 0.
     """
 
-    producer: OpenTransaction
+    producer: TransactionalProducer
     claim_id: str
     """A transactional id that is shared only by the attempts of one task."""
 

@@ -13,7 +13,7 @@ import logging
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.common.time_limit import within
+from spark_kafka_sink.common.time_limit import run_with_timeout
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import SinkConfig
@@ -47,7 +47,7 @@ def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
             continue
         try:
             exporter = _exporter(kind, target, client_id)
-            within(TIMEOUT_S, f"{kind} {target}", partial(exporter.export, report))
+            run_with_timeout(TIMEOUT_S, f"{kind} {target}", partial(exporter.export, report))
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("metrics could not be exported to %s: %s", kind, error)
 

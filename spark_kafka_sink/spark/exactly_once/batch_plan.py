@@ -27,7 +27,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.scope_state import ScopeStateOf
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.report.task_report import TaskInfo
 
 _FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error."
@@ -52,7 +52,7 @@ class ExactlyOncePlan:
     reset: bool = False
     reset_batch: str | None = None
     two_phase: bool = False
-    shared: OpenTransaction | None = None
+    shared: TransactionalProducer | None = None
     """The transaction in which all tasks write, or None if each task has its own transaction."""
 
     def must_write(self, query_id: str | None, batch: str, run_id: str | None = None) -> bool:

@@ -112,7 +112,7 @@ class ExactlyOnceCompletion(WriteCompletion):
         try:
             outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
         except Exception as problem:  # noqa: BLE001 - the batch's own error must be raised
-            _LOG.warning("%s: %s", publication.name, errors.text_of(problem))
+            _LOG.warning("%s: %s", publication.name, errors.error_text(problem))
             text, remedy = self._text.failed_abort(problem, _ids(tasks, planned))
             publication.fail(replace(report, transaction_outcome=text), remedy)
             return
@@ -134,7 +134,7 @@ class ExactlyOnceCompletion(WriteCompletion):
             outcome = self._abort((), planned, self._scope.name, complete=False)
             still_open = self._text.open_transactions(outcome.left_open, outcome.problem)
         except Exception as error:  # noqa: BLE001 - it must not fail the batch that is planned
-            still_open = self._text.open_transactions(_ids((), planned), errors.text_of(error))
+            still_open = self._text.open_transactions(_ids((), planned), errors.error_text(error))
         if still_open:
             _LOG.warning(
                 "%s: an earlier micro-batch was neither committed nor aborted; %s. They end when "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import TornTransactionError, text_of
+from spark_kafka_sink.common.errors import TornTransactionError, error_text
 from spark_kafka_sink.common.text import listed, plural
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class OutcomeText:
     def failed_abort(self, error: Exception, names: Sequence[str]) -> tuple[str, str]:
         """Describe the outcome and the remedy if abort() itself fails with `error`."""
         if isinstance(error, TornTransactionError):
-            return _PARTIAL, f"{_PARTIAL}: {text_of(error)}"
-        still_open = self.open_transactions(names, text_of(error))
+            return _PARTIAL, f"{_PARTIAL}: {error_text(error)}"
+        still_open = self.open_transactions(names, error_text(error))
         before = " before the transactions time out" if self.may_time_out else ""
         return still_open, (
             f"{_UNKNOWN}; {still_open}. Run the batch again{before}: it first commits what was "

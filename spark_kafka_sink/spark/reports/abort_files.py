@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 _MAX_ERROR_CHARS: Final = 4000
 """Maximum length of a stored error, in characters."""
@@ -47,7 +47,7 @@ class PlanningData:
     """Nonce in the transactional ids of this planning; None if unknown, or if the write is not
     exactly-once.
     """
-    shared: OpenTransaction | None = None
+    shared: TransactionalProducer | None = None
     """The transaction that all tasks share with atomicBatch=true; otherwise None."""
     error_file: str = ""
     """Path of the file in which the tasks of this planning store their errors."""
@@ -127,11 +127,14 @@ def _planned(kept: dict[str, Any]) -> PlanningData:
     )
 
 
-def _opened(kept: dict[str, Any]) -> OpenTransaction:
+def _opened(kept: dict[str, Any]) -> TransactionalProducer:
     # Imported here because it is rarely needed.
-    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+    from spark_kafka_sink.kafka.protocol.transactions import (
+        TransactionalProducer,
+        TransactionVersion,
+    )
 
-    return OpenTransaction(**kept | {"version": TransactionVersion(kept["version"])})
+    return TransactionalProducer(**kept | {"version": TransactionVersion(kept["version"])})
 
 
 @dataclass(frozen=True, slots=True)

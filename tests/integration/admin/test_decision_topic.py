@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from tests.integration.admin.conftest import AnyKafka
 from tools.support.admin import Admin
 
@@ -34,7 +34,7 @@ def pairs(read: LogRead) -> list[tuple[bytes | None, bytes | None]]:
     return [(record.key, record.value) for record in read.records]
 
 
-def fence(client: BlockingClient, log: str) -> OpenTransaction:
+def fence(client: BlockingClient, log: str) -> TransactionalProducer:
     """Initialize a driver with a new epoch, so that earlier appends have markers in the log."""
     return TransactionAdmin(client).init_producer_id(f"{log}/driver", 60_000, client.deadline(60))
 

@@ -10,7 +10,7 @@ from spark_kafka_sink.kafka.admin.log_reader import LogReader
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import (
-    OpenTransaction,
+    TransactionalProducer,
     TransactionState,
     TransactionVersion,
 )
@@ -26,7 +26,7 @@ EPOCH, INVALID_STATE, FENCED = 47, 48, 90
 MANY = 1_000
 
 
-def end(client: BlockingClient, transaction: OpenTransaction, *, commit: bool = True) -> int:
+def end(client: BlockingClient, transaction: TransactionalProducer, *, commit: bool = True) -> int:
     deadline = client.deadline(60)
     ended = TransactionAdmin(client).end([transaction], commit=commit, deadline=deadline)
     return ended[transaction.transactional_id]
@@ -39,7 +39,9 @@ def visible(kafka: AnyKafka, topic: str) -> list[str]:
     ]
 
 
-def begin_again(client: BlockingClient, transaction: OpenTransaction) -> OpenTransaction:
+def begin_again(
+    client: BlockingClient, transaction: TransactionalProducer
+) -> TransactionalProducer:
     name = transaction.transactional_id
     return TransactionAdmin(client).init_producer_id(name, TIMEOUT_MS, client.deadline(60))
 

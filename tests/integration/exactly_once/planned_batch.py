@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
 )
 from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId, new_nonce
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import (
@@ -50,7 +50,7 @@ class PlannedBatch:
 
     writes: Writes
     number: str
-    shared: OpenTransaction
+    shared: TransactionalProducer
     nonce: str
 
     def session(self, task: int) -> ProducerSession:

@@ -17,7 +17,7 @@ from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from tests.integration.exactly_once.simulated_writes import Writes, transactions_of
 
 STEPS = (
@@ -66,12 +66,12 @@ class _SteppedLog(ScopeLog):
 
     def append(
         self,
-        owner: OpenTransaction,
+        owner: TransactionalProducer,
         record: DecisionRecord | None,
         label: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
-    ) -> OpenTransaction:
+    ) -> TransactionalProducer:
         """See `ScopeLog`."""
         self.breakpoint.reach(f"before {label}")
         owner = super().append(owner, record, label, seconds, before_commit)
@@ -84,7 +84,7 @@ class _SteppedClient(ScopeClient):
 
     breakpoint: _Breakpoint
 
-    def fence(self) -> OpenTransaction:
+    def fence(self) -> TransactionalProducer:
         """See `ScopeClient`."""
         self.breakpoint.reach("before fence")
         owner = super().fence()
@@ -98,7 +98,9 @@ class _SteppedClient(ScopeClient):
         super().check_committable(transactions, seconds)
         self.breakpoint.reach("after describe")
 
-    def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
+    def commit(
+        self, transactions: Sequence[TransactionalProducer], deadline: float
+    ) -> dict[str, int]:
         """Send the first EndTxn request before the others."""
         codes = super().commit(transactions[:1], deadline)
         self.breakpoint.reach("between two EndTxns")

@@ -8,7 +8,7 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from tests.integration.exactly_once.simulated_writes import (
     QUERY,
     Writes,
@@ -38,7 +38,7 @@ def test_aborted_batch_is_never_decided(query: Writes, batch: str) -> None:
 def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
     older, newer = query.tasks("0"), query.tasks("0")
     with stepped_client(query, "", lambda: None) as scope_client:
-        owners: list[OpenTransaction] = []
+        owners: list[TransactionalProducer] = []
 
         def take_over() -> None:
             owners.append(scope_client.fence())

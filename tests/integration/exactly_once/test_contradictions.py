@@ -10,7 +10,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.kafka.admin import committed_records, log_reader
 from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, end_txn
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, end_txn_values
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from tests.integration.exactly_once.simulated_writes import Writes, rows_of, stream_to
 from tests.integration.exactly_once.stepped_client import crash
@@ -55,13 +55,13 @@ def test_decision_that_is_not_committed_stops_the_write(
     batch = "1" if rolled_forward else "0"
     if rolled_forward:
         crash(query, "0", "after decide")
-    usual, earlier = end_txn, count(-int(rolled_forward))
+    usual, earlier = end_txn_values, count(-int(rolled_forward))
 
-    def end(transaction: OpenTransaction, *, commit: bool) -> dict[str, Any]:
+    def end(transaction: TransactionalProducer, *, commit: bool) -> dict[str, Any]:
         is_decision = transaction.transactional_id.endswith("/stream") and next(earlier) >= 0
         return dict(usual(transaction, commit=commit and not is_decision))
 
-    monkeypatch.setattr("spark_kafka_sink.kafka.admin.transaction_handlers.end_txn", end)
+    monkeypatch.setattr("spark_kafka_sink.kafka.admin.transaction_handlers.end_txn_values", end)
     with pytest.raises(TransactionError, match=r"confirmed a decision .* does not contain it"):
         query.committer.commit(batch, query.tasks(batch))
     assert query.visible() == (rows_of("0") if rolled_forward else Counter())

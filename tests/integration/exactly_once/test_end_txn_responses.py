@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import (
-    OpenTransaction,
+    TransactionalProducer,
     TransactionState,
     TransactionVersion,
 )
@@ -52,26 +52,26 @@ class _Coordinator:
         self._admin = admin
         self._deadline = deadline
 
-    def open_transaction(self, timeout_ms: int = LONG_MS) -> OpenTransaction:
+    def open_transaction(self, timeout_ms: int = LONG_MS) -> TransactionalProducer:
         """Return an open transaction with rows."""
         task = replace(self._query, timeout_ms=timeout_ms).task("0", 0, new_nonce())
         assert task.transaction is not None
         return task.transaction.transaction
 
-    def empty_transaction(self) -> OpenTransaction:
+    def empty_transaction(self) -> TransactionalProducer:
         """Return a transaction without rows."""
         return self.reinitialize(f"{self._query.scope.prefix}/empty")
 
-    def reinitialize(self, transactional_id: str) -> OpenTransaction:
+    def reinitialize(self, transactional_id: str) -> TransactionalProducer:
         """Initialize the producer ID again."""
         return self._admin.init_producer_id(transactional_id, LONG_MS, self._deadline)
 
-    def end(self, transaction: OpenTransaction, *, commit: bool) -> int:
+    def end(self, transaction: TransactionalProducer, *, commit: bool) -> int:
         """Return the error code of EndTxn."""
         codes = self._admin.end([transaction], commit=commit, deadline=self._deadline)
         return codes[transaction.transactional_id]
 
-    def await_aborted(self, transaction: OpenTransaction) -> None:
+    def await_aborted(self, transaction: TransactionalProducer) -> None:
         """Wait until the coordinator aborts the transaction after its timeout."""
         name = transaction.transactional_id
         while (

@@ -22,7 +22,7 @@ from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
@@ -86,7 +86,9 @@ class _UnresponsiveClient(ScopeClient):
 
     deaf = True
 
-    def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
+    def commit(
+        self, transactions: Sequence[TransactionalProducer], deadline: float
+    ) -> dict[str, int]:
         """See `ScopeClient`."""
         if self.deaf:
             self.deaf = False
@@ -113,7 +115,9 @@ class _LoginFailingClient(ScopeClient):
     failures = 3
     error: KafkaProdError = AuthenticationError("the password is wrong")
 
-    def commit(self, transactions: Sequence[OpenTransaction], deadline: float) -> dict[str, int]:
+    def commit(
+        self, transactions: Sequence[TransactionalProducer], deadline: float
+    ) -> dict[str, int]:
         """See `ScopeClient`."""
         if self.failures == 0:
             return super().commit(transactions, deadline)

@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.steps.scope_log import ScopeLog
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from tests.integration.exactly_once.simulated_writes import (
     QUERY,
     Writes,
@@ -51,12 +51,12 @@ class UnansweredLog(MisledLog):
 
     def append(
         self,
-        owner: OpenTransaction,
+        owner: TransactionalProducer,
         record: DecisionRecord | None,
         label: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
-    ) -> OpenTransaction:
+    ) -> TransactionalProducer:
         """See `ScopeLog`."""
         if self.is_decided:
             self.fence()

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
@@ -45,7 +45,9 @@ def transaction(
         discard_session(producer)
 
 
-def end(bootstrap_servers: str, opened: OpenTransaction | None, *, commit: bool = True) -> None:
+def end(
+    bootstrap_servers: str, opened: TransactionalProducer | None, *, commit: bool = True
+) -> None:
     """Commit or abort a transaction; retry until it succeeds."""
     assert opened is not None
     end_txn = partial(_end_txn, bootstrap_servers, opened, commit=commit)
@@ -59,7 +61,7 @@ def find_coordinator(bootstrap_servers: str, transactional_id: str) -> Any:
         return any_broker.call(ApiKey.FIND_COORDINATOR, 2, **requested)
 
 
-def _end_txn(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -> int:
+def _end_txn(bootstrap_servers: str, opened: TransactionalProducer, *, commit: bool) -> int:
     coordinator_answer = find_coordinator(bootstrap_servers, opened.transactional_id)
     if coordinator_answer.error_code:
         return int(coordinator_answer.error_code)

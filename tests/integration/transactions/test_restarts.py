@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from tests.integration.support.producer_writes import numbered
 from tests.integration.support.transactions import end, find_coordinator, settings, transaction
 from tests.support.waiting import wait_until, wait_until_equal
@@ -33,7 +33,7 @@ class BackgroundWriter:
         self.rows = 0
         self._servers, self._topic = bootstrap_servers, topic
 
-    def run(self) -> OpenTransaction | None:
+    def run(self) -> TransactionalProducer | None:
         """Write and leave the transaction open."""
         options = {"linger_ms": 5, "request_timeout_ms": 3_000}
         with transaction(self._servers, self.settings, None, **options) as producer:

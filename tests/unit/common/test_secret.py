@@ -10,7 +10,7 @@ from spark_kafka_sink.common.secret import Secret
 
 def test_invalid_path_is_a_config_error() -> None:
     secret = Secret("file:/a\0b", "kafka.sasl.password")
-    assert not secret.is_here
+    assert not secret.exists_on_host
     with pytest.raises(
         ConfigError, match=r"kafka\.sasl\.password names the file .*invalid path"
     ) as said:
@@ -59,7 +59,7 @@ def test_relevant_content_of_a_file(tmp_path: Path, content: bytes, value: str) 
 def test_value_may_look_like_a_reference(source: str, value: str) -> None:
     secret = Secret(source, "kafka.sasl.password")
     assert secret.reveal() == value
-    assert secret.is_here
+    assert secret.exists_on_host
     assert not secret.is_reference
     assert secret.file is None
 
@@ -70,7 +70,7 @@ def test_missing_variable_error_explains_driver_and_executors(
     """Spark applies spark.executorEnv to executors that it starts; local mode has none."""
     monkeypatch.delenv("NOT_SET", raising=False)
     secret = Secret("env:NOT_SET", "kafka.sasl.password")
-    assert not secret.is_here
+    assert not secret.exists_on_host
     with pytest.raises(ConfigError, match="NOT_SET") as said:
         secret.reveal()
     assert "On a cluster, spark.executorEnv sets it" in str(said.value)
@@ -82,6 +82,6 @@ def test_missing_variable_error_explains_driver_and_executors(
 )
 def test_empty_reference_is_an_error_everywhere(source: str, what: str) -> None:
     secret = Secret(source, "kafka.sasl.password")
-    assert secret.is_here
+    assert secret.exists_on_host
     with pytest.raises(ConfigError, match=f"{source}, .*{what}"):
         secret.reveal()

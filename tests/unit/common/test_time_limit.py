@@ -9,16 +9,16 @@ from threading import Event, Thread
 import pytest
 
 from spark_kafka_sink.common import time_limit
-from spark_kafka_sink.common.time_limit import within
+from spark_kafka_sink.common.time_limit import run_with_timeout
 
 
 def test_result_of_the_call() -> None:
-    assert within(60, "returns", lambda: 7) == 7
+    assert run_with_timeout(60, "returns", lambda: 7) == 7
 
 
 def test_exception_of_the_call() -> None:
     with pytest.raises(KeyError, match="seven"):
-        within(60, "raises", lambda: dict[str, int]()["seven"])
+        run_with_timeout(60, "raises", lambda: dict[str, int]()["seven"])
 
 
 def test_timeout_raised_by_the_call_is_not_a_hanging_call() -> None:
@@ -27,7 +27,7 @@ def test_timeout_raised_by_the_call_is_not_a_hanging_call() -> None:
 
     for _ in range(2):
         with pytest.raises(TimeoutError, match="its own"):
-            within(60, "own", call)
+            run_with_timeout(60, "own", call)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -46,24 +46,24 @@ def test_call_that_ends_at_the_limit_has_ended(
     monkeypatch.setattr(time_limit, "Future", SlowFuture)
     if fails:
         with pytest.raises(KeyError, match="seven"):
-            within(1, "limit", lambda: dict[str, int]()["seven"])
+            run_with_timeout(1, "limit", lambda: dict[str, int]()["seven"])
     else:
-        assert within(1, "limit", lambda: 7) == 7
-    assert within(1, "limit", lambda: 8) == 8
+        assert run_with_timeout(1, "limit", lambda: 7) == 7
+    assert run_with_timeout(1, "limit", lambda: 8) == 8
 
 
 def test_hanging_call_is_abandoned_until_it_returns() -> None:
     gate = threading.Event()
     with pytest.raises(TimeoutError, match=r"0\.05 s"):
-        within(0.05, "hangs", gate.wait)
+        run_with_timeout(0.05, "hangs", gate.wait)
     with pytest.raises(TimeoutError, match="earlier"):
-        within(60, "hangs", lambda: 1)
-    assert within(60, "another", lambda: 1) == 1
+        run_with_timeout(60, "hangs", lambda: 1)
+    assert run_with_timeout(60, "another", lambda: 1) == 1
     gate.set()
     left = [thread for thread in threading.enumerate() if thread.name == "kafkaprod-deadline"]
     for thread in left:
         thread.join()
-    assert within(60, "hangs", lambda: 1) == 1
+    assert run_with_timeout(60, "hangs", lambda: 1) == 1
 
 
 def test_call_is_not_repeated_until_all_earlier_ones_have_returned() -> None:
@@ -72,7 +72,7 @@ def test_call_is_not_repeated_until_all_earlier_ones_have_returned() -> None:
 
     def call(gate: Event) -> None:
         with suppress(TimeoutError):
-            within(0.2, "both", lambda: gate.wait(30))
+            run_with_timeout(0.2, "both", lambda: gate.wait(30))
 
     callers = [Thread(target=call, args=(gate,)) for gate in gates]
     for caller in callers:
@@ -81,9 +81,9 @@ def test_call_is_not_repeated_until_all_earlier_ones_have_returned() -> None:
         caller.join()
     for gate in gates:
         with pytest.raises(TimeoutError, match="an earlier attempt has not returned yet"):
-            within(30, "both", time.monotonic)
+            run_with_timeout(30, "both", time.monotonic)
         gate.set()
     while True:
         with suppress(TimeoutError):
-            assert within(30, "both", lambda: "repeated") == "repeated"
+            assert run_with_timeout(30, "both", lambda: "repeated") == "repeated"
             break

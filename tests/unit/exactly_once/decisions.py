@@ -6,7 +6,7 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision, Planning
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 
 ORDERS = Scope.stream("orders")
 _LONG = st.integers(0, 2**63 - 1)
@@ -23,7 +23,7 @@ _RANGES = st.builds(
 _TRANSACTIONS = st.builds(
     TaskTransaction,
     transaction=st.builds(
-        OpenTransaction,
+        TransactionalProducer,
         transactional_id=_TEXT,
         producer_id=_LONG,
         epoch=st.integers(0, 2**15 - 1),
@@ -77,7 +77,7 @@ def task_transactions(
     """Create transactions of `tasks` tasks with 10 records in each of `partitions` partitions."""
     return tuple(
         TaskTransaction(
-            transaction=OpenTransaction(
+            transaction=TransactionalProducer(
                 transactional_id=f"orders/stream/q/{batch}/3fa9c01be2d4a7f0/{task}/1{task}",
                 producer_id=4_000 + task,
                 epoch=0,

@@ -19,9 +19,9 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 )
 from spark_kafka_sink.kafka.admin.transaction_handlers import ActiveProducer
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 
-SHARED = OpenTransaction(
+SHARED = TransactionalProducer(
     transactional_id="orders/stream", producer_id=7, epoch=3, version=TransactionVersion.V2
 )
 PLACE = TopicPartition("events", 1)
@@ -37,7 +37,9 @@ KNOWN = ActiveProducer(
 STRANGER = replace(KNOWN, producer_id=8, last_sequence=5)
 
 
-def result(*partitions: PartitionRange, shared: OpenTransaction | None = SHARED) -> TaskResult:
+def result(
+    *partitions: PartitionRange, shared: TransactionalProducer | None = SHARED
+) -> TaskResult:
     transaction = TaskTransaction(
         transaction=SHARED, started_ms=0, timeout_ms=1, partitions=partitions
     )

@@ -13,9 +13,9 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     max_listed_partitions,
     rows_of,
 )
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 
-OPEN = OpenTransaction(
+OPEN = TransactionalProducer(
     transactional_id="orders/run/1/2/3/4", producer_id=7, epoch=0, version=TransactionVersion.V2
 )
 TASK = TaskTransaction(

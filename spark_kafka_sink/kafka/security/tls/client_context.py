@@ -312,7 +312,7 @@ def check_stores(config: TlsConfig) -> None:
             to an enabled version.
     """
     context = _without_stores(config)
-    if config.truststore is not None and stores.is_here(config.truststore):
+    if config.truststore is not None and stores.can_read_store(config.truststore):
         _trust(context, config.truststore)
-    if config.keystore is not None and stores.is_here(config.keystore):
+    if config.keystore is not None and stores.can_read_store(config.keystore):
         _load_identity(context, client_identity(config.keystore))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.security.credentials import (
     SETTLING_S,
-    Stamps,
+    FileStamps,
+    file_stamps,
     retried_while_files_change,
-    stamps_of,
 )
 from spark_kafka_sink.kafka.security.tls.client_context import client_context
 from spark_kafka_sink.kafka.security.tls.stores import files_of
@@ -46,7 +46,7 @@ FIRST_WAIT_S = 60.0
 class _CachedContext:
     """The cache entry of one configuration. Guarded by the cache's lock."""
 
-    stamps: Stamps = ()
+    stamps: FileStamps = ()
     context: ssl.SSLContext | None = None
     is_busy: bool = False
     """True while a thread is reading the files; only that thread changes the other fields."""
@@ -125,7 +125,7 @@ class ContextCache:
         Called by the thread that has marked `entry` as busy.
         """
         files = files_of(config)
-        if entry.context is not None and entry.stamps == stamps_of(files):
+        if entry.context is not None and entry.stamps == file_stamps(files):
             return entry.context
         context, stamps = retried_while_files_change(
             files, lambda: self._create(config, entry.context), self._settling

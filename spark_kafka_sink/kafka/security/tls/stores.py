@@ -303,11 +303,11 @@ def files_of(config: TlsConfig) -> tuple[str, ...]:
     )
 
 
-def is_here(store: TrustStore | KeyStore) -> bool:
+def can_read_store(store: TrustStore | KeyStore) -> bool:
     """Return True if this process can read the store and all of its secrets."""
     location = store.location
     can_be_read = location is None or os.access(location, os.R_OK)
-    return can_be_read and all(secret.is_here for secret in secrets_of(store))
+    return can_be_read and all(secret.exists_on_host for secret in secrets_of(store))
 
 
 def read_store(location: str, option: str) -> bytes:

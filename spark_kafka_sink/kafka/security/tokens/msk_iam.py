@@ -60,7 +60,7 @@ class MskIamSource:
     region: str
 
     @property
-    def shared(self) -> MskIamSource:
+    def cache_key(self) -> MskIamSource:
         """See `TokenSource`."""
         return self
 

@@ -120,7 +120,7 @@ class TokenSource(Protocol):
     """
 
     @property
-    def shared(self) -> Hashable | None:
+    def cache_key(self) -> Hashable | None:
         """The cache key of the source's tokens, or None if fetching is too cheap for a cache."""
         return None
 

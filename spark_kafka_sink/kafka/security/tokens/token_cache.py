@@ -111,9 +111,9 @@ class TokenCache:
             ConfigError: see `TokenSource.fetch`.
             TimeoutError: a different thread is still requesting the token.
         """
-        if source.shared is None:
+        if source.cache_key is None:
             return source.fetch()
-        entry = self._entry((source.shared, policy))
+        entry = self._entry((source.cache_key, policy))
         with self._changed:
             if not self._changed.wait_for(lambda: self._is_settled(entry), self._wait_s):
                 raise TimeoutError(

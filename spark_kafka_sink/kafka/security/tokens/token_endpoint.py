@@ -24,9 +24,13 @@ from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.secret import redacted
 from spark_kafka_sink.common.text import quoted
-from spark_kafka_sink.common.time_limit import within
+from spark_kafka_sink.common.time_limit import run_with_timeout
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
-from spark_kafka_sink.kafka.security.credentials import Stamp, credentials_stamp, revealed
+from spark_kafka_sink.kafka.security.credentials import (
+    CredentialsFingerprint,
+    credentials_fingerprint,
+    revealed,
+)
 from spark_kafka_sink.kafka.security.tls.client_context import system_authorities_note
 from spark_kafka_sink.kafka.security.tls.context_cache import ContextCache
 from spark_kafka_sink.kafka.security.tokens.token import (
@@ -230,7 +234,7 @@ class TokenEndpoint:
         """
         limit_s = (self._login.connect_timeout_ms + self._login.read_timeout_ms) / 1_000
         try:
-            status, body = within(limit_s, self._shown_url, self._post)
+            status, body = run_with_timeout(limit_s, self._shown_url, self._post)
         except TimeoutError as error:
             return self._failed(f"did not respond: {error}", retriable=True)
         except TooLargeError:
@@ -367,12 +371,12 @@ class ClientCredentialsSource:
     sleep: Callable[[float], None] = field(default=time.sleep, compare=False)
 
     @property
-    def shared(self) -> tuple[ClientCredentialsLogin, Stamp]:
+    def cache_key(self) -> tuple[ClientCredentialsLogin, CredentialsFingerprint]:
         """See `TokenSource`.
 
         The key includes a stamp, because equal settings can refer to a changed secret.
         """
-        return self.login, credentials_stamp(self.login)
+        return self.login, credentials_fingerprint(self.login)
 
     def fetch(self) -> Token:
         """Request a token, with retries.

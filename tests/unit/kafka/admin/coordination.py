@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import ScriptedCluster, code
 
@@ -72,9 +72,9 @@ class Coordination(ScriptedCluster):
 
 def opened(
     name: str, version: TransactionVersion = TransactionVersion.V2, epoch: int = 0
-) -> OpenTransaction:
+) -> TransactionalProducer:
     """Create an open transaction."""
-    return OpenTransaction(transactional_id=name, producer_id=7, epoch=epoch, version=version)
+    return TransactionalProducer(transactional_id=name, producer_id=7, epoch=epoch, version=version)
 
 
 def described(name: str, **changes: Any) -> dict[str, Any]:

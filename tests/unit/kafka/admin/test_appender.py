@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.admin.appender import (
     UnclearFenceError,
 )
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
@@ -37,7 +37,7 @@ def append(
     *appends: Records,
     version: TransactionVersion = V2,
     seconds: float = 10.0,
-) -> OpenTransaction:
+) -> TransactionalProducer:
     """Append the records and return the state for the next transaction."""
     owner = opened("d", version)
     with blocking_client(cluster) as client:

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.kafka.admin.blocking_client import MAX_IN_FLIGHT
 from spark_kafka_sink.kafka.admin.transaction_admin import MAX_CONNECTIONS, TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.coordination import LOST, Coordination, described, opened
@@ -175,8 +175,8 @@ def test_broker_without_the_api_is_named() -> None:
 
 
 def init(
-    cluster: Coordination, current: OpenTransaction | None = None, seconds: float = 10.0
-) -> OpenTransaction:
+    cluster: Coordination, current: TransactionalProducer | None = None, seconds: float = 10.0
+) -> TransactionalProducer:
     with blocking_client(cluster) as client:
         admin = TransactionAdmin(client, prefix="orders")
         return admin.init_producer_id("orders/stream", 60_000, client.deadline(seconds), current)

@@ -135,7 +135,7 @@ def test_highest_common_versions_are_used() -> None:
     connection = ready()
     assert connection.versions[ApiKey.PRODUCE] == VersionRange(3, 9)
     assert connection.version(ApiKey.PRODUCE) == 9
-    assert connection.version(ApiKey.PRODUCE, cap=8) == 8
+    assert connection.version(ApiKey.PRODUCE, max_version=8) == 8
     with pytest.raises(ProtocolError) as caught:
         connection.version(ApiKey.INIT_PRODUCER_ID)
     assert caught.value.kafka_error == "UNSUPPORTED_VERSION"

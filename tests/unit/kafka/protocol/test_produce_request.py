@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode, encode, milliseconds
 from spark_kafka_sink.kafka.protocol.messages import build
-from spark_kafka_sink.kafka.protocol.produce import plain_produce_request
+from spark_kafka_sink.kafka.protocol.produce import try_read_produce_request
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tests.unit.kafka.protocol.entities import entities
 
@@ -54,7 +54,7 @@ def test_plain_requests_are_read_as_by_the_codec(version: int) -> None:
     def check(values: dict[str, Any], before: bytes) -> None:
         request = build(kind, values)
         data = memoryview(before + encode(request))
-        plain = plain_produce_request(version, data, len(before))
+        plain = try_read_produce_request(version, data, len(before))
         assert plain == request == decode(kind, data, len(before))[0]
         assert plain.topic_data[0].partition_data[0].records.obj is data.obj
 
@@ -68,7 +68,7 @@ def test_other_requests_are_left_to_the_codec_or_read_alike(version: int) -> Non
     @QUICK
     @given(request=entities(kind))
     def check(request: Any) -> None:
-        plain = plain_produce_request(version, memoryview(encode(request)), 0)
+        plain = try_read_produce_request(version, memoryview(encode(request)), 0)
         assert plain in (None, request)
         is_plain = request.transactional_id is None and len(request.topic_data) == 1
         partitions: tuple[Any, ...] = request.topic_data[0].partition_data if is_plain else ()
@@ -102,7 +102,7 @@ def test_invalid_requests_are_left_to_the_codec(version: int) -> None:
         for place, byte in changes:
             changed[place % len(changed)] = byte
         data = bytes(changed[: len(changed) - cut]) + behind
-        plain = plain_produce_request(version, memoryview(data), 0)
+        plain = try_read_produce_request(version, memoryview(data), 0)
         assert plain is None or plain == by_codec(kind, data, 0)
 
     check()
@@ -110,7 +110,7 @@ def test_invalid_requests_are_left_to_the_codec(version: int) -> None:
 
 @given(st.sampled_from(VERSIONS), st.binary(max_size=80))
 def test_any_bytes_are_read_as_by_the_codec(version: int, data: bytes) -> None:
-    plain = plain_produce_request(version, memoryview(data), 0)
+    plain = try_read_produce_request(version, memoryview(data), 0)
     assert plain is None or plain == by_codec(request_type(ApiKey.PRODUCE, version), data, 0)
 
 
@@ -119,5 +119,5 @@ def test_tags_are_left_to_the_codec() -> None:
     topic = {"name": "t", "partition_data": [{"index": 1, "records": b"r"}]}
     request = build(kind, {"acks": 1, "timeout": milliseconds(5), "topic_data": [topic]})
     tagged = encode(request)[:-1] + b"\x01\x07\x02ab"
-    assert plain_produce_request(9, memoryview(tagged), 0) is None
+    assert try_read_produce_request(9, memoryview(tagged), 0) is None
     assert decode(kind, tagged)[0] == request

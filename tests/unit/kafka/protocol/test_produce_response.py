@@ -18,8 +18,8 @@ from spark_kafka_sink.kafka.protocol.produce import (
     PartitionResponse,
     ProduceResponse,
     from_message,
-    plain_produce_response,
     produce_response_reader,
+    try_write_produce_response,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 
@@ -66,7 +66,7 @@ def test_plain_responses_match_kios_bytes(version: int) -> None:
     @settings(deadline=None, max_examples=60)
     @given(answer=ANSWERS)
     def check(answer: dict[str, Any]) -> None:
-        assert plain_produce_response(version, answer) == encode(build(kind, answer))
+        assert try_write_produce_response(version, answer) == encode(build(kind, answer))
 
     check()
 
@@ -75,7 +75,7 @@ def test_two_hundred_partitions_need_a_longer_count() -> None:
     topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [PARTITION] * 200}
     for version in (3, 9, 13):
         expected = encode(build(response_type(ApiKey.PRODUCE, version), {"responses": [topic]}))
-        assert plain_produce_response(version, {"responses": [topic]}) == expected
+        assert try_write_produce_response(version, {"responses": [topic]}) == expected
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -150,12 +150,12 @@ def frame_of(kind: Any, answer: dict[str, Any]) -> memoryview:
 @pytest.mark.parametrize("more", MORE)
 def test_responses_with_more_fields_are_left_to_the_schema(more: dict[str, Any]) -> None:
     topic = {"name": "t", "topic_id": None, "partition_responses": [PARTITION | more]}
-    assert plain_produce_response(10, {"responses": [topic]}) is None
+    assert try_write_produce_response(10, {"responses": [topic]}) is None
     plain = {**topic, "partition_responses": [PARTITION]}
     endpoint = {"node_id": 1, "host": "h", "port": 1}
     answer = {"responses": [plain], "node_endpoints": [endpoint]}
-    assert plain_produce_response(10, answer) is None
-    assert plain_produce_response(10, {"responses": [plain]}) is not None
+    assert try_write_produce_response(10, answer) is None
+    assert try_write_produce_response(10, {"responses": [plain]}) is not None
 
 
 def outcome(read: Callable[[memoryview], ProduceResponse], frame: bytes) -> object:
@@ -200,6 +200,6 @@ def test_every_timestamp_is_read_and_written(version: int) -> None:
             partition_response.append_time for partition_response in response.partitions.values()
         ] == [time_ms]
         assert from_message(read_response(kind, frame)[1]) == response
-        plain = plain_produce_response(version, {"responses": topics})
+        plain = try_write_produce_response(version, {"responses": topics})
         assert plain is not None
         assert bytes(frame).endswith(plain)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.kafka.protocol.messages import build
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import (
     NO_FEATURES_EPOCH,
     ApiKey,
@@ -70,12 +70,12 @@ def test_supported_and_finalized_levels_are_both_kept() -> None:
 
 
 def test_v1_stays_below_the_versions_of_v2() -> None:
-    assert [V1.cap(api) for api in (ApiKey.PRODUCE, ApiKey.END_TXN)] == [11, 4]
-    assert [V2.cap(api) for api in (ApiKey.PRODUCE, ApiKey.END_TXN)] == [None, None]
+    assert [V1.max_version(api) for api in (ApiKey.PRODUCE, ApiKey.END_TXN)] == [11, 4]
+    assert [V2.max_version(api) for api in (ApiKey.PRODUCE, ApiKey.END_TXN)] == [None, None]
     assert (V1.needs_add_partitions, V1.bumps_epoch) == (True, False)
     assert (V2.needs_add_partitions, V2.bumps_epoch) == (False, True)
 
 
 def test_transaction_is_passed_from_a_task_to_the_driver() -> None:
-    opened = OpenTransaction(transactional_id="a-1", producer_id=4_000, epoch=3, version=V2)
+    opened = TransactionalProducer(transactional_id="a-1", producer_id=4_000, epoch=3, version=V2)
     assert pickle.loads(pickle.dumps(opened)) == opened

@@ -20,7 +20,7 @@ from spark_kafka_sink.config.security.security_config import (
 )
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.security.acl_commands import principal_of
-from spark_kafka_sink.kafka.security.credentials import credentials_stamp
+from spark_kafka_sink.kafka.security.credentials import credentials_fingerprint
 
 
 def secret(source: str) -> Secret:
@@ -77,7 +77,7 @@ def test_name_in_a_referenced_jaas_configuration(monkeypatch: pytest.MonkeyPatch
     module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     monkeypatch.setenv("LEAK_JAAS", f'{module} username="alice" password="pw";')
     assert principal_of(security) == "User:alice"
-    assert credentials_stamp(security) != (None,)
+    assert credentials_fingerprint(security) != (None,)
 
 
 @pytest.mark.parametrize("protocol", [SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL])

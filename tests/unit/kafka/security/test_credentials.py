@@ -26,7 +26,7 @@ from spark_kafka_sink.config.security.security_config import (
 )
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.security.credentials import (
-    credentials_stamp,
+    credentials_fingerprint,
     located,
     resolved_login,
     revealed,
@@ -47,34 +47,34 @@ def login(password: str) -> SecurityConfig:
 
 
 def test_literal_secrets_are_compared_by_the_settings() -> None:
-    assert credentials_stamp(login("one")) == ()
+    assert credentials_fingerprint(login("one")) == ()
     assert login("one") != login("two")
     assert len({login("one"), login("two"), login("one")}) == 2
 
 
 def test_changed_variable_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAK_PW", "s3nt1nel")
-    before = credentials_stamp(login("env:LEAK_PW"))
-    assert credentials_stamp(login("env:LEAK_PW")) == before
+    before = credentials_fingerprint(login("env:LEAK_PW"))
+    assert credentials_fingerprint(login("env:LEAK_PW")) == before
     monkeypatch.setenv("LEAK_PW", "other")
-    assert credentials_stamp(login("env:LEAK_PW")) != before
+    assert credentials_fingerprint(login("env:LEAK_PW")) != before
     monkeypatch.delenv("LEAK_PW")
-    assert credentials_stamp(login("env:LEAK_PW")) == (None,)
+    assert credentials_fingerprint(login("env:LEAK_PW")) == (None,)
     assert "s3nt1nel" not in repr(before)
 
 
 def test_replaced_file_is_detected(tmp_path: Path) -> None:
     file = tmp_path / "password"
     settings = login(f"file:{file}")
-    assert credentials_stamp(settings) == (None,)
+    assert credentials_fingerprint(settings) == (None,)
     file.write_text("one")
-    before = credentials_stamp(settings)
-    assert credentials_stamp(settings) == before
+    before = credentials_fingerprint(settings)
+    assert credentials_fingerprint(settings) == before
     other = tmp_path / "other"
     other.write_text("two")
     os.utime(other, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
     other.replace(file)
-    assert credentials_stamp(settings) != before
+    assert credentials_fingerprint(settings) != before
 
 
 def test_stores_and_keytabs_are_watched(tmp_path: Path) -> None:
@@ -84,16 +84,16 @@ def test_stores_and_keytabs_are_watched(tmp_path: Path) -> None:
         mechanism=Mechanism.GSSAPI, login=KerberosLogin(service_name="kafka", keytab=str(file))
     )
     settings = SecurityConfig(protocol=SecurityProtocol.SASL_SSL, tls=store, sasl=kerberos)
-    assert credentials_stamp(settings) == (None, None)
+    assert credentials_fingerprint(settings) == (None, None)
     file.write_bytes(b"store")
-    assert None not in credentials_stamp(settings)
+    assert None not in credentials_fingerprint(settings)
 
 
 def test_variable_that_is_not_utf_8_has_a_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAK_PW", "hunter2\udcff")
-    before = credentials_stamp(login("env:LEAK_PW"))
+    before = credentials_fingerprint(login("env:LEAK_PW"))
     monkeypatch.setenv("LEAK_PW", "hunter2\udcfe")
-    assert credentials_stamp(login("env:LEAK_PW")) != before
+    assert credentials_fingerprint(login("env:LEAK_PW")) != before
 
 
 def test_references_in_a_jaas_file_are_followed(tmp_path: Path) -> None:
@@ -106,12 +106,12 @@ def test_references_in_a_jaas_file_are_followed(tmp_path: Path) -> None:
     deferred = JaasLogin(jaas=Secret(f"file:{jaas}", "kafka.sasl.jaas.config"), settings=())
     settings = SaslConfig(mechanism=Mechanism.PLAIN, login=deferred)
     config = SecurityConfig(protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=settings)
-    before = credentials_stamp(config)
-    assert credentials_stamp(config) == before
+    before = credentials_fingerprint(config)
+    assert credentials_fingerprint(config) == before
     password.write_text("another")
-    assert credentials_stamp(config) != before
+    assert credentials_fingerprint(config) != before
     jaas.write_text("no login module")
-    assert None in credentials_stamp(config)
+    assert None in credentials_fingerprint(config)
 
 
 def test_new_ticket_is_detected_and_additional_service_tickets_are_ignored(
@@ -122,22 +122,22 @@ def test_new_ticket_is_detected_and_additional_service_tickets_are_ignored(
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{file}")
     for config in (named, system):
         file.write_bytes(b"alice".ljust(1_000))
-        before = credentials_stamp(config)
+        before = credentials_fingerprint(config)
         with file.open("ab") as cache:
             cache.write(b"a ticket for kafka/broker")
-        assert credentials_stamp(config) == before
+        assert credentials_fingerprint(config) == before
         file.write_bytes(b"bob".ljust(1_000))
-        assert credentials_stamp(config) != before
+        assert credentials_fingerprint(config) != before
 
 
 def test_new_system_ticket_cache_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     system = KerberosLogin(service_name="kafka")
     monkeypatch.setenv("KRB5CCNAME", "KEYRING:session:alice")
-    before = credentials_stamp(system)
+    before = credentials_fingerprint(system)
     monkeypatch.setenv("KRB5CCNAME", "KEYRING:session:bob")
-    assert credentials_stamp(system) != before
+    assert credentials_fingerprint(system) != before
     monkeypatch.delenv("KRB5CCNAME")
-    assert credentials_stamp(system) != before
+    assert credentials_fingerprint(system) != before
 
 
 def settings(place: str, sasl: SaslConfig | None = None) -> SecurityConfig:
@@ -248,10 +248,10 @@ def test_files_named_by_a_shipped_login(folder: Path, kind: str) -> None:
             assert resolved.password.reveal() == "password"
         case _:
             raise AssertionError(resolved)
-    before = credentials_stamp(replace(config, tls=None, sasl=sasl))
+    before = credentials_fingerprint(replace(config, tls=None, sasl=sasl))
     for name in ("token", "password", "alice.keytab"):
         (folder / name).write_text("renewed")
-    assert credentials_stamp(replace(config, tls=None, sasl=sasl)) != before
+    assert credentials_fingerprint(replace(config, tls=None, sasl=sasl)) != before
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\n\r\n"])

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions.producer_transaction import (
     JoinedTransaction,
@@ -25,7 +25,7 @@ def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 4})
     cluster.coordinator.version = int(request.param)
     cluster.coordinator.transactions[DRIVER] = FakeTransaction(producer_id=77, epoch=5)
-    producer = OpenTransaction(
+    producer = TransactionalProducer(
         transactional_id=DRIVER, producer_id=77, epoch=5, version=request.param
     )
     joined = JoinedTransaction(producer=producer, claim_id=CLAIM)

@@ -14,7 +14,7 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.client.request import Completion
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.session_context import SessionSettings
@@ -54,7 +54,7 @@ def test_records_are_written_in_an_open_transaction(sim: World) -> None:
     values = sim.send_batches(3)
     sim.finish()
     known = sim.cluster.coordinator.transactions[ID]
-    assert sim.session.transaction == OpenTransaction(
+    assert sim.session.transaction == TransactionalProducer(
         transactional_id=ID,
         producer_id=known.producer_id,
         epoch=0,

@@ -9,13 +9,13 @@ from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision, ScopeStateOf
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, parse_task_id
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.exactly_once.batch_plan import ExactlyOncePlan
 
 STREAM = Scope.stream("orders")
 TRANSACTION = TaskTransaction(
-    transaction=OpenTransaction(
+    transaction=TransactionalProducer(
         transactional_id="t", producer_id=1, epoch=0, version=TransactionVersion.V2
     ),
     started_ms=1,

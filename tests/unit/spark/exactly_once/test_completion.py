@@ -20,7 +20,7 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport
 from spark_kafka_sink.report.report_storage import read_report
@@ -36,7 +36,7 @@ from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
 DONE = TransactionCommitMessage(DeliveryReport(tasks=1), EMPTY, "nonce")
-OPEN = OpenTransaction(
+OPEN = TransactionalProducer(
     transactional_id="orders/7", producer_id=5, epoch=3, version=TransactionVersion.V2
 )
 WRITTEN = TransactionCommitMessage(

@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.spark.exactly_once import transaction_commit_messages
@@ -25,7 +25,7 @@ from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import (
 )
 
 PARTITIONS = 1_000
-OPEN = OpenTransaction(
+OPEN = TransactionalProducer(
     transactional_id="orders/stream/q/17/3fa9c01be2d4a7f0/0/10",
     producer_id=4_000,
     epoch=0,
@@ -138,6 +138,6 @@ def test_tasks_with_a_shared_transaction_count_it_once() -> None:
     assert len(transactions_of(tasks, ReportTasks.ALL)) == 1
 
 
-def _in_transaction(transaction: OpenTransaction) -> TaskResult:
+def _in_transaction(transaction: TransactionalProducer) -> TaskResult:
     assert WRITTEN.transaction is not None
     return replace(WRITTEN, transaction=replace(WRITTEN.transaction, transaction=transaction))

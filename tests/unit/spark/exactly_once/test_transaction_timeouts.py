@@ -12,7 +12,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 )
 from spark_kafka_sink.kafka.protocol.transactions import (
     NO_TIMEOUT_MS,
-    OpenTransaction,
+    TransactionalProducer,
     TransactionVersion,
 )
 from spark_kafka_sink.spark.exactly_once import transaction_timeouts as timeouts
@@ -27,7 +27,7 @@ from tests.support.clock import ManualClock
 
 def _written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
     transaction = TaskTransaction(
-        transaction=OpenTransaction(
+        transaction=TransactionalProducer(
             transactional_id="t", producer_id=1, epoch=0, version=TransactionVersion.V2
         ),
         started_ms=started_ms,

@@ -23,7 +23,7 @@ from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache
 class CountingSource:
     """A shared source that returns a different token each time."""
 
-    shared = "settings"
+    cache_key = "settings"
 
     def __init__(self) -> None:
         self.fetched = 0

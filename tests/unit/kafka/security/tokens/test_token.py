@@ -96,7 +96,7 @@ def test_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("first\n\n")
     tokens = source(f"file:{path}")
-    assert tokens.shared is None
+    assert tokens.cache_key is None
     assert tokens.fetch().value == "first"
     path.write_text("second")
     assert tokens.fetch().value == "second"

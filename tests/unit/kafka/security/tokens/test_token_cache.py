@@ -21,7 +21,7 @@ class Source:
     """Tokens that live for 100 s; `fails` is the number of fetches that fail next."""
 
     clock: ManualClock
-    shared: str | None = "the settings"
+    cache_key: str | None = "the settings"
     fails: int = 0
     fetched: int = 0
     gate: threading.Event = field(default_factory=threading.Event)
@@ -64,7 +64,7 @@ def test_one_fetch_serves_all_until_it_is_due(cache: TokenCache, clock: ManualCl
 
 
 def test_only_equal_settings_share_a_token(cache: TokenCache, clock: ManualClock) -> None:
-    first, same, other = Source(clock), Source(clock), Source(clock, shared="other settings")
+    first, same, other = Source(clock), Source(clock), Source(clock, cache_key="other settings")
     assert value(cache, first) == value(cache, same)
     assert same.fetched == 0
     value(cache, other)
@@ -73,7 +73,7 @@ def test_only_equal_settings_share_a_token(cache: TokenCache, clock: ManualClock
 
 
 def test_free_tokens_are_fetched_each_time(cache: TokenCache, clock: ManualClock) -> None:
-    source = Source(clock, shared=None)
+    source = Source(clock, cache_key=None)
     assert [value(cache, source), value(cache, source)] == ["token-1", "token-2"]
 
 
@@ -178,11 +178,11 @@ def test_only_the_rejected_token_is_dropped(cache: TokenCache, clock: ManualCloc
 
 
 def test_least_recently_used_tokens_are_evicted(cache: TokenCache, clock: ManualClock) -> None:
-    used, unused = Source(clock, shared="used"), Source(clock, shared="unused")
+    used, unused = Source(clock, cache_key="used"), Source(clock, cache_key="unused")
     value(cache, unused)
     for number in range(MAX_CACHED):
         value(cache, used)
-        value(cache, Source(clock, shared=str(number)))
+        value(cache, Source(clock, cache_key=str(number)))
     value(cache, used)
     value(cache, unused)
     assert (used.fetched, unused.fetched) == (1, 2)

@@ -17,15 +17,15 @@ def source(secret: str) -> ClientCredentialsSource:
 
 
 def test_only_equal_secrets_share_a_token() -> None:
-    assert source("s3nt1nel").shared == source("s3nt1nel").shared
-    assert source("s3nt1nel").shared != source("two").shared
-    assert "s3nt1nel" not in repr(source("s3nt1nel").shared)
+    assert source("s3nt1nel").cache_key == source("s3nt1nel").cache_key
+    assert source("s3nt1nel").cache_key != source("two").cache_key
+    assert "s3nt1nel" not in repr(source("s3nt1nel").cache_key)
 
 
 def test_replaced_secret_file_changes_the_key(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("one")
-    before = source(f"file:{file}").shared
-    assert source(f"file:{file}").shared == before
+    before = source(f"file:{file}").cache_key
+    assert source(f"file:{file}").cache_key == before
     file.write_text("another")
-    assert source(f"file:{file}").shared != before
+    assert source(f"file:{file}").cache_key != before
