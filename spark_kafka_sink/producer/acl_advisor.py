@@ -115,10 +115,10 @@ class AclAdvisor:
 
     def _idempotence(self, topics: Iterable[str]) -> str:
         """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""
-        known = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
-        if known:
-            write = "; ".join(self.grant(_write(topic)) for topic in known[:_MAX_TOPICS])
-            write += f" and {len(known) - _MAX_TOPICS} more" * (len(known) > _MAX_TOPICS)
+        names = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
+        if names:
+            write = "; ".join(self.grant(_write(topic)) for topic in names[:_MAX_TOPICS])
+            write += f" and {len(names) - _MAX_TOPICS} more" * (len(names) > _MAX_TOPICS)
         else:
             write = self._guide.grant(_write("<topic>"), "each topic of the job")
         cluster = self.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))

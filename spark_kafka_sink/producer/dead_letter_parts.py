@@ -65,8 +65,8 @@ def omission_note(parts: RowPart) -> str:
 def add_omission(message: str, part: RowPart) -> bytes:
     """Return the error message, which mentions one more omitted part."""
     omissions = map(RowPart, range(ALL_PARTS, 0, -1))
-    known = next(
+    omitted = next(
         (omission for omission in omissions if message.endswith(omission_note(omission))),
         RowPart.NONE,
     )
-    return (message.removesuffix(omission_note(known)) + omission_note(known | part)).encode()
+    return (message.removesuffix(omission_note(omitted)) + omission_note(omitted | part)).encode()

@@ -108,12 +108,12 @@ class DryRunRequestSender(RequestSender):
             raise AssertionError("a dry run must not request a producer id")
 
     def _transmit(
-        self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
+        self, node_id: int, request: Request, batches: list[DrainedBatch], now: float
     ) -> None:
         del request
         node = self.client.metadata.cluster.nodes[node_id]
-        self.listeners.on_request_sent([batch for _, batch in drained], node)
-        for state, batch in drained:
+        self.listeners.on_request_sent([batch for _, batch in batches], node)
+        for state, batch in batches:
             self.listeners.on_sent(batch, node, 0, now)
             self._list_partitions(batch.topic_partition.topic)
             self.sampler.offer(batch)

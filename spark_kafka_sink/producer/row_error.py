@@ -127,8 +127,10 @@ def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArra
     column = rows.partition
     if column is None or not topics or column.null_count == len(column):
         return None
-    known = [0 if isinstance(topic, RowError) else topic.partition_count for topic in topics]
-    counts = np.array(known, np.int32)
+    partition_counts = [
+        0 if isinstance(topic, RowError) else topic.partition_count for topic in topics
+    ]
+    counts = np.array(partition_counts, np.int32)
     count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
     partitions = np.asarray(column.fill_null(0) if column.null_count else column)
     if rows.topic_of is None and partitions.min() >= 0 and partitions.max() < count_of:

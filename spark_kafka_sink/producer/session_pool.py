@@ -33,7 +33,7 @@ def borrow_session(
 
     Close the client if the session cannot be created.
     """
-    client, identity = POOL.take(config) or (Client(config), ProducerIdentity())
+    client, identity = POOL.borrow(config) or (Client(config), ProducerIdentity())
     try:
         return ProducerSession(
             client, identity=identity, settings=settings, transaction=transaction

@@ -391,7 +391,7 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
 
     After an exception in the `with` block, the client is closed.
     """
-    kept = POOL.take(config)
+    kept = POOL.borrow(config)
     client = BlockingClient(config) if kept is None else kept[0]
     try:
         yield client

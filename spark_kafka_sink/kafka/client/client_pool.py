@@ -57,7 +57,7 @@ class ClientPool(Generic[C, S]):
         self._idle: dict[tuple[int, ProducerConfig], tuple[C, S]] = {}
         """Clients by process id and configuration. The least recently used client comes first."""
 
-    def take(self, config: ProducerConfig) -> tuple[C, S] | None:
+    def borrow(self, config: ProducerConfig) -> tuple[C, S] | None:
         """Remove and return a reusable idle client and its state, or return None."""
         with self._lock:
             kept = self._idle.pop((os.getpid(), config), None)
@@ -70,7 +70,7 @@ class ClientPool(Generic[C, S]):
         return None
 
     def keep(self, client: C, state: S) -> None:
-        """Store a client for the next `take`, or close it if it is not reusable."""
+        """Store a client for the next `borrow`, or close it if it is not reusable."""
         if not client.is_reusable:
             client.close()
             return

@@ -83,23 +83,23 @@ class ClusterSnapshot:
 
     def leader(self, topic: str, partition: int) -> int:
         """Return the node id of a partition's leader, or NO_LEADER if it is unknown."""
-        known = self.topics.get(topic)
-        if known is None or not 0 <= partition < len(known.leaders):
+        topic_info = self.topics.get(topic)
+        if topic_info is None or not 0 <= partition < len(topic_info.leaders):
             return NO_LEADER
-        leader = known.leaders[partition]
+        leader = topic_info.leaders[partition]
         return leader if leader in self.nodes else NO_LEADER
 
     def with_leader(self, topic: str, partition: int, leader: int, epoch: int) -> ClusterSnapshot:
         """Return the cluster with a partition's new leader, if `epoch` is newer (KIP-951)."""
-        known = self.topics.get(topic)
-        if known is None or partition >= known.partition_count:
+        topic_info = self.topics.get(topic)
+        if topic_info is None or partition >= topic_info.partition_count:
             return self
-        if epoch <= known.leader_epochs[partition] or leader not in self.nodes:
+        if epoch <= topic_info.leader_epochs[partition] or leader not in self.nodes:
             return self
         moved = replace(
-            known,
-            leaders=_with_value(known.leaders, partition, leader),
-            leader_epochs=_with_value(known.leader_epochs, partition, epoch),
+            topic_info,
+            leaders=_with_value(topic_info.leaders, partition, leader),
+            leader_epochs=_with_value(topic_info.leader_epochs, partition, epoch),
         )
         return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
 
@@ -195,14 +195,14 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
     return TopicInfo(topic.name, getattr(topic, "topic_id", None), tuple(leaders), tuple(epochs))
 
 
-def _newest(known: TopicInfo | None, received: TopicInfo) -> TopicInfo:
+def _newest(earlier: TopicInfo | None, received: TopicInfo) -> TopicInfo:
     """Return `received`, but keep leaders with newer epochs: brokers can lag (KAFKA-6614)."""
-    if known is None or known.is_other(received.topic_id):
+    if earlier is None or earlier.is_other(received.topic_id):
         return received
-    if known.partition_count > received.partition_count:
+    if earlier.partition_count > received.partition_count:
         return received
     leaders, epochs = list(received.leaders), list(received.leader_epochs)
-    for index, epoch in enumerate(known.leader_epochs):
+    for index, epoch in enumerate(earlier.leader_epochs):
         if -1 < epochs[index] < epoch:
-            leaders[index], epochs[index] = known.leaders[index], epoch
+            leaders[index], epochs[index] = earlier.leaders[index], epoch
     return replace(received, leaders=tuple(leaders), leader_epochs=tuple(epochs))

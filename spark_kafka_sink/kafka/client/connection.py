@@ -162,10 +162,10 @@ class ConnectionProtocol:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         message = request_type(request.api, request.version)
         header = messages.request_header(message, self._correlation_id, self.client_id)
-        parts = [view for part in request.body if (view := memoryview(part)).nbytes]
-        size = len(header) + sum(part.nbytes for part in parts)
+        buffers = [view for part in request.body if (view := memoryview(part)).nbytes]
+        size = len(header) + sum(buffer.nbytes for buffer in buffers)
         self.send_queue.append(memoryview(size.to_bytes(4, "big") + header))
-        self.send_queue.extend(parts)
+        self.send_queue.extend(buffers)
         queue = self.in_flight if request.expects_response else self.fire_and_forget
         self._queued += 4 + size
         sent_request = InFlightRequest(self._correlation_id, request, now, self._queued)
@@ -174,7 +174,7 @@ class ConnectionProtocol:
         return sent_request
 
     def record_written(self, count: int) -> None:
-        """Remove `count` written bytes from the front of `out`."""
+        """Remove `count` written bytes from the front of `send_queue`."""
         self._written += count
         while count:
             first = self.send_queue.popleft()

@@ -151,8 +151,8 @@ class Metadata:
             assumed, self._assumed = dict(self._assumed), ()
         self._topics = self.session_topics
         is_fresh = self.updated_at is not None and now - self.updated_at < _MAX_REUSE_AGE_S
-        known = self.cluster.topics.keys() - assumed.keys() if is_fresh else ()
-        self.cluster = self.cluster.only(known)
+        kept = self.cluster.topics.keys() - assumed.keys() if is_fresh else ()
+        self.cluster = self.cluster.only(kept)
         self.denials = TopicDenials()
         self.removed_partitions = RemovedPartitions()
         self.removed_partitions.update(self.cluster, now)
@@ -217,10 +217,10 @@ class Metadata:
         """
         if network.is_connecting(now - _PARALLEL_AFTER_S):
             return
-        known = list(self.cluster.nodes.values())
-        self._random.shuffle(known)
-        others = self._bootstrap if self._may_rebootstrap or not known else []
-        able = [node for node in known + others if network.can_connect(node, now)]
+        brokers = list(self.cluster.nodes.values())
+        self._random.shuffle(brokers)
+        others = self._bootstrap if self._may_rebootstrap or not brokers else []
+        able = [node for node in brokers + others if network.can_connect(node, now)]
         if able:
             network.connect(min(able, key=network.failed_attempts), now)
 

@@ -21,7 +21,7 @@ class RemovedPartitions:
     the same id, or without an id, might come from a lagging broker.
     """
 
-    _known: dict[str, TopicInfo] = field(default_factory=dict)
+    _largest: dict[str, TopicInfo] = field(default_factory=dict)
     """The metadata of each topic when it had its highest partition count."""
     _since: dict[str, float] = field(default_factory=dict)
     """Time at which each recreated topic was first seen with fewer partitions, in seconds of the
@@ -37,10 +37,10 @@ class RemovedPartitions:
     def update(self, cluster: ClusterSnapshot, now: float) -> None:
         """Compare a new snapshot with the known topics."""
         for name, topic in cluster.topics.items():
-            known = self._known.get(name)
-            if known is None or topic.partition_count >= known.partition_count:
-                self._known[name] = topic
-            elif known.is_other(topic.topic_id):
+            largest = self._largest.get(name)
+            if largest is None or topic.partition_count >= largest.partition_count:
+                self._largest[name] = topic
+            elif largest.is_other(topic.topic_id):
                 self._since.setdefault(name, now)
                 self._remaining[name] = topic.partition_count
                 continue

@@ -36,10 +36,10 @@ class BatchSizeLimits:
 
     def of(self, topic: str, now: float) -> int | None:
         """Return a topic's maximum uncompressed batch size in bytes with header, or None."""
-        known = self._limits.get(topic)
-        if known is None:
+        limit = self._limits.get(topic)
+        if limit is None:
             return None
-        size, learned_at = known
+        size, learned_at = limit
         doublings = int((now - learned_at) / DOUBLED_AFTER_S)
         return size << min(doublings, _MAX_DOUBLINGS)
 

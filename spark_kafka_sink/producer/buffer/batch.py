@@ -196,14 +196,14 @@ class ProducerBatch:
 
         A single unknown row number is `UNKNOWN_ROW`.
         """
-        known = [rows for rows in self.rows if rows is not None]
-        if not known:
+        numbered = [rows for rows in self.rows if rows is not None]
+        if not numbered:
             return None
         numbers = [
             np.full(records, UNKNOWN_ROW) if rows is None else np.asarray(rows.numbers)
             for (_, records), rows in zip(self.arrivals, self.rows, strict=True)
         ]
-        return RowNumbers(np.concatenate(numbers), known[0].spark_partition)
+        return RowNumbers(np.concatenate(numbers), numbered[0].spark_partition)
 
     def set_sequence(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Assign the producer id, epoch and first sequence, which stay the same across retries."""

@@ -119,8 +119,8 @@ class BufferQuotas:
                     full[topic].add(partition)
             brokers = _over(self._bytes_by_broker, size, self.limit) - {NO_LEADER}
             if self._has_brokers and brokers:
-                for name, known in self._topics.items():
-                    leaders = enumerate(known.leaders)
+                for name, topic_info in self._topics.items():
+                    leaders = enumerate(topic_info.leaders)
                     full[name].update(number for number, leader in leaders if leader in brokers)
             return full
 
@@ -142,8 +142,8 @@ class BufferQuotas:
         """Compute the bytes of each broker if the leaders may have changed."""
         if cluster is self._cluster:
             return
-        self._cluster, known = cluster, cluster.topics
-        self._topics = {name: known[name] for name in self._names if name in known}
+        self._cluster, current = cluster, cluster.topics
+        self._topics = {name: current[name] for name in self._names if name in current}
         self._bytes_by_broker.clear()
         for topic_partition, size in self._held.items():
             self._bytes_by_broker[self._leader(topic_partition)] += size

@@ -217,7 +217,7 @@ class Drainer:
         if not result.fits(topic_partition, leader, batch.size):
             result.close(leader)
             return True
-        self._take(state, batch, leader, result, is_retry=is_retry)
+        self._add(state, batch, leader, result, is_retry=is_retry)
         return self._queues.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, result: DrainResult) -> bool:
@@ -235,7 +235,7 @@ class Drainer:
             return False
         return self._breakers.may_send(state.topic_partition, state.is_busy, result.now)
 
-    def _take(
+    def _add(
         self,
         state: PartitionState,
         batch: ProducerBatch,
@@ -315,7 +315,7 @@ class Drainer:
             return
         state = self._partitions.of(topic_partition)
         if self._may_send(state, result) and state.may_send_new(leader, result.now):
-            self._take(state, batch, leader, result)
+            self._add(state, batch, leader, result)
 
 
 def _all_leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

@@ -306,11 +306,11 @@ class Statistics:
         """Return the statistics of a topic, without its partitions."""
         meter = self.report.meters.topics.get(name)
         windows = {} if meter is None else meter.roll()
-        known = name in self._cluster.topics and self._updated_at is not None
+        is_known = name in self._cluster.topics and self._updated_at is not None
         return {
             "topic": name,
             "age": int((now - self._topics_since.get(name, now)) * 1000),
-            "metadata_age": int((now - (self._updated_at or now)) * 1000) if known else 0,
+            "metadata_age": int((now - (self._updated_at or now)) * 1000) if is_known else 0,
             "batchsize": window(windows.get("batch_size", Histogram())),
             "batchcnt": window(windows.get("batch_records", Histogram())),
             "partitions": {},

@@ -31,10 +31,10 @@ def produce_request(
     config: ProducerConfig,
     connection: ConnectionProtocol,
     cluster: ClusterSnapshot,
-    drained: list[DrainedBatch],
+    batches: list[DrainedBatch],
     transaction_manager: TransactionManager | None = None,
 ) -> Request:
-    """Return a request with one batch per partition, and the drained batches as its context.
+    """Return a request with one batch per partition, and the batches as its context.
 
     In a transaction, the batches are marked transactional and the request contains the
     transactional id.
@@ -43,9 +43,9 @@ def produce_request(
         ProtocolError: the broker supports no Produce version that can send these batches.
     """
     by_topic: dict[str, list[produce.PartitionData]] = {}
-    for _, batch in drained:
-        parts = batch.encode(transactional=transaction_manager is not None)
-        data = produce.PartitionData(batch.topic_partition.partition, parts, batch.size)
+    for _, batch in batches:
+        buffers = batch.encode(transactional=transaction_manager is not None)
+        data = produce.PartitionData(batch.topic_partition.partition, buffers, batch.size)
         by_topic.setdefault(batch.topic_partition.topic, []).append(data)
     topics = [
         produce.TopicData(name, cluster.topics[name].topic_id, data)
@@ -67,7 +67,7 @@ def produce_request(
             kafka_error=error_name(ErrorCode.unsupported_version),
             hint="Run the same release on every broker.",
         )
-    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in drained):
+    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in batches):
         raise ProtocolError(
             f"the broker does not support zstd: its latest Produce version is {version}",
             kafka_error=error_name(ErrorCode.unsupported_compression_type),
@@ -83,7 +83,7 @@ def produce_request(
             acks=int(config.acks),
             timeout_ms=config.request_timeout_ms,
         ),
-        context=drained,
+        context=batches,
         reader=produce.produce_response_reader(version),
         expects_response=config.acks is not Acks.NONE,
     )

@@ -77,7 +77,7 @@ class ResponseHandler:
     listeners: BatchListener
 
     def handle_response(
-        self, completion: Completion, drained: list[DrainedBatch], now: float
+        self, completion: Completion, batches: list[DrainedBatch], now: float
     ) -> None:
         """Handle the response to a Produce request, or a lost response."""
         response: ProduceResponse | None = completion.response
@@ -87,9 +87,9 @@ class ResponseHandler:
             self.client.metadata.learn_nodes(response.nodes)
             partition_responses, default = response.partitions, _MISSING
         else:
-            self.client.request_size_limit.record_lost(sum(batch.size for _, batch in drained), now)
+            self.client.request_size_limit.record_lost(sum(batch.size for _, batch in batches), now)
         has_ids = completion.request.version >= PRODUCE_WITH_TOPIC_IDS
-        for state, batch in drained:
+        for state, batch in batches:
             if state.is_in_flight(batch):  # otherwise, the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.topic_partition.topic
@@ -110,16 +110,16 @@ class ResponseHandler:
         if self.outcome.is_transactional:
             self.outcome.check_recreated_topics(cluster)
 
-    def handle_written(self, drained: list[DrainedBatch]) -> None:
+    def handle_written(self, batches: list[DrainedBatch]) -> None:
         """Complete the batches of a request with acks=0, which has no response."""
-        for state, batch in drained:
+        for state, batch in batches:
             if state.is_in_flight(batch):
                 self.completer.complete_unacknowledged(state, batch)
 
-    def handle_unsendable(self, drained: list[DrainedBatch], error: ProtocolError) -> None:
+    def handle_unsendable(self, batches: list[DrainedBatch], error: ProtocolError) -> None:
         """Fail batches that cannot be sent in any Produce version that the broker supports."""
         name = error.kafka_error or error_name(ErrorCode.unsupported_version)
-        for state, batch in drained:
+        for state, batch in batches:
             state.remove(batch)
             self.completer.fail(batch, status_of(batch), name)
         self.outcome.fail(DeliveryError(error.message, kafka_error=name, hint=error.hint))
