@@ -14,7 +14,7 @@ from spark_kafka_sink.broker.net.event_loop import EventLoop, for_other_threads
 from spark_kafka_sink.broker.net.request_thread import RequestThread
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-from spark_kafka_sink.broker.redis.redis_storage import RedisBackend
+from spark_kafka_sink.broker.redis.redis_backend import RedisBackend
 from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend

@@ -13,7 +13,8 @@ In reading order:
 - `datasource`: the data source that Spark loads, and the writer that starts Python workers before a
   session's first write
 - `write`: `write`, which plans and commits a write in the caller's process
-- `write_plan`: planning of a write: options of SQL tables, warnings about secrets, checks
+- `write_plan`: planning of a write: configuration, schemas, checks
+- `sql_options`: the options of SQL tables, and warnings about secrets that Spark would show
 - `schema`: the columns that a DataFrame must have, and the schemas by which they are serialized
 - `writers`: a task's write, commit and abort, called by Spark or by `write`
 - `rows`: Spark's Arrow batches become the producer's rows

@@ -59,7 +59,7 @@ class KafkaProdDataSource(DataSource):
         Raises:
             ConfigError: a table option has a wrong name.
         """
-        from spark_kafka_sink.spark.write_plan import table_schema
+        from spark_kafka_sink.spark.sql_options import table_schema
 
         return table_schema(self.options)
 
@@ -102,11 +102,8 @@ class KafkaProdDataSource(DataSource):
                 "delete and recreate the topic. If you called saveAsTable or createOrReplace on an "
                 "existing table, Spark has already dropped the table: create it again.",
             )
-        from spark_kafka_sink.spark.write_plan import (
-            plan_batch,
-            warn_of_displayed_secrets,
-            write_options,
-        )
+        from spark_kafka_sink.spark.sql_options import warn_of_displayed_secrets, write_options
+        from spark_kafka_sink.spark.write_plan import plan_batch
         from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdWriter
 
         warn_of_displayed_secrets(write_options(schema, self.options))

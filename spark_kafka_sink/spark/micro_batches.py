@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
-from spark_kafka_sink.spark.reports.report_folder import (
-    ReportFolder,
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
     micro_batch_path,
     own_report_path,

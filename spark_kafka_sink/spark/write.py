@@ -36,7 +36,8 @@ from spark_kafka_sink.spark.runtime.session_checks import (
 from spark_kafka_sink.spark.runtime.spark_errors import error_of
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
-from spark_kafka_sink.spark.write_plan import plan_batch, warn_of_displayed_secrets, write_options
+from spark_kafka_sink.spark.sql_options import warn_of_displayed_secrets, write_options
+from spark_kafka_sink.spark.write_plan import plan_batch
 from spark_kafka_sink.spark.writers.map_task import (
     SCHEMA,
     Finished,

@@ -64,7 +64,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
-from spark_kafka_sink.spark.schema.spec_completion import arrow_schema
+from spark_kafka_sink.spark.schema.arrow_schema import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
 _PREFIX = "kafka."

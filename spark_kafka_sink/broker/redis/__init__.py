@@ -2,8 +2,9 @@
 
 In reading order:
 
-- `redis_storage`: `RedisBackend` (the `StorageBackend`), `RedisLogStorage` (the `LogStorage` of one
-  partition), and the broker's journal in a Redis hash
+- `redis_backend`: `RedisBackend`, the `StorageBackend`
+- `redis_log_storage`: `RedisLogStorage`, the `LogStorage` of one partition
+- `redis_journal`: the broker's journal in a Redis hash
 - `streams`: the two streams of a partition (records and batch headers)
 - `batch_entry`: conversion of the entries of both streams to batches
 - `redis_replicas`: waiting for Redis replicas (WAIT)

@@ -1,7 +1,7 @@
 """The interfaces for storages of batches, and `BatchTable`.
 
 `UnifiedLog` uses a `LogStorage`. Implementations are in segmented_storage.py (in memory and on
-disk) and redis/redis_storage.py.
+disk) and redis/redis_log_storage.py.
 """
 
 from __future__ import annotations

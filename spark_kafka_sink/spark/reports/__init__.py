@@ -5,7 +5,8 @@ In reading order:
 - `publication`: logs a write's summary, writes its report, and exports its metrics
 - `write_origin`: where a write comes from: its query, its batch, and its planning
 - `abort_files`: files that pass errors and plans to `abort`
-- `report_folder`: folders for the reports of an application, a Spark session and a stream
+- `report_folder`: the folder of the latest reports of an application or a Spark session
+- `report_paths`: the paths to which streams write their reports
 - `retention`: limit the number of files that a stream writes
 - `last_report`: the latest report, also for clients of Spark Connect
 - `connect_reports`: a data source that reads the reports of a Spark Connect session

@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.spark.reports.report_folder import ReportFolder, StreamIdentity, report_folder
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder, report_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
+    from spark_kafka_sink.spark.reports.report_paths import StreamIdentity
 
 _MAX_ERROR_CHARS: Final = 4000
 """Maximum length of a stored error, in characters."""

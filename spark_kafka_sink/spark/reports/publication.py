@@ -27,10 +27,9 @@ from spark_kafka_sink.report.report_storage import (
 from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports.abort_files import describe_error, now
-from spark_kafka_sink.spark.reports.report_folder import (
-    ReportFolder,
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process
+from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
-    keep_in_process,
     micro_batch_path,
     own_report_path,
     path_within,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile, now
-from spark_kafka_sink.spark.reports.report_folder import StreamIdentity, query_id
+from spark_kafka_sink.spark.reports.report_paths import StreamIdentity, query_id
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from spark_kafka_sink.formats.decoder import decode
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, UnregisteredSchema, compile_encoder
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
 from spark_kafka_sink.spark.rows.serialization import fields_of
+from spark_kafka_sink.spark.schema.arrow_schema import arrow_schema
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
-from spark_kafka_sink.spark.schema.spec_completion import arrow_schema, draft_specs
+from spark_kafka_sink.spark.schema.spec_completion import draft_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Convert Spark's Arrow batches to the producer's rows: cast and check each column.
 
-`gather` concatenates small Arrow batches, and `slices` splits large ones. `read_rows` converts one
-slice: header keys, topics and timestamps are checked for whole columns at once, and errors are
+`gather` concatenates small Arrow batches, and `row_ranges` splits large ones. `read_rows` converts
+one slice: header keys, topics and timestamps are checked for whole columns at once, and errors are
 collected per row.
 """
 

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 _PACKAGE: Final = "spark_kafka_sink."
 _WRITERS: Final = ("spark.writers.data_source_writers",) if HAS_DATA_SOURCES else ()
-PLANNING: Final = ("spark.write_plan", "config.config_builder", "diagnostics.preflight")
+PLANNING: Final = (
+    "spark.write_plan",
+    "spark.sql_options",
+    "config.config_builder",
+    "diagnostics.preflight",
+)
 TASK: Final = (
     *_WRITERS,
     "spark.writers.task_writer",

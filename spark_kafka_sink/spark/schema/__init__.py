@@ -4,5 +4,6 @@ In reading order:
 
 - `dataframe_schema`: the columns that a DataFrame must have
 - `selection`: the columns that are serialized as key and value
+- `arrow_schema`: the Arrow schema in which Spark passes rows to tasks
 - `spec_completion`: adds the schemas of key and value: derived, from an option or a registry
 """

@@ -10,23 +10,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
-import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import types
-from pyspark.sql.pandas.types import to_arrow_type
 
-from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SchemaIdFraming
 from spark_kafka_sink.formats.encoder_spec import Framing, compile_encoder
 from spark_kafka_sink.formats.json.json_references import JsonReferences
 from spark_kafka_sink.formats.registry.configured_schemas import message_name, schema_of
 from spark_kafka_sink.formats.registry.subjects import subject_of
+from spark_kafka_sink.spark.schema.arrow_schema import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
+
+    import pyarrow as pa
 
     from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
     from spark_kafka_sink.config.schema_registry import RegistryConfig
@@ -243,11 +242,11 @@ class _SpecBuilder:
     def _type(self, spec: EncoderSpec, part: PartFormat) -> pa.StructType:
         """Return the Arrow type of the structs that are serialized."""
         if spec.column is not None:
-            arrow_type = _arrow(self._schema.fields[spec.column].dataType, part.part)
+            type_ = arrow_type(self._schema.fields[spec.column].dataType, part.part)
         else:
             fields = [self._schema.fields[index] for index in spec.fields or ()]
-            arrow_type = _arrow(types.StructType(fields), "")
-        return cast("pa.StructType", arrow_type)
+            type_ = arrow_type(types.StructType(fields), "")
+        return cast("pa.StructType", type_)
 
     def _with_subject(self, spec: EncoderSpec, part: PartFormat, type_: pa.StructType) -> _Draft:
         """Return a spec with a registered schema, or with a schema to register or look up."""
@@ -309,56 +308,3 @@ def _framing(
     if config.part(part.part).framing is SchemaIdFraming.HEADER:
         return Framing(header=(f"__{part.part}_schema_id", registered.header_value + indexes))
     return Framing(prefix=registered.prefix + indexes)
-
-
-def arrow_schema(schema: types.StructType) -> pa.Schema:
-    """Return the Arrow schema in which Spark passes rows to tasks.
-
-    Raises:
-        ColumnError: Spark does not pass such columns to Python; the message contains the path.
-    """
-    return pa.schema(list(cast("pa.StructType", _arrow(schema, ""))))
-
-
-def _arrow(data_type: types.DataType, path: str) -> pa.DataType:
-    """Return the Arrow type in which Spark passes a column to tasks.
-
-    Raises:
-        ColumnError: Spark does not pass such columns to Python; the message contains the path.
-    """
-    if isinstance(data_type, types.TimestampType):
-        return pa.timestamp("us", "UTC")
-    if isinstance(data_type, types.StructType):
-        return pa.struct(
-            [
-                pa.field(
-                    field.name,
-                    _arrow(field.dataType, f"{path}.{field.name}" if path else field.name),
-                    field.nullable,
-                )
-                for field in data_type.fields
-            ]
-        )
-    if isinstance(data_type, types.ArrayType):
-        item = _arrow(data_type.elementType, f"{path}[]")
-        # Spark declares the items of `array()` as void and not null, which PyArrow rejects.
-        nullable = data_type.containsNull or pa.types.is_null(item)
-        return pa.list_(pa.field("element", item, nullable))
-    if isinstance(data_type, types.MapType):
-        name, item = (
-            _arrow(data_type.keyType, f"{path}.key"),
-            _arrow(data_type.valueType, f"{path}.value"),
-        )
-        if pa.types.is_null(name):  # `map()` has no entries, and PyArrow cannot create its type.
-            name = pa.string()
-        key: Any = pa.field("key", name, nullable=False)
-        value: Any = pa.field("value", item, data_type.valueContainsNull or pa.types.is_null(item))
-        return cast("pa.DataType", pa.map_(key, value))
-    try:
-        return to_arrow_type(data_type)
-    except PySparkException:
-        raise ColumnError(
-            f"column `{path}` has type {data_type.simpleString()}, which Spark does not pass to "
-            "Python tasks",
-            hint="Cast it, for example to STRING, or drop it.",
-        ) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from spark_kafka_sink.spark.schema.spec_completion import arrow_schema
+from spark_kafka_sink.spark.schema.arrow_schema import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

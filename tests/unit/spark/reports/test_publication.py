@@ -28,7 +28,8 @@ from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports import publication
 from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.publication import Publication
-from spark_kafka_sink.spark.reports.report_folder import ReportFolder, micro_batch_path
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+from spark_kafka_sink.spark.reports.report_paths import micro_batch_path
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import task_writer

@@ -11,10 +11,9 @@ import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
-from spark_kafka_sink.spark.reports.report_folder import (
-    ReportFolder,
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
+from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
-    latest,
     micro_batch_path,
     own_report_path,
     query_id,
@@ -195,8 +194,8 @@ def test_subfolder_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 def test_other_processes_of_the_application_log_nothing(tmp_path: Path) -> None:
     """Spark plans the micro-batches of one stream in several processes."""
     code = (
-        "from pathlib import Path; from spark_kafka_sink.spark.reports import report_folder; "
-        f"report_folder.warn_of_own_path('r', 'r/second', Path({str(tmp_path)!r}))"
+        "from pathlib import Path; from spark_kafka_sink.spark.reports import report_paths; "
+        f"report_paths.warn_of_own_path('r', 'r/second', Path({str(tmp_path)!r}))"
     )
     processes = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,8 +10,8 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option_definition import OptionType
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.spark import write_plan
-from spark_kafka_sink.spark.write_plan import (
+from spark_kafka_sink.spark import sql_options, write_plan
+from spark_kafka_sink.spark.sql_options import (
     displayed_secrets,
     table_schema,
     warn_of_displayed_secrets,
@@ -135,7 +135,7 @@ def test_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFi
 def test_write_does_not_warn_because_its_options_are_in_no_plan(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    write_plan._warn.cache_clear()
+    sql_options._warn.cache_clear()
     options = MINIMAL | {"preflight": "off", "kafka.ssl.key.pem": KEY}
     schema = StructType([StructField("value", StringType())])
     write_plan.plan_batch(options, schema)

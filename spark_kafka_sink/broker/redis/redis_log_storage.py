@@ -1,0 +1,279 @@
+"""The log of a partition in Redis Streams.
+
+Each record is a stream entry, and the entry id is derived from the record's offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.broker.redis.batch_entry import BatchEntry
+from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
+from spark_kafka_sink.broker.redis.streams import OffsetSpan, RedisStreams, add_command
+from spark_kafka_sink.broker.storage.log_storage import (
+    END,
+    UNLIMITED,
+    BatchFacts,
+    BatchTable,
+    LogStorage,
+    StoredBatch,
+)
+from spark_kafka_sink.kafka.records.record_batch import NO_TIMESTAMP, BatchHeader
+from spark_kafka_sink.kafka.records.record_decoder import decode_batch, records_section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.broker.redis.redis_connection import Command
+    from spark_kafka_sink.broker.storage.log_storage import OnBatch
+    from spark_kafka_sink.broker.topic_config import LogConfig
+    from spark_kafka_sink.common.clock import Clock
+
+_LOG = logging.getLogger(__name__)
+READ_BYTES = 1 << 20
+"""Maximum bytes per read, unless the first batch is larger. A read blocks the calling thread."""
+
+
+class RedisBatchTable(BatchTable):
+    """A `BatchTable` from whose start batches can be dropped. It uses 32 bytes per batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timestamps = array("q")
+
+    def add(self, facts: BatchFacts) -> None:
+        """See `BatchTable`."""
+        super().add(facts)
+        self._timestamps.append(facts.max_timestamp)
+
+    def truncate(self, count: int) -> None:
+        """See `BatchTable`."""
+        super().truncate(count)
+        del self._timestamps[count:]
+
+    def drop(self, count: int) -> None:
+        """Drop the first `count` batches. The largest timestamps no longer include them."""
+        dropped_bytes = self.position(count)
+        for column in (self._last_offsets, self._ends, self._timestamps):
+            del column[:count]
+        self._ends = _column(np.array(self._ends) - dropped_bytes)
+        self._newest = _column(np.maximum.accumulate(np.maximum(self._timestamps, NO_TIMESTAMP)))
+
+
+def _column(values: NDArray[np.int64]) -> array[int]:
+    return array("q", values.tobytes())
+
+
+@dataclass(slots=True, eq=False)
+class RedisLogStorage(LogStorage):
+    """A `LogStorage` in Redis Streams, to which only this broker may write.
+
+    Args:
+        streams: the partition's streams.
+        ids: the mapping between offsets and entry ids.
+        clock: the clock from which offsets are derived.
+        config: retention limits.
+        request_replication: returns True if Redis's replicas have all records before an offset;
+            None if acks=all does not wait for the replicas.
+    """
+
+    _streams: RedisStreams
+    _ids: EntryIds
+    _clock: Clock
+    config: LogConfig
+    _request_replication: Callable[[int], bool] | None = None
+    _table: RedisBatchTable = field(default_factory=RedisBatchTable, init=False)
+    _start: int = field(default=0, init=False)
+    _has_lost: bool = field(default=False, init=False)
+
+    def load(self, on_batch: OnBatch) -> None:
+        """Read the headers of all existing batches.
+
+        Raises:
+            OSError: Redis failed, or the streams are not in this broker's format.
+        """
+        self._start = self._streams.restore_start()
+        for entry in self._streams.batch_entries():
+            on_batch(entry.header, entry.batch(entry.records or b"", entry.header.record_count))
+            self._table.add(BatchFacts.of(entry.header, entry.size))
+            self._streams.remember(entry.header.base_offset)
+
+    @property
+    def start_offset(self) -> int:
+        """See `LogStorage`. The value is 0 until batches are dropped. Offsets start much higher."""
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        """See `LogStorage`."""
+        last = self._table.last_offset
+        return self._start if last is None else last + 1
+
+    @property
+    def size(self) -> int:
+        """See `LogStorage`. This is the size of the uncompressed batches."""
+        return self._table.size
+
+    def next_offset(self) -> int:
+        """See `LogStorage`. Offsets are derived from the time, but never decrease."""
+        end = max(self.end_offset, self._streams.reserved)
+        return self._ids.next_offset(end, self._clock.wall_ms())
+
+    def end_before(self, offset: int) -> int:
+        """See `LogStorage`."""
+        return self._begin(self._table.holding(offset))
+
+    def request_replication(self, offset: int) -> bool:
+        """See `LogStorage`."""
+        return self._request_replication is None or self._request_replication(offset)
+
+    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
+        """See `LogStorage`.
+
+        Raises:
+            OSError: Redis failed.
+            ProtocolError: the records cannot be read.
+        """
+        stamped = b"".join(parts)
+        header = BatchHeader.parse(stamped)
+        section = records_section(stamped, header)
+        entry = BatchEntry.of(header, section)
+        commands = [] if header.is_control else self._entries(entry, section)
+        first = self._ids.text(facts.base_offset)
+        commands.append(add_command(self._streams.keys.batches, first, entry.fields(stamped)))
+        self._streams.remove_failed_append()
+        self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
+        self._table.add(BatchFacts.of(header, entry.size))
+
+    def _entries(self, entry: BatchEntry, section: memoryview) -> list[Command]:
+        plain = entry.batch(section, entry.header.record_count)
+        key, text = self._streams.keys.records, self._ids.text
+        return [
+            add_command(key, text(offset), write_fields(record))
+            for offset, record in enumerate(decode_batch(plain), entry.header.base_offset)
+        ]
+
+    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
+        """See `LogStorage`."""
+        first, after = self._between(start, end)
+        while first < after:
+            end_number = first + 1 if max_bytes < 0 else min(after, self._within(first, max_bytes))
+            if end_number == first:
+                break
+            batches, has_all_records = self._build(first, end_number)
+            if len(batches) < end_number - first or not has_all_records:
+                self._warn_of_loss()
+            if batches:
+                while max_bytes >= 0 and sum(map(len, batches)) > max_bytes:
+                    batches.pop()
+                return batches
+            first = end_number
+        return []
+
+    def _warn_of_loss(self) -> None:
+        if not self._has_lost:
+            records = self._streams.keys.records
+            _LOG.warning(
+                "Redis has lost batches of %s or their records; consumers skip them", records
+            )
+        self._has_lost = True
+
+    def _within(self, first: int, max_bytes: int) -> int:
+        """Return the end (exclusive) of the batch numbers from `first` that are read at once."""
+        number = self._table.within(first, min(max_bytes, READ_BYTES))
+        return max(number, min(first + 1, self._table.within(first, max_bytes)))
+
+    def _between(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first and the end (exclusive) of the batch numbers between two offsets."""
+        first = self._table.holding(start)
+        return first, max(first, self._table.holding(end))
+
+    def _begin(self, number: int) -> int:
+        """Return the end offset of the previous batch. There are no records between batches."""
+        return self._table.facts(number - 1, 0).last_offset + 1 if number else self._start
+
+    def _build(self, first: int, end: int) -> tuple[list[memoryview], bool]:
+        if first >= end:
+            return [], True
+        return self._streams.read(OffsetSpan(self._begin(first), self._begin(end) - 1))
+
+    def bytes_between(self, start: int, end: int) -> int:
+        """See `LogStorage`."""
+        first, after = self._between(start, end)
+        return self._table.position(after) - self._table.position(first)
+
+    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
+        """See `LogStorage`."""
+        while batches := self.read(offset, END, READ_BYTES) or self.read(offset, END, -1):
+            for data in batches:
+                batch = StoredBatch.of(data)
+                offset = batch.header.last_offset + 1
+                yield batch
+
+    def first_at(self, timestamp: int) -> StoredBatch | None:
+        """See `LogStorage`."""
+        later = self.batches(self._begin(self._table.first_at(timestamp)))
+        return next((batch for batch in later if batch.header.max_timestamp >= timestamp), None)
+
+    def first_at_max_timestamp(self) -> StoredBatch | None:
+        """See `LogStorage`."""
+        return next(self.batches(self._begin(self._table.first_at_max_timestamp())), None)
+
+    def delete_before(self, offset: int) -> None:
+        """See `LogStorage`. Batches are dropped individually."""
+        number = self._table.holding(offset)
+        if number:
+            begin = self._begin(number)
+            self._streams.trim(begin)
+            self._table.drop(number)
+            self._start = begin
+
+    def restart_at(self, offset: int) -> None:
+        """See `LogStorage`."""
+        self._streams.reserved = max(self._streams.reserved, offset)
+        self._streams.trim(offset)
+        self._streams.mark_deletion()
+        self._table.truncate(0)
+        self._start = offset
+
+    def truncate(self, offset: int) -> None:
+        """See `LogStorage`. The ids of dropped entries are not reused."""
+        self._streams.remove_failed_append()
+        number = self._table.holding(offset)
+        if number < len(self._table):
+            self._streams.delete(OffsetSpan(self._begin(number), self.end_offset - 1))
+            self._table.truncate(number)
+
+    def expire(self, now_ms: int, high_watermark: int = END) -> None:
+        """See `LogStorage`. Batches are dropped individually; Kafka drops whole segments."""
+        config, number = self.config, 0
+        if not config.deletes:
+            return
+        if config.retention_ms != UNLIMITED:
+            number = self._expired(now_ms - config.retention_ms)
+        surplus = self.size - config.retention_bytes
+        if config.retention_bytes != UNLIMITED and surplus > 0:
+            number = max(number, self._table.within(0, surplus))
+        self.delete_before(self._begin(min(number, self._table.holding(high_watermark))))
+
+    def _expired(self, oldest_ms: int) -> int:
+        """Return the end of the expired batch numbers. Without timestamps, the ids are used."""
+        number = self._table.first_at(oldest_ms)
+        if number > self._table.first_at(0):
+            return number
+        return min(number, self._table.holding(self._ids.offset(max(oldest_ms, 0), 0)))
+
+    def remove_failed_append(self) -> None:
+        """See `LogStorage`."""
+        self._streams.remove_failed_append()
+
+    def verify(self) -> None:
+        """See `LogStorage`."""
+        self._streams.verify()
