@@ -93,6 +93,7 @@ class ProducerSession:
         self._started = client.clock.monotonic()
         self._accumulator = self.context.accumulator
         self._meters = self.context.report_builder.meters
+        self._transaction_manager = self.context.transaction_manager
         self._topics = TopicMetadata(client, self.context.acls, self.context.state)
         self._partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(
@@ -165,11 +166,10 @@ class ProducerSession:
         Raises:
             BaseException: the error that ended the session.
         """
-        transaction_manager = self.context.transaction_manager
-        if transaction_manager is None:
+        if self._transaction_manager is None:
             return None
         self._accumulator.flush()
-        opened = transaction_manager.transaction
+        opened = self._transaction_manager.transaction
         # If the session failed after this flush, there is no transaction; raise the error.
         self._accumulator.flush()
         return opened
@@ -177,14 +177,14 @@ class ProducerSession:
     @property
     def has_sent_init_producer_id(self) -> bool:
         """True if InitProducerId was sent, so the session might write to a joined transaction."""
-        transaction_manager = self.context.transaction_manager
-        return transaction_manager is not None and transaction_manager.has_sent_init_producer_id
+        manager = self._transaction_manager
+        return manager is not None and manager.has_sent_init_producer_id
 
     @property
     def transaction_started_ms(self) -> int | None:
         """Earliest time at which the transaction may have begun, in milliseconds since 1970."""
-        transaction_manager = self.context.transaction_manager
-        return None if transaction_manager is None else transaction_manager.started_ms
+        manager = self._transaction_manager
+        return None if manager is None else manager.started_ms
 
     def abort_transaction(self, seconds: float) -> bool:
         """Send no more batches, and try to abort the transaction within `seconds`.
@@ -193,7 +193,7 @@ class ProducerSession:
         transaction after transaction.timeout.ms. Call this method before the session is discarded,
         even after a failure; it does not raise.
         """
-        transaction_manager = self.context.transaction_manager
+        transaction_manager = self._transaction_manager
         if transaction_manager is None or self.client.is_forked:
             return transaction_manager is None
         transaction_manager.request_abort()

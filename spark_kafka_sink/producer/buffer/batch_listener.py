@@ -93,12 +93,14 @@ class BatchListeners(BatchListener):
 
     def __init__(self, listeners: Sequence[BatchListener] = ()) -> None:
         for name, default in vars(BatchListener).items():
+            if name.startswith("_"):
+                continue
             methods = [
                 getattr(listener, name)
                 for listener in listeners
                 if getattr(type(listener), name) is not default
             ]
-            if methods and not name.startswith("_"):
+            if methods:
                 setattr(self, name, methods[0] if len(methods) == 1 else _all(methods))
 
 

@@ -34,44 +34,44 @@ class PoolHarness:
 
 
 @pytest.fixture
-def bench() -> PoolHarness:
+def harness() -> PoolHarness:
     return PoolHarness()
 
 
-def test_empty_pool_accepts_more_than_its_size(bench: PoolHarness) -> None:
-    assert bench.pool.fits(5 * LIMIT)
-    bench.pool.reserve(5 * LIMIT)
-    assert not bench.pool.fits(1)
+def test_empty_pool_accepts_more_than_its_size(harness: PoolHarness) -> None:
+    assert harness.pool.fits(5 * LIMIT)
+    harness.pool.reserve(5 * LIMIT)
+    assert not harness.pool.fits(1)
 
 
-def test_full_pool_waits_at_most_max_block_ms(bench: PoolHarness) -> None:
-    bench.pool.reserve(9_000)
+def test_full_pool_waits_at_most_max_block_ms(harness: PoolHarness) -> None:
+    harness.pool.reserve(9_000)
     with pytest.raises(BufferTimeoutError, match="9,000 of 10,000 bytes"):
-        bench.pool.reserve(2_000)
-    assert (bench.pool.used, bench.wakes) == (9_000, 1)
-    meters = bench.meters()
+        harness.pool.reserve(2_000)
+    assert (harness.pool.used, harness.wakes) == (9_000, 1)
+    meters = harness.meters()
     assert (meters.buffer_waits, meters.buffer_wait, meters.buffer_peak) == (1, 1.0, 9_000)
-    assert bench.pool.writer_waiting_since is None
+    assert harness.pool.writer_waiting_since is None
 
 
-def test_waiting_since_is_set_during_the_wait(bench: PoolHarness) -> None:
+def test_waiting_since_is_set_during_the_wait(harness: PoolHarness) -> None:
     seen: list[float | None] = []
 
     def done() -> bool:
-        seen.append(bench.pool.writer_waiting_since)
+        seen.append(harness.pool.writer_waiting_since)
         return True
 
-    assert bench.pool.wait_for_room(done, 1)
+    assert harness.pool.wait_for_room(done, 1)
     assert seen == [1.0]
-    assert bench.pool.writer_waiting_since is None
+    assert harness.pool.writer_waiting_since is None
 
 
-def test_shared_charge_is_released_with_its_last_holder(bench: PoolHarness) -> None:
+def test_shared_charge_is_released_with_its_last_holder(harness: PoolHarness) -> None:
     shared, own = Charge(600, holders=2), Charge(50)
-    bench.pool.charge(650)
+    harness.pool.charge(650)
     first, second = [shared, own], [shared]
-    bench.pool.release(first)
-    assert (bench.pool.used, first) == (600, [])
-    bench.pool.release(second)
-    assert bench.pool.used == 0
-    assert bench.meters().buffer_peak == 650
+    harness.pool.release(first)
+    assert (harness.pool.used, first) == (600, [])
+    harness.pool.release(second)
+    assert harness.pool.used == 0
+    assert harness.meters().buffer_peak == 650

@@ -37,22 +37,22 @@ class CompressorHarness:
 
 
 @pytest.fixture
-def bench() -> CompressorHarness:
+def harness() -> CompressorHarness:
     return CompressorHarness()
 
 
-def test_results_keep_batch_order_and_are_returned_once(bench: CompressorHarness) -> None:
+def test_results_keep_batch_order_and_are_returned_once(harness: CompressorHarness) -> None:
     batches = [batch(), batch(b"another")]
     for submitted in batches:
-        bench.compressor.submit(submitted)
-    bench.executor.run()
-    results = bench.compressor.take_results()
+        harness.compressor.submit(submitted)
+    harness.executor.run()
+    results = harness.compressor.take_results()
     assert [result.batch for result in results] == batches
     assert decompress(Codec.ZSTD, results[0].payload, 1 << 20) == RECORDS
     assert len(results[0].payload) < len(RECORDS)
     assert (results[0].error, results[0].seconds) == (None, 0.0)
-    assert bench.calls == 2
-    assert bench.compressor.take_results() == []
+    assert harness.calls == 2
+    assert harness.compressor.take_results() == []
 
 
 @pytest.fixture

@@ -1,0 +1,61 @@
+"""The memory of batches: shared chunks, copies and compressed records."""
+
+import pytest
+
+from spark_kafka_sink.config.enums import Codec
+from tests.support.clock import ManualClock
+from tests.unit.producer.buffer.accumulator_harness import AccumulatorHarness
+
+
+@pytest.fixture
+def harness() -> AccumulatorHarness:
+    return AccumulatorHarness(ManualClock(seconds=1.0))
+
+
+def test_chunk_is_charged_until_its_last_slice_completes(harness: AccumulatorHarness) -> None:
+    harness.put({0: 500, 1: 400})
+    assert harness.memory.used == 900
+    first, second = harness.accumulator.take_all()
+    harness.accumulator.complete(first)
+    assert harness.memory.used == 900
+    harness.accumulator.complete(second)
+    assert harness.memory.used == 0
+
+
+def test_small_slices_are_copied_to_release_the_chunk(harness: AccumulatorHarness) -> None:
+    chunk = harness.put({0: 880, 1: 60, 2: 60})
+    assert harness.memory.used == 1_000 + 120
+    batches = {batch.topic_partition.partition: batch for batch in harness.accumulator.take_all()}
+    assert memoryview(batches[0].buffers[0]).obj is chunk
+    assert isinstance(batches[1].buffers[0], bytearray)
+    harness.accumulator.complete(batches[0])
+    assert harness.memory.used == 120
+    harness.accumulator.complete(batches[1])
+    harness.accumulator.complete(batches[2])
+    assert harness.memory.used == 0
+
+
+def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
+    harness = AccumulatorHarness(ManualClock(), compression_type="lz4")
+    harness.put({0: 939, 1: 939})
+    first, second = harness.queued()
+    assert not first.is_ready
+    assert harness.memory.used == 2 * 939
+    harness.codec.run()
+    assert harness.accumulator.store_compressed() is None
+    assert first.is_ready
+    assert (first.codec, first.compression_s) == (Codec.LZ4, 0.0)  # type: ignore[unreachable]
+    assert harness.memory.used == first.payload_size + second.payload_size < 939
+    harness.complete_all()
+    assert harness.memory.used == 0
+
+
+def test_batch_that_expires_during_compression_releases_its_memory() -> None:
+    harness = AccumulatorHarness(ManualClock(), compression_type="lz4")
+    harness.put({0: 939})
+    (expired,) = harness.queues.take_first(lambda batch: batch.created_at <= 0.0)
+    harness.accumulator.complete(expired)
+    harness.codec.run()
+    assert harness.accumulator.store_compressed() is None
+    assert harness.memory.used == 0
+    assert harness.state.incomplete == 0
